@@ -1,0 +1,173 @@
+"""From one server's entry, in any dialect, to its `ServerSpec`."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcpagg.config.dialects import (
+    KEYS,
+    NESTED,
+    SWITCHES,
+    TRANSPORTS,
+    UNHONOURED,
+    URL_SAYS,
+    Dialect,
+    is_quiet,
+)
+from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.config.readers import Filter, switch
+from mcpagg.spec import ServerSpec, Transport
+
+STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
+REMOTE_FIELDS = ("url", "headers", "bearer")
+
+
+def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerSpec | None:
+    """Return the server that entry `name` describes, or None after an error at its place."""
+    if not isinstance(value, dict):
+        place.error(f"expected an object with `command` or `url`, found {kind(value)}")
+        return None
+    before = len(place.errors)
+    entry = _Entry(dialect)
+    entry.collect(value, place)
+    transport = entry.transport(place) if len(place.errors) == before else None
+    if transport is None:
+        return None
+    fields = entry.of(transport)
+    chosen = entry.filter(place)
+    return ServerSpec(
+        name=name,
+        path=place.path,
+        transport=transport,
+        timeout=entry.fields.get("timeout"),
+        expose=chosen.expose,
+        hide=chosen.hide,
+        rename=chosen.rename,
+        **fields,
+    )
+
+
+def is_off(value: Any, place: Place) -> bool:
+    """Tell whether an entry is switched off, by any of the keys that do."""
+    if not isinstance(value, dict):
+        return False
+    present = [key for key in SWITCHES if value.get(key) is not None]
+    off = [switch(value[key], place.at(key)) is SWITCHES[key] for key in present]
+    return any(off)
+
+
+class _Entry:
+    """The fields of an entry, and the keys that set them."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.fields: dict[str, Any] = {}
+        self.filters: list[tuple[str, Filter]] = []
+        self.spelled: dict[str, str] = {}
+        self.places: dict[str, Place] = {}
+        self.keys: list[str] = []
+
+    def collect(self, value: dict[str, Any], place: Place) -> None:
+        """Read every key; null is as good as absent."""
+        for key, member in value.items():
+            self.keys.append(key)
+            at = place.at(key)
+            if member is None or key in SWITCHES:
+                continue
+            if key in NESTED and isinstance(member, dict):
+                self.collect(member, at)
+            elif key in KEYS:
+                self._read(key, member, at)
+            elif key in UNHONOURED:
+                at.warn("is not honoured", UNHONOURED[key])
+            elif not is_quiet(key):
+                at.warn("is not understood and ignored")
+
+    def _read(self, key: str, value: Any, at: Place) -> None:
+        field, read = KEYS[key]
+        found = (self.dialect.timeout if key == "timeout" else read)(value, at)
+        if found is None:
+            return
+        if field == "filter":
+            self.filters.append((key, found))
+            return
+        if self.fields.setdefault(field, found) != found:
+            at.error(f"says the same as `{self.spelled[field]}`, and differs", "keep one of them")
+        self.spelled.setdefault(field, key)
+        self.places.setdefault(field, at)
+
+    def transport(self, place: Place) -> Transport | None:
+        """Return how the server is reached, from what the entry says and holds."""
+        command, url = "command" in self.fields, "url" in self.fields
+        declared = self.fields.get("transport")
+        if declared is not None:
+            spelling = declared.lower().replace("-", "").replace("_", "")
+            if spelling not in TRANSPORTS:
+                what = f"unknown transport {quoted(declared)}"
+                self.places["transport"].error(what, "write stdio, http or sse")
+                return None
+            wanted = TRANSPORTS[spelling] or self._by_url()
+            if not (command if wanted == "stdio" else url):
+                needed = "command" if wanted == "stdio" else "url"
+                place.error(f"says it is {quoted(declared)}, but has no `{needed}`")
+                return None
+            return wanted
+        if command and url:
+            place.error("has both a command and a URL", 'say "type": "stdio" or "type": "http"')
+        elif not command and not url:
+            keys = ", ".join(quoted(key) for key in self.keys) or "{}"
+            what = f"has neither `command` nor `url`, only {keys}"
+            place.error(what, "write the program to start, or the URL to connect to")
+        return "stdio" if command and not url else self._by_url() if url and not command else None
+
+    def _by_url(self) -> Transport:
+        says = URL_SAYS.get(self.spelled.get("url", ""))
+        path = self.fields.get("url", "").partition("?")[0]
+        return says or ("sse" if path.rstrip("/").endswith("/sse") else self.dialect.url)
+
+    def of(self, transport: Transport) -> dict[str, Any]:
+        """Return the fields that a server of this transport has; say which ones it has in vain."""
+        remote = transport != "stdio"
+        for field in STDIO_FIELDS if remote else REMOTE_FIELDS:
+            if self.fields.pop(field, None):
+                what = f"means nothing to a server that is reached over {transport}"
+                self.places[field].warn(what)
+        if remote:
+            _check_url(self.fields["url"], self.places["url"])
+            headers = self.fields.get("headers", {}) | self.fields.get("bearer", {})
+            return {"url": self.fields["url"], "headers": headers}
+        program, *first = self.fields["command"]
+        return {
+            "command": program,
+            "args": (*first, *self.fields.get("args", ())),
+            "env": self.fields.get("env", {}),
+            "env_file": self.fields.get("env_file"),
+            "cwd": self.fields.get("cwd"),
+        }
+
+    def filter(self, place: Place) -> Filter:
+        """Return the entry's tool filters as one."""
+        lists = [(key, found) for key, found in self.filters if found.expose is not None]
+        if len(lists) > 1:
+            keys = " and ".join(f"`{key}`" for key, _ in lists)
+            place.error(f"has two lists of tools to offer: {keys}", "keep one of them")
+        hide = [name for _, found in self.filters for name in found.hide]
+        rename: dict[str, str] = {}
+        for _, found in self.filters:
+            rename.update(found.rename)
+        return Filter(lists[0][1].expose if lists else None, tuple(hide), rename)
+
+
+def _check_url(url: str, at: Place) -> None:
+    if url.startswith(("$", "{")):
+        return  # a reference: only the start can tell
+    try:
+        parts = urlsplit(url)
+        complete = bool(parts.netloc)
+    except ValueError:
+        parts, complete = None, False
+    if not complete:
+        at.error("is no URL", "write https://HOST/PATH")
+    elif parts is not None and parts.scheme not in ("http", "https"):
+        at.error(f"cannot connect to {quoted(parts.scheme)} URLs", "use http or https")

@@ -1,0 +1,69 @@
+"""Where in the config something stands, and what is to be said about it.
+
+A `Place` is handed down while the config is read. Whoever finds a fault reports it there and
+reads on, so that one run shows them all.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from mcpagg.problems import Problem
+from mcpagg.spec import ServerSpec
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_LONGEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the config; all places of one reading share `errors` and `warnings`."""
+
+    path: str = ""
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def at(self, key: str | int) -> Place:
+        """Return the place of member `key` of the value that stands here."""
+        return Place(step(self.path, key), self.errors, self.warnings)
+
+    def error(self, what: str, remedy: str = "") -> None:
+        """Report what makes the config unusable."""
+        self.errors.append(Problem(self.path, what, remedy))
+
+    def warn(self, what: str, remedy: str = "") -> None:
+        """Report what the user should know."""
+        self.warnings.append(Problem(self.path, what, remedy))
+
+
+def step(path: str, key: str | int) -> str:
+    """Return the JSON path of member `key` of what stands at `path`."""
+    if isinstance(key, int):
+        return f"{path}[{key}]"
+    if _PLAIN.fullmatch(key):
+        return f"{path}.{key}" if path else key
+    return f"{path}[{quoted(key)}]"
+
+
+def quoted(text: str) -> str:
+    """Return `text` as a JSON string that any terminal can show."""
+    short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return json.dumps(short.encode("utf-8", "replace").decode("utf-8"), ensure_ascii=False)
+
+
+def where(server: ServerSpec, place: str) -> str:
+    """Return the JSON path of a place within an entry, as in `env.TOKEN` or `args[1]`."""
+    group, dot, key = place.partition(".")
+    base, bracket, index = group.replace("env_file", "envFile").partition("[")
+    path = step(server.path, base) + bracket + index
+    return step(path, key) if dot else path
+
+
+def kind(value: object) -> str:
+    """Return what sort of JSON value this is, for a message: never the value itself."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    names = (("a string", str), ("a list", list), ("an object", dict))
+    return next((name for name, base in names if isinstance(value, base)), "a number")

@@ -1,0 +1,159 @@
+"""The first pass: a config's text, in any dialect, to a `ProxySpec`; nothing is looked up.
+
+text ─▶ jsonc ─▶ containers ─▶ entries ─▶ variables ─▶ credentials ─▶ ProxySpec
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcpagg.config import jsonc, readers
+from mcpagg.config.containers import Found, find_servers
+from mcpagg.config.credentials import find_credentials
+from mcpagg.config.dialects import CLIENT_FOLDERS, STANDARD_KEYS, Dialect
+from mcpagg.config.entries import is_off, read_entry
+from mcpagg.config.findings import Place, kind, quoted, where
+from mcpagg.config.variables import ClientVariables, look_alikes
+from mcpagg.problems import ConfigError, Problem
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.launch import strings
+
+
+def read_config(
+    text: bytes,
+    *,
+    source: str,
+    folder: Path,
+    defines: Mapping[str, str] = {},
+    stdio_only: bool = False,
+    allow_secrets: bool = False,
+) -> tuple[ProxySpec, tuple[Problem, ...]]:
+    """Return what `text` describes, and warnings.
+
+    `source` is the config's name as the user wrote it, `folder` where it lies. `defines` are
+    values for variables that only a client could fill in. `stdio_only` admits the standard config
+    alone; `allow_secrets` turns a literal credential from an error into a warning.
+
+    Raises:
+        ConfigError: with every problem of the config.
+    """
+    root = Place()
+    document = jsonc.parse(text, source)
+    dialect, found = find_servers(document, folder / Path(source).name, root)
+    if stdio_only:
+        _check_standard(document, dialect, found, root)
+    servers = _servers(found, dialect, root)
+    servers = _enabled_tools(document, servers, root)
+    variables = ClientVariables(defines)
+    servers = [_rewritten(server, variables, root) for server in servers]
+    for server in servers:
+        _check_literals(server, root, allow_secrets)
+    if root.errors:
+        raise ConfigError(source, dict.fromkeys(root.errors))
+    spec = ProxySpec(source=source, folder=_project(folder), servers=tuple(servers))
+    return spec, tuple(dict.fromkeys(root.warnings))
+
+
+def _servers(found: list[Found], dialect: Dialect, root: Place) -> list[ServerSpec]:
+    """Return the servers that are switched on."""
+    servers, off = [], []
+    for name, value, place in found:
+        if is_off(value, place):
+            off.append(name)
+            continue
+        if not name.strip() or any(character < " " for character in name):
+            place.error("a server's name must be one line of visible text", "rename it")
+        server = read_entry(name, value, place, dialect)
+        if server is not None:
+            servers.append(server)
+    if off and not servers and not root.errors:
+        names = ", ".join(quoted(name) for name in off)
+        root.error(f"every server is switched off: {names}", "enable one of them")
+    return servers
+
+
+def _enabled_tools(document: Any, servers: list[ServerSpec], root: Place) -> list[ServerSpec]:
+    """Honour lists of tools that stand beside the servers: `enabledTools` by server."""
+    lists = document.get("enabledTools") if isinstance(document, dict) else None
+    if lists is None:
+        return servers
+    at = root.at("enabledTools")
+    if not isinstance(lists, dict):
+        at.error(f"expected an object of lists by server, found {kind(lists)}")
+        return servers
+    chosen = []
+    for server in servers:
+        listed = (
+            readers.allowed(lists[server.name], at.at(server.name))
+            if server.name in lists
+            else None
+        )
+        if listed and server.expose is not None:
+            at.at(server.name).error(f"{server.path} has a list of its own", "keep one of them")
+        chosen.append(server.model_copy(update={"expose": listed.expose}) if listed else server)
+    return chosen
+
+
+def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> ServerSpec:
+    """Return the server with plain references for whatever only a client could fill in."""
+    new = {
+        place: variables.rewrite(
+            text, place, Place(where(server, place), root.errors, root.warnings)
+        )
+        for place, text in strings(server.row())
+    }
+    changed: dict[str, Any] = {
+        field: new[field] for field in ("command", "cwd", "env_file", "url") if field in new
+    }
+    changed["args"] = tuple(new[f"args[{index}]"] for index in range(len(server.args)))
+    changed["env"] = {key: new[f"env.{key}"] for key in server.env}
+    changed["headers"] = {key: new[f"headers.{key}"] for key in server.headers}
+    return server.model_copy(update=changed)
+
+
+def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
+    """Report credentials that are written out, and what only looks like a reference."""
+    credentials = find_credentials(server)
+    for place, text in strings(server.row()):
+        if all(found.place != place for found in credentials):
+            for name in look_alikes(text, place):
+                at = Place(where(server, place), root.errors, root.warnings)
+                at.warn(f"holds what looks like {name}; it stays as it is")
+    for found in credentials:
+        at = Place(where(server, found.place), root.errors, root.warnings)
+        if found.placeholder:
+            at.warn("holds a placeholder instead of a credential", found.remedy)
+        elif allowed:
+            at.warn(f"holds {found.what}, which will stand in the output", found.remedy)
+        else:
+            at.error(f"holds {found.what}", f"{found.remedy}, or pass --allow-secrets")
+
+
+def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: Place) -> None:
+    """Refuse what the standard config does not have."""
+    if root.errors:
+        return
+    remedy = "remove it, or leave out --stdio-only"
+    if dialect.container != ("mcpServers",) or not isinstance(document["mcpServers"], dict):
+        root.error("--stdio-only reads a map called `mcpServers` alone")
+        return
+    beyond = [root.at(key) for key in document if key != "mcpServers"]
+    for _, value, place in found:
+        if isinstance(value, dict):
+            beyond += [place.at(key) for key in value if key not in STANDARD_KEYS]
+            if value.get("type", "stdio") != "stdio":
+                place.at("type").error("is not stdio", remedy)
+            if isinstance(value.get("command"), list):
+                place.at("command").error("a list is beyond the standard config", "use `args`")
+    for place in beyond:
+        place.error("is beyond the standard config", remedy)
+
+
+def _project(folder: Path) -> Path:
+    """Return the folder that paths are meant from: `.vscode` and its like lie in a project."""
+    for names in CLIENT_FOLDERS:
+        if folder.parts[-len(names) :] == names:
+            return folder.parents[len(names) - 1]
+    return folder

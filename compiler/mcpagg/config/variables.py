@@ -1,0 +1,156 @@
+"""What clients alone can fill in: `${input:token}`, `${workspaceFolder}`, and so on.
+
+They become references that a start can resolve, or values that `--define` gives. What only looks
+like a reference stays as it is, with a warning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from mcpagg.config.findings import Place, quoted
+from mcpagg_runtime.launch import BASIC_VARIABLES
+from mcpagg_runtime.references import CONFIG_FOLDER
+
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_TOKENS = re.compile(
+    rf"\$\$|\$\{{(?P<body>[^}}]*)\}}|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|\$(?P<bare>{_NAME})"
+)
+_VARIABLE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?P<default>:-.*)?", re.DOTALL)
+_CLIENTS_OWN = re.compile(r"(?P<kind>[A-Za-z]+):(?P<rest>.*)", re.DOTALL)
+
+_HERE = (f"${{{CONFIG_FOLDER}}}", "the folder of the config")
+EDITOR: dict[str, tuple[str, str]] = {
+    "workspaceFolder": _HERE,
+    "workspaceRoot": _HERE,
+    "projectDir": _HERE,
+    "CLAUDE_PLUGIN_ROOT": _HERE,
+    "extensionPath": _HERE,
+    "__dirname": _HERE,
+    "userHome": ("${HOME}", "the variable HOME"),
+    "pathSeparator": ("/", "a slash"),
+    "/": ("/", "a slash"),
+}
+"""Variables that a client knows: what takes their place, and how to say so."""
+
+EDITOR_ONLY = frozenset(
+    "workspaceFolderBasename file fileBasename fileBasenameNoExtension fileDirname fileExtname"  # noqa: SIM905 - a word a line
+    " fileWorkspaceFolder relativeFile relativeFileDirname lineNumber selectedText execPath"
+    " extensionInstallFolder defaultBuildTask".split()
+)
+"""Variables that mean nothing outside of an editor."""
+
+KINDS = {
+    "input": "asked for by the editor",
+    "cmd": "the output of a command, which is not run here",
+    "command": "the output of an editor's command",
+    "config": "a setting of the editor",
+    "file": "the content of a file",
+    "keyring": "an entry of the client's keyring",
+    "secret": "an entry of the client's keyring",
+    "user_config": "asked for by the client",
+}
+"""Kinds of `${kind:name}` that become variables, and what they were."""
+
+LOOK_ALIKES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"%[A-Z_][A-Z0-9_]{2,}%"), "a variable of Windows, `%NAME%`"),
+    (re.compile(r"\{\{[^{}]+\}\}"), "a placeholder in double braces"),
+    (re.compile(r"(?<![${\\\w])\{[A-Za-z]\w*\}(?!\})"), "a placeholder in braces"),
+    (re.compile(r"<[A-Za-z][\w -]*>"), "a placeholder in angle brackets"),
+    (re.compile(r"\byour[_-]\w|\bYOUR"), "a placeholder, `YOUR_…`"),
+    (re.compile(r"^op://"), "a reference to 1Password"),
+    (re.compile(r"^~(?=/|$)"), "a home directory, which only a shell would fill in"),
+    (re.compile(r"\$\{[^}]*$"), "a reference without its closing brace"),
+)
+"""What looks like a reference and is none."""
+
+_HOME_IS_UNDERSTOOD = ("command", "cwd", "env_file")
+
+
+def look_alikes(text: str, field: str) -> list[str]:
+    """Return what a string that holds no more than plain references still looks like."""
+    if text.startswith("~") and field in _HOME_IS_UNDERSTOOD:
+        return []
+    return [name for pattern, name in LOOK_ALIKES if pattern.search(text)]
+
+
+class ClientVariables:
+    """Rewrites the strings of all entries of one config; `defines` are the user's own values."""
+
+    def __init__(self, defines: Mapping[str, str]) -> None:
+        self.defines = defines
+        self._names: dict[str, str] = {}
+
+    def rewrite(self, text: str, field: str, at: Place) -> str:
+        """Return `text` with nothing but plain references; `field` is as in `env.TOKEN`."""
+        bare: list[str] = []
+        result = _TOKENS.sub(lambda match: self._token(match, field, at, bare), text)
+        if bare:
+            names = ", ".join(f"${name}" for name in dict.fromkeys(bare))
+            at.warn(
+                f"taken for references, which not every client does: {names}",
+                f"write ${{{bare[0]}}}, or $${bare[0]} for a dollar",
+            )
+        return result
+
+    def _token(self, match: re.Match[str], field: str, at: Place, bare: list[str]) -> str:
+        whole = match[0]
+        if match["braced"]:
+            return self._variable(match["braced"], f"${{{match['braced']}}}", at)
+        if match["bare"]:
+            value = self._variable(match["bare"], whole, at)
+            if value == whole:
+                bare.append(match["bare"])
+            return value
+        return whole if match["body"] is None else self._braced(match["body"], whole, field, at)
+
+    def _braced(self, body: str, whole: str, field: str, at: Place) -> str:
+        if plain := _VARIABLE.fullmatch(body):
+            if "${" in (plain["default"] or ""):
+                at.error("a default cannot hold another reference", "define that one instead")
+            return self._variable(plain["name"], whole, at)
+        if body in EDITOR:
+            return self._variable(body, whole, at)
+        own = _CLIENTS_OWN.fullmatch(body)
+        if own and own["kind"] in EDITOR:
+            return self._variable(own["kind"], whole, at)
+        if own and own["kind"] in KINDS:
+            return self._asked(own["kind"], own["rest"].strip(), field, at)
+        at.warn("holds a ${…} that is no reference; it stays as it is", "write ${NAME}")
+        return whole
+
+    def _variable(self, name: str, whole: str, at: Place) -> str:
+        if name in self.defines:
+            return self.defines[name]
+        if name in EDITOR_ONLY:
+            at.error(f"only an editor knows ${{{name}}}", f"pass --define {name}=VALUE")
+        if name not in EDITOR:
+            return whole
+        replacement, meaning = EDITOR[name]
+        at.warn(f"${{{name}}} is the client's own; here it means {meaning}")
+        return replacement
+
+    def _asked(self, kind: str, rest: str, field: str, at: Place) -> str:
+        for name in (rest, f"{kind}:{rest}"):
+            if name in self.defines:
+                return self.defines[name]
+        group, _, key = field.partition(".")
+        wanted = key if kind != "input" and group == "env" else rest
+        variable = self._named(f"{kind}:{rest}", wanted)
+        if kind == "input":
+            shown = f"${{input:{quoted(rest)[1:-1]}}}"
+            remedy = f"export it, or pass --define {quoted(rest)[1:-1]}=VALUE"
+        else:  # a command or a path may hold more than a name: it is not shown
+            shown, remedy = f"${{{kind}:…}}", "export it"
+        at.warn(f"{shown} is {KINDS[kind]}; here it is the variable {variable}", remedy)
+        return f"${{{variable}}}"
+
+    def _named(self, what: str, wanted: str) -> str:
+        """Return a variable for `what`: one for each, and none that every environment has."""
+        name = re.sub(r"[^A-Z0-9]+", "_", wanted.upper()).strip("_")
+        if not name or name[0].isdigit() or name in BASIC_VARIABLES:
+            name = f"INPUT_{name}".strip("_")
+        while self._names.setdefault(name, what) != what:
+            name += "_2"
+        return name

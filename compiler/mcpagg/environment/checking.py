@@ -1,0 +1,119 @@
+"""The second pass: does this machine have what the config needs? Nothing is started.
+
+What a child would be started with is worked out by the launcher of the emitted file, so what
+passes here is what a start finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mcpagg.config.findings import Place, where
+from mcpagg.environment.pins import find_unpinned
+from mcpagg.environment.programs import find_fault
+from mcpagg.problems import EnvironmentFault, Problem
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.launch import Launch, MissingVariables, prepare
+
+
+def check_environment(
+    spec: ProxySpec, environ: Mapping[str, str], *, minimal: bool = False
+) -> tuple[ProxySpec, tuple[Problem, ...]]:
+    """Return the spec, made ready for this machine, and warnings.
+
+    A server without a `cwd` that names a file of the config's folder gets that folder as its own:
+    the children of a project's config expect to be started there. `minimal`: children get the
+    basic variables of the environment only.
+
+    Raises:
+        EnvironmentFault: with every variable, program and folder that is missing.
+    """
+    root = Place()
+    rows = {server.name: server.row() for server in spec.servers}
+    servers = [
+        _checked(server, rows, environ, spec.folder, root, minimal) for server in spec.servers
+    ]
+    if root.errors:
+        raise EnvironmentFault(spec.source, root.errors)
+    return spec.model_copy(update={"servers": tuple(servers)}), tuple(root.warnings)
+
+
+def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Warn of servers whose command runs whatever version of a package is newest.
+
+    `seen` {server: version} is what servers said their version is when the snapshot was taken.
+    """
+    found = []
+    for server in spec.servers:
+        package = find_unpinned(server.command, server.args)
+        if package:
+            what = f"{package} has no exact version: a start may run another one"
+            if server.name in seen:
+                what += f" than the snapshot's, which calls itself {seen[server.name]}"
+            found.append(Problem(where(server, "args"), what, "name it"))
+    return tuple(found)
+
+
+def _checked(
+    server: ServerSpec,
+    rows: Mapping[str, Mapping[str, Any]],
+    environ: Mapping[str, str],
+    folder: Path,
+    root: Place,
+    minimal: bool,
+) -> ServerSpec:
+    """Return the server as it is to be started; report what it lacks."""
+
+    def at(place: str) -> Place:
+        return Place(where(server, place), root.errors, root.warnings)
+
+    try:
+        launch = prepare(server.name, rows, environ, str(folder), minimal)
+    except MissingVariables as problem:
+        for place, variable in problem.missing:
+            _report_missing(server, variable, at(place))
+        return server
+    except (OSError, ValueError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is no text in UTF-8"
+        at("env_file").error(
+            f"{server.env_file} cannot be read: {reason}", "create it, or leave it out"
+        )
+        return server
+    if server.transport != "stdio":
+        return server
+    if not _report_folder(launch, at("cwd")):
+        return server
+    if fault := find_fault(launch.argv[0], launch.env):
+        at("command").error(*map(launch.redact, fault))
+    if launch.cwd is None and _names_a_file_of(folder, server.command, launch.argv[1:]):
+        return server.model_copy(update={"cwd": "."})
+    return server
+
+
+def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:
+    at.error(
+        f"server {server.name!r} needs the variable {variable}, which is not set",
+        f"export {variable}, write ${{{variable}:-default}}, or $$ if a dollar was meant",
+    )
+
+
+def _report_folder(launch: Launch, at: Place) -> bool:
+    """Tell whether the child's folder is one; report it if not."""
+    if launch.cwd is None or os.path.isdir(launch.cwd):
+        return True
+    what = "is not a directory" if os.path.exists(launch.cwd) else "does not exist"
+    at.error(f"the folder {launch.redact(launch.cwd)} {what}", "create it, or correct the path")
+    return False
+
+
+def _names_a_file_of(folder: Path, command: str, args: list[str]) -> bool:
+    """Tell whether the command line holds a relative path to something in `folder`."""
+    words = [*args, command if "/" in command else ""]  # a bare name is one of the PATH
+    words += [word.partition("=")[2] for word in args if word.startswith("-")]
+    return any(
+        word and not os.path.isabs(word) and os.path.exists(os.path.join(folder, word))
+        for word in words
+    )

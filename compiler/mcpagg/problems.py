@@ -1,0 +1,77 @@
+"""What the compiler says when it cannot go on, by whose fault it is.
+
+    CompileError            exit_code
+    ├─ Drift            1   --check: the file is not what compiling now would write
+    ├─ ConfigError      2   the command line or the config
+    ├─ EnvironmentFault 3   variables, executables, folders that the config needs and are not here
+    ├─ ChildFault       4   a server that did not start, or did not say what it offers
+    └─ NameClash        5   two tools that would get one exposed name
+
+Every pass collects all its problems and raises once, so that one run shows them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One fault or warning: where it is, what is wrong, and what to do about it.
+
+    `where` is a JSON path into the config (`mcpServers.github.env.TOKEN`), or empty when the
+    whole file is meant. Neither text ever holds a value of the environment.
+    """
+
+    where: str
+    what: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """One line: `where: what; remedy`."""
+        text = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class CompileError(Exception):
+    """Base of all errors that the command line reports; `str()` gives a line for each problem."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
+        """`source` is the config's name as the user wrote it."""
+        self.source = source
+        self.problems = tuple(problems)
+        super().__init__("\n".join(f"{source}: {problem}" for problem in self.problems))
+
+
+class Drift(CompileError):
+    """Raised by `--check` when the file on disk is not what compiling now would write."""
+
+    exit_code = 1
+
+
+class ConfigError(CompileError):
+    """Raised when the command line or the config cannot be understood."""
+
+    exit_code = 2
+
+
+class EnvironmentFault(CompileError):
+    """Raised when the environment lacks something that the config needs."""
+
+    exit_code = 3
+
+
+class ChildFault(CompileError):
+    """Raised when a child did not start or did not answer; tells its status and last stderr."""
+
+    exit_code = 4
+
+
+class NameClash(CompileError):
+    """Raised when two tools would be exposed under one name."""
+
+    exit_code = 5

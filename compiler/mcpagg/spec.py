@@ -1,0 +1,70 @@
+"""The one shape that every config dialect compiles to.
+
+Strings keep their references (`${TOKEN}`) as they were written: values of the environment never
+enter a spec, so nothing built from one can leak them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Transport = Literal["stdio", "sse", "streamable-http"]
+
+
+class Frozen(BaseModel):
+    """A value object: no field changes after construction, no unknown field is accepted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ServerSpec(Frozen):
+    """One child as the config describes it.
+
+    `path` is the entry's JSON path (`mcpServers.github`). `timeout` is in seconds per call, None
+    for no limit. `cwd` is as written. `env_file` names a `.env` file read at every start.
+    """
+
+    name: str
+    path: str
+    transport: Transport = "stdio"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = Field(default_factory=dict)
+    env_file: str | None = None
+    cwd: str | None = None
+    url: str = ""
+    headers: dict[str, str] = Field(default_factory=dict)
+    timeout: float | None = None
+    expose: tuple[str, ...] | None = None
+    """Globs of the tools to offer, None for all (`includeTools`, `exposedTools`, …)."""
+    hide: tuple[str, ...] = ()
+    """Globs of the tools to withhold; wins over `expose`."""
+    rename: dict[str, str] = Field(default_factory=dict)
+    """Original tool name → the exposed name that replaces `server:tool` (`exposedTools`)."""
+
+    def row(self) -> dict[str, Any]:
+        """Return what the launch table holds of it, references as written; see launch.prepare."""
+        row: dict[str, Any] = {"command": self.command, "args": [*self.args], "env": {**self.env}}
+        if self.transport != "stdio":
+            row = {"transport": self.transport, "url": self.url, "headers": {**self.headers}}
+        more: dict[str, Any] = {"cwd": self.cwd, "env_file": self.env_file, "timeout": self.timeout}
+        more |= {"hide": [*self.hide], "rename": {**self.rename}}
+        row.update((key, value) for key, value in more.items() if value)
+        if self.expose is not None:
+            row["expose"] = [*self.expose]
+        return row
+
+
+class ProxySpec(Frozen):
+    """A whole config.
+
+    `source` is the config's name as the user wrote it (`-` for standard input); `folder` is where
+    it lies, which relative paths are resolved against and which is never written to any output.
+    """
+
+    source: str
+    folder: Path
+    servers: tuple[ServerSpec, ...]

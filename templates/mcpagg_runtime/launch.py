@@ -1,0 +1,202 @@
+"""From a row of the launch table to the exact command, environment and folder of a child.
+
+A row keeps its references as the config has them; they are resolved here, at every start, both
+when the compiler takes the snapshot and when the emitted file runs. Beside its arguments this
+module reads nothing but a row's `env_file`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.dotenv import parse_env_file
+from mcpagg_runtime.references import CONFIG_FOLDER, MissingVariable, references, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Row = Mapping[str, Any]
+
+# What the official SDKs pass to every child: https://modelcontextprotocol.io, client/stdio.
+_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE"}
+_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO)
+
+# Nobody's own: that one entry sets them takes them from no other.
+_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
+COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+
+
+class MissingVariables(Exception):
+    """Raised when a row refers to variables that are not set.
+
+    `missing` holds (place within the entry, variable), the place as in `env.TOKEN` or `args[1]`.
+    """
+
+    def __init__(self, missing: list[tuple[str, str]]) -> None:
+        uses = ", ".join(f"{variable} (in {place})" for place, variable in missing)
+        super().__init__(f"not set in the environment: {uses}")
+        self.missing = missing
+
+
+class Launch:
+    """A child ready to be started: `argv`, the whole `env`, and `cwd` or None for the caller's.
+
+    For a remote child, `url` and `headers` instead. `secrets` maps the value of every variable
+    that the row refers to back to its name, so that what the child prints can be shown without
+    them.
+    """
+
+    __slots__ = ("argv", "cwd", "env", "headers", "secrets", "url")
+
+    def __init__(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        secrets: dict[str, str],
+        url: str = "",
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.argv = argv
+        self.env = env
+        self.cwd = cwd
+        self.secrets = secrets
+        self.url = url
+        self.headers = dict(headers or {})
+
+    def redact(self, text: str) -> str:
+        """Return `text` with the values of variables replaced by their references."""
+        for value in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(value, "${" + self.secrets[value] + "}")
+        return text
+
+
+def strings(row: Row) -> list[tuple[str, str]]:
+    """Return every string of a row that may hold references, with its place in the entry."""
+    found = [(key, row[key]) for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+    found += [(f"args[{index}]", value) for index, value in enumerate(row.get("args", ()))]
+    for group in ("env", "headers"):
+        found += [(f"{group}.{key}", value) for key, value in row.get(group, {}).items()]
+    return found
+
+
+def mentioned(row: Row) -> set[str]:
+    """Return the variables that a row sets or refers to."""
+    names = {name for _, text in strings(row) for name, _ in references(text)}
+    return names | set(row.get("env", {}))
+
+
+def prepare(
+    name: str,
+    rows: Mapping[str, Row],
+    environ: Mapping[str, str],
+    folder: str,
+    minimal: bool = False,
+) -> Launch:
+    """Resolve the row of server `name`; relative paths are meant from `folder`.
+
+    The child gets `environ` less the variables that only other rows mention, so that one server's
+    key is not every server's key (`minimal`: the basic variables alone); over it the row's
+    `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
+    definition, unless it is the definition itself that asks.
+
+    Raises:
+        MissingVariables: with every missing variable of the row.
+        OSError, ValueError: the `env_file` cannot be read, or is no text.
+    """
+    row = rows[name]
+    own = row.get("env", {})
+    folder = os.path.abspath(folder)
+    scope = _LaunchScope(own, environ, folder)
+    env = _inherited_by(name, rows, environ, minimal)
+    missing: list[tuple[str, str]] = []
+    values: dict[str, str] = {}
+    for place, text in strings(row):
+        owner = place[4:] if place.startswith("env.") else None
+        try:
+            values[place] = resolve(text, scope.lookup(owner))
+        except MissingVariable as problem:
+            missing.append((place, problem.name))
+            continue
+        if place == "env_file":
+            with open(_path_within(folder, values[place]), encoding="utf-8") as file:
+                scope.add_file(parse_env_file(file.read()))
+    if missing:
+        raise MissingVariables(missing)
+    env.update(scope.file)
+    env.update({key: values[f"env.{key}"] for key in own})
+    cwd = _path_within(folder, values["cwd"]) if "cwd" in values else None
+    argv = [_program_within(values.get("command", ""), cwd or folder)]
+    argv += [values[f"args[{index}]"] for index in range(len(row.get("args", ())))]
+    headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
+    return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers)
+
+
+def _path_within(folder: str, path: str) -> str:
+    """Return `path` as meant from `folder`; `~` is a home directory."""
+    return os.path.join(folder, os.path.expanduser(path))
+
+
+def _program_within(command: str, folder: str) -> str:
+    """Return what is started for `command`: a path as meant from `folder`, a bare name as it is."""
+    return _path_within(folder, command) if "/" in command or os.sep in command else command
+
+
+def _inherited_by(
+    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], minimal: bool
+) -> dict[str, str]:
+    """Return the part of `environ` that server `name` may see."""
+    if minimal:
+        return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
+    others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
+    hidden = others - mentioned(rows[name]) - COMMON_VARIABLES
+    return {key: value for key, value in environ.items() if key not in hidden}
+
+
+class _LaunchScope:
+    """Looks variables up for one row and remembers the values that came from outside.
+
+    The row's own `env` comes first, then its env file, then the environment.
+    """
+
+    def __init__(self, own: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
+        self.own = own
+        self.environ = environ
+        self.folder = folder
+        self.file: dict[str, str] = {}
+        self.secrets: dict[str, str] = {}
+        self.open: list[str] = []
+
+    def add_file(self, variables: dict[str, str]) -> None:
+        self.file = variables
+        for name, value in variables.items():
+            self._remember(name, value)
+
+    def lookup(self, owner: str | None) -> Callable[[str], str | None]:
+        """Return what resolves the references of `owner`, a name that the row defines, or None."""
+        return lambda name: self.value(name, owner)
+
+    def value(self, name: str, owner: str | None = None) -> str | None:
+        if name in self.own and name != owner and name not in self.open:
+            self.open.append(name)
+            try:
+                return resolve(self.own[name], self.lookup(name))
+            finally:
+                self.open.remove(name)
+        if name == CONFIG_FOLDER:
+            return self.folder
+        value = self.file.get(name, self.environ.get(name))
+        if value is not None:
+            self._remember(name, value)
+        return value
+
+    def _remember(self, name: str, value: str) -> None:
+        # Short values are no secrets, and replacing them would make nonsense of every message.
+        if len(value) > 3:
+            self.secrets[value] = name

@@ -1,0 +1,112 @@
+"""Whatever the input: a spec, or a ConfigError that says something. Never anything else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcpagg.config import read_config
+from mcpagg.config.dialects import DIALECTS, KEYS, QUIET, SWITCHES, UNHONOURED
+from mcpagg.environment import check_environment
+from mcpagg.problems import ConfigError, EnvironmentFault
+from mcpagg.spec import ProxySpec
+
+FOLDER = Path("/no/such/project")
+
+STRINGS = (
+    st.sampled_from(
+        ["", "npx", "stdio", "http", "https://h/mcp", "${X}", "${input:x}", "$$", "*", "--token"]
+    )
+    | st.text()
+)
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | STRINGS
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+SOME_KEYS = st.sampled_from(sorted({*KEYS, *SWITCHES, *UNHONOURED, *QUIET, "original", "mode"}))
+MAPS = st.dictionaries(STRINGS, SCALARS, max_size=3)
+LISTS = st.lists(STRINGS | st.fixed_dictionaries({"original": STRINGS, "exposed": STRINGS}))
+ENTRIES = st.dictionaries(SOME_KEYS, SCALARS | MAPS | LISTS | JSON, max_size=6)
+SERVERS = st.dictionaries(st.text(max_size=5), ENTRIES, min_size=1, max_size=3) | st.lists(ENTRIES)
+CONTAINERS = st.sampled_from([row.container for row in DIALECTS])
+
+
+def answer(text: bytes, **options: Any) -> ProxySpec | None:
+    spec, problems = None, None
+    try:
+        spec, problems = read_config(text, source="mcp.json", folder=FOLDER, **options)
+    except ConfigError as error:
+        problems = error.problems
+    assert spec.servers if spec else problems
+    assert all(problem.what for problem in problems)
+    "\n".join(map(str, problems)).encode()
+    return spec
+
+
+def check(spec: ProxySpec) -> None:
+    with contextlib.suppress(EnvironmentFault):
+        check_environment(spec, {"PATH": os.defpath, "X": "1"})
+
+
+@given(st.binary())
+def test_any_bytes_get_an_answer(text: bytes) -> None:
+    answer(text)
+
+
+@given(st.text(st.sampled_from('{}[]",:/*\\ \n1eaté')))
+def test_any_text_that_looks_like_json_gets_an_answer(text: str) -> None:
+    answer(text.encode())
+
+
+@given(JSON)
+def test_any_json_gets_an_answer(value: object) -> None:
+    answer(json.dumps(value).encode())
+
+
+@settings(max_examples=200)
+@given(CONTAINERS, SERVERS, st.booleans(), st.booleans())
+def test_any_config_gets_an_answer_and_any_spec_can_be_checked(
+    container: tuple[str, ...], servers: object, stdio_only: bool, allow_secrets: bool
+) -> None:
+    config = servers
+    for key in reversed(container):
+        config = {key: config}
+    spec = answer(json.dumps(config).encode(), stdio_only=stdio_only, allow_secrets=allow_secrets)
+    if spec is not None:
+        check(spec)
+
+
+VALID = json.dumps(
+    {
+        "mcpServers": {
+            "a": {"command": "npx", "args": ["-y", "é"], "env": {"T": "${T:-x}"}, "timeout": 60},
+            "b": {"type": "sse", "url": "https://h/sse", "headers": {"h": "$X"}},
+        }
+    },
+    indent=1,
+    ensure_ascii=False,
+).encode()
+
+
+@given(st.integers(0, len(VALID)), st.integers(0, 8), st.binary(max_size=8))
+def test_a_damaged_config_gets_an_answer(at: int, cut: int, inserted: bytes) -> None:
+    answer(VALID[:at] + inserted + VALID[at + cut :])
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0$~"))))
+def test_arguments_reach_the_spec_as_they_are(args: list[str]) -> None:
+    spec = answer(
+        json.dumps({"mcpServers": {"a": {"command": "x", "args": args}}}).encode(),
+        allow_secrets=True,
+    )
+    assert spec is not None
+    kept = [given for given in args if "{env:" not in given]
+    assert [arg for arg in spec.servers[0].args if not arg.startswith("${")] == kept

@@ -1,0 +1,79 @@
+"""Where each client's config lies, on each system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpagg.clients import PLACES, desktop_entry, find_config
+from mcpagg.problems import ConfigError
+
+
+def find(client: str, tmp_path: Path, platform: str = "linux", **environ: str) -> Path:
+    return find_config(
+        client,
+        home=tmp_path / "home",
+        environ=environ,
+        platform=platform,
+        cwd=tmp_path / "project",
+    )
+
+
+def put(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("platform", "place"),
+    [
+        ("linux", ".config/Claude/claude_desktop_config.json"),
+        ("darwin", "Library/Application Support/Claude/claude_desktop_config.json"),
+        ("win32", "AppData/Roaming/Claude/claude_desktop_config.json"),
+    ],
+)
+def test_claude_desktop_is_found_on_each_system(tmp_path: Path, platform: str, place: str) -> None:
+    expected = put(tmp_path / "home" / place)
+    assert find("claude-desktop", tmp_path, platform) == expected
+
+
+@pytest.mark.parametrize(
+    ("platform", "variable"), [("linux", "XDG_CONFIG_HOME"), ("win32", "APPDATA")]
+)
+def test_the_environment_says_where_applications_keep_their_data(
+    tmp_path: Path, platform: str, variable: str
+) -> None:
+    expected = put(tmp_path / "data" / "Code" / "User" / "mcp.json")
+    assert find("vscode", tmp_path, platform, **{variable: str(tmp_path / "data")}) == expected
+
+
+def test_a_projects_config_comes_before_the_users(tmp_path: Path) -> None:
+    users = put(tmp_path / "home" / ".cursor" / "mcp.json")
+    assert find("cursor", tmp_path) == users
+    projects = put(tmp_path / "project" / ".cursor" / "mcp.json")
+    assert find("cursor", tmp_path) == projects
+
+
+@pytest.mark.parametrize("client", PLACES)
+def test_a_client_without_a_config_names_the_places(client: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        find(client, tmp_path)
+    assert f"--from {client}: no config found; looked at {tmp_path}" in str(caught.value)
+    assert "{" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("client", "says"),
+    [("emacs", "unknown client; known are amazon-q, "), ("codex", "its config is TOML")],
+)
+def test_a_client_that_is_not_read_is_refused(client: str, says: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=says):
+        find(client, tmp_path)
+
+
+def test_the_entry_for_claude_desktop_names_the_file_by_its_whole_path() -> None:
+    [(name, entry)] = desktop_entry("all", Path("server.py"))["mcpServers"].items()
+    assert name == "all"
+    assert entry["args"] == [str(Path.cwd() / "server.py")]

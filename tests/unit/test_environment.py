@@ -1,0 +1,192 @@
+"""What the machine lacks is said before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpagg.environment import check_environment, unpinned
+from mcpagg.problems import EnvironmentFault
+from mcpagg.spec import ProxySpec, ServerSpec
+
+ENVIRON = {"PATH": "/usr/bin:/bin", "SECRET": "s3cret-value"}
+
+
+def check(folder: Path, *, environ: dict[str, str] = ENVIRON, **fields: Any) -> ServerSpec:
+    server = ServerSpec(name="a", path="mcpServers.a", **{"command": "sh", **fields})
+    spec = ProxySpec(source="mcp.json", folder=folder, servers=(server,))
+    return check_environment(spec, environ)[0].servers[0]
+
+
+def fault(folder: Path, **fields: Any) -> str:
+    with pytest.raises(EnvironmentFault) as caught:
+        check(folder, **fields)
+    assert "s3cret-value" not in str(caught.value)
+    return str(caught.value).removeprefix("mcp.json: ")
+
+
+def script(path: Path, text: str = "#!/bin/sh\n", mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="")
+    path.chmod(mode)
+    return path
+
+
+def test_what_is_there_is_no_fault(tmp_path: Path) -> None:
+    tool = script(tmp_path / "my dir" / "tool")
+    assert check(tmp_path, command=str(tool), cwd="my dir").cwd == "my dir"
+
+
+def test_a_missing_variable_is_named_with_its_place_its_server_and_what_to_do(
+    tmp_path: Path,
+) -> None:
+    assert fault(tmp_path, env={"TOKEN": "${GITHUB_TOKEN}"}) == (
+        "mcpServers.a.env.TOKEN: server 'a' needs the variable GITHUB_TOKEN, which is not set;"
+        " export GITHUB_TOKEN, write ${GITHUB_TOKEN:-default}, or $$ if a dollar was meant"
+    )
+
+
+def test_every_missing_variable_of_every_server_is_reported() -> None:
+    servers = tuple(
+        ServerSpec(name=name, path=f"servers.{name}", command="sh", args=(f"${name}", "$SECRET"))
+        for name in ("A", "B")
+    )
+    spec = ProxySpec(source="mcp.json", folder=Path("/"), servers=servers)
+    with pytest.raises(EnvironmentFault) as caught:
+        check_environment(spec, ENVIRON)
+    assert [problem.where for problem in caught.value.problems] == [
+        "servers.A.args[0]",
+        "servers.B.args[0]",
+    ]
+    assert caught.value.exit_code == 3
+
+
+def test_a_variable_that_is_empty_is_set(tmp_path: Path) -> None:
+    check(tmp_path, environ={"PATH": "/bin", "X": ""}, args=("${X}",))
+
+
+def test_a_program_that_is_not_on_the_path_is_named_with_what_was_searched(tmp_path: Path) -> None:
+    assert fault(tmp_path, command="no-such-tool") == (
+        "mcpServers.a.command: no-such-tool is not on the PATH: searched /usr/bin:/bin;"
+        " install it, or write its absolute path"
+    )
+
+
+def test_the_path_that_is_searched_is_the_childs_own(tmp_path: Path) -> None:
+    script(tmp_path / "bin" / "tool")
+    path = {"PATH": f"{tmp_path}/bin:${{PATH}}"}
+    assert check(tmp_path, command="tool", env=path).command == "tool"
+    assert "searched /nowhere" in fault(tmp_path, command="sh", env={"PATH": "/nowhere"})
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("./none", "{folder}/none does not exist; correct the path"),
+        ("./folder", "{folder}/folder is a directory"),
+        ("./plain", "{folder}/plain is not executable; run chmod +x"),
+        ("./node-tool", "is run by no-such-node, which is not found on the PATH: searched /usr"),
+        ("./old-tool", "is run by /no/such/perl, which is not found; install perl"),
+        ("./bare-tool", "has a `#!` line without a program; complete it"),
+        ("./crlf-tool", "ends in a carriage return"),
+        ("./sh none", "does not exist; `command` is one program: move what follows it to `args`"),
+        ("sh -c x", "`command` is one program: move what follows it to `args`"),
+    ],
+)
+def test_reasons_why_a_program_cannot_start_are_told_apart(
+    tmp_path: Path, command: str, says: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    script(tmp_path / "plain", mode=0o644)
+    script(tmp_path / "node-tool", "#!/usr/bin/env -S no-such-node --flag\n")
+    script(tmp_path / "old-tool", "#!/no/such/perl -w\n")
+    script(tmp_path / "bare-tool", "#! \n")
+    script(tmp_path / "crlf-tool", "#!/bin/sh\r\n")
+    message = fault(tmp_path, command=command)
+    assert says.format(folder=tmp_path) in message
+    assert message.startswith("mcpServers.a.command: ")
+
+
+def test_a_program_on_the_path_without_permission_is_told_apart(tmp_path: Path) -> None:
+    script(tmp_path / "tool", mode=0o644)
+    message = fault(tmp_path, command="tool", env={"PATH": str(tmp_path)})
+    assert f"{tmp_path}/tool is not executable" in message
+
+
+def test_a_missing_folder_is_not_taken_for_a_missing_program(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "mcpServers.a.cwd: the folder /no/such does not exist" in fault(tmp_path, cwd="/no/such")
+    assert "is not a directory" in fault(tmp_path, cwd="file")
+
+
+def test_values_of_variables_are_not_shown(tmp_path: Path) -> None:
+    assert "/${SECRET}/tool does not exist" in fault(tmp_path, command="/$SECRET/tool")
+    assert "the folder /${SECRET} does not" in fault(tmp_path, cwd="/${SECRET}")
+
+
+def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
+    message = fault(tmp_path, env_file="${SECRET}.env")
+    assert message.startswith("mcpServers.a.envFile: ${SECRET}.env cannot be read: No such file")
+
+
+@pytest.mark.parametrize(
+    ("fields", "cwd"),
+    [
+        ({"args": ("server.py",)}, "."),
+        ({"args": ("--config=server.py",)}, "."),
+        ({"command": "./tool"}, "."),
+        ({"args": ("/bin/sh", "none.py", "", "-")}, None),
+        ({"args": ("server.py",), "cwd": "/"}, "/"),
+    ],
+)
+def test_a_server_that_names_a_file_of_the_configs_folder_starts_there(
+    tmp_path: Path, fields: dict[str, Any], cwd: str | None
+) -> None:
+    script(tmp_path / "tool")
+    script(tmp_path / "server.py")
+    assert check(tmp_path, **fields).cwd == cwd
+
+
+def test_a_remote_server_needs_its_variables_only(tmp_path: Path) -> None:
+    remote = {"transport": "sse", "command": "", "url": "http://h/${X}"}
+    assert "mcpServers.a.url: server 'a' needs the variable X" in fault(tmp_path, **remote)
+    check(tmp_path, environ={"X": "1"}, **remote)
+
+
+@pytest.mark.parametrize(
+    ("argv", "package"),
+    [
+        ("npx -y some-server", "some-server"),
+        ("npx -y @scope/server@latest dir", "@scope/server@latest"),
+        ("npx --registry https://r @scope/server@1.2.3", None),
+        ("npx --package=a-server@^1.0.0 run", "a-server@^1.0.0"),
+        ("cmd /c npx -y some-server", "some-server"),
+        ("npx.cmd some-server@0.18.1-beta.2", None),
+        ("uvx mcp-server-time", "mcp-server-time"),
+        ("uvx --python 3.12 mcp-server-time==1.2", None),
+        ("uvx --from git+https://h/r@main tool", "git+https://h/r@main"),
+        ("uvx --from git+https://h/r@%s tool" % ("0" * 40), None),
+        ("/opt/bin/uv tool run x@2.0", None),
+        ("uvx ./local", None),
+        ("docker run -i --rm -e TOKEN ghcr.io/o/server", "ghcr.io/o/server"),
+        ("docker run -i -v a:b o/server:1.2 --flag", None),
+        ("docker run o/server:latest", "o/server:latest"),
+        ("docker compose up", None),
+        ("node server.js", None),
+        ("npx", None),
+    ],
+)
+def test_a_package_without_an_exact_version_is_pointed_out(
+    tmp_path: Path, argv: str, package: str | None
+) -> None:
+    command, *args = argv.split()
+    for name in ("npx", "npx.cmd", "cmd", "uvx", "docker", "node"):
+        script(tmp_path / name)
+    script(tmp_path / "uv")
+    command = command.replace("/opt/bin", str(tmp_path))
+    server = ServerSpec(name="a", path="s.a", command=command, args=tuple(args))
+    spec = ProxySpec(source="mcp.json", folder=tmp_path / "none", servers=(server,))
+    expected = f"s.a.args: {package} has no exact version: a start may run another one; name it"
+    assert [str(warning) for warning in unpinned(spec, {})] == ([expected] if package else [])
