@@ -1,0 +1,1 @@
+"""One connection to one child, as discovery and the Aggregator use it."""

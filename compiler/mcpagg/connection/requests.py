@@ -1,0 +1,258 @@
+"""A child that answers, over any transport: handshake, requests, lists.
+
+Requests are raw: a result is the plain JSON value that the child sent. The SDK's typed models drop
+unknown members and refuse a whole list over one odd tool.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from importlib.metadata import version as installed_version
+from typing import Any
+
+import anyio
+from anyio.abc import TaskStatus
+from mcp.shared.dispatcher import CallOptions, DispatchContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+
+from mcpagg.connection.remote import RemoteChild
+from mcpagg.connection.stdio import ChildProcess
+from mcpagg.snapshot import Json
+from mcpagg.spec import ServerSpec
+from mcpagg_runtime.client import LEGACY_VERSIONS
+from mcpagg_runtime.launch import Launch
+
+# The SDK logs a traceback for each odd line; without a handler Python would print it on stderr.
+logging.getLogger("mcp").addHandler(logging.NullHandler())
+
+TOOLS_CHANGED = "notifications/tools/list_changed"
+USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
+MAXIMUM_PAGES = 1000
+STDERR_LINES = 10
+LINE_WIDTH = 400  # characters
+
+# What a terminal would act on: escape sequences, then the other control characters.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
+_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+Link = ChildProcess | RemoteChild
+
+
+class ConnectionFault(Exception):
+    """Raised when a child cannot be started or spoken with.
+
+    `what` completes "server 'x' …"; the text as a whole also quotes the end of the child's stderr,
+    on lines of their own. Neither holds a secret.
+    """
+
+    def __init__(self, what: str, words: list[str] | None = None) -> None:
+        """`words` are the lines to quote."""
+        quoted = [f"{what}; the end of its stderr:", *words] if words else [what]
+        super().__init__("\n    ".join(quoted))
+        self.what = what
+
+
+class Connection:
+    """A child that answers.
+
+    After the handshake: `protocol` is the version agreed upon, `info`, `capabilities` and
+    `instructions` are what the child said of itself. `remarks` are oddities worth a warning,
+    without secrets. `changes` counts the `tools/list_changed` notifications so far.
+    """
+
+    def __init__(self, server: ServerSpec, launch: Launch, link: Link, declared: Json) -> None:
+        """`declared` are the capabilities of this side."""
+        self.server = server
+        self.protocol = ""
+        self.info: Json = {}
+        self.capabilities: Json = {}
+        self.instructions: str | None = None
+        self.remarks: list[str] = []
+        self.changes = 0
+        self.launch = launch
+        self._link = link
+        self._declared = declared
+        self._dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
+            link.read, link.write
+        )
+        self._ended = anyio.Event()
+        self._news = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Receive until the link ends."""
+        try:
+            await self._dispatcher.run(self._answer, _ignore, self._notice, task_status=task_status)
+        finally:
+            self._ended.set()
+
+    async def initialize(self, version: str) -> ConnectionFault | None:
+        """Shake hands, offering `version`; return why that failed, or None.
+
+        Every known legacy version is accepted as the answer, as the specification asks.
+        """
+        params = {
+            "protocolVersion": version,
+            "capabilities": self._declared,
+            "clientInfo": {"name": "mcpagg", "version": installed_version("mcpagg")},
+        }
+        try:
+            answer = await self.request("initialize", params)
+        except ConnectionFault as fault:
+            return fault
+        except MCPError as error:
+            return self.refusal("initialize", error)
+        self.protocol = str(answer.get("protocolVersion"))
+        if self.protocol not in LEGACY_VERSIONS:
+            known = ", ".join(LEGACY_VERSIONS)
+            return self.fault(f"speaks protocol version {self.protocol!r}, and not one of {known}")
+        self.info = _object(answer.get("serverInfo"))
+        self.capabilities = _object(answer.get("capabilities"))
+        instructions = answer.get("instructions")
+        self.instructions = instructions if isinstance(instructions, str) else None
+        await self._dispatcher.notify("notifications/initialized", None, self._options())
+        return None
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether a fresh process would do no better in an older version."""
+        return bool(self.protocol) or self._link.hopeless
+
+    async def request(self, method: str, params: Json | None = None) -> Json:
+        """Send a request and return the child's result as it is.
+
+        Raises:
+            MCPError: the child's error, as it is.
+            ConnectionFault: the child is gone.
+        """
+        # Only a call is worth a notice that its answer is no longer wanted, which a child that
+        # does not read would block; `initialize` must not be cancelled at all.
+        options = self._options(cancel_on_abandon=method == "tools/call")
+        try:
+            return await self._dispatcher.send_raw_request(method, params, options)
+        except MCPError as error:
+            if error.code != CONNECTION_CLOSED or not await self._is_lost():
+                raise
+        raise self.fault(f"{await self._link.fate()} before it answered {method}")
+
+    async def list_tools(self) -> list[Json]:
+        """Return the child's tools as it gave them, page after page; see `request` for errors.
+
+        A tool without a name is left out with a remark: nobody could call it.
+        """
+        if "tools" not in self.capabilities:
+            return []
+        tools = []
+        for tool in await self._all("tools/list", "tools"):
+            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
+                tools.append(tool)
+            else:
+                self.remarks.append("lists a tool that has no name; it is left out")
+        return tools
+
+    async def _all(self, method: str, key: str) -> list[Any]:
+        """Return the entries of all pages of a list.
+
+        An empty cursor is a cursor like any other (specification, server/utilities/pagination).
+        A cursor that was followed before would lead in a circle.
+        """
+        entries: list[Any] = []
+        followed: list[Any] = []
+        params: Json | None = None
+        while len(followed) < MAXIMUM_PAGES:
+            page = await self.request(method, params)
+            found = page.get(key)
+            if not isinstance(found, list):
+                raise self.fault(f"answered {method} without a list of {key}")
+            cursor = page.get("nextCursor")
+            if followed and cursor in followed:
+                found = [entry for entry in found if entry not in entries]
+                self.remarks.append(
+                    f"repeats the cursor {cursor!r} in {method}; the list ends there"
+                )
+                cursor = None
+            entries += found
+            if cursor is None:
+                return entries
+            followed.append(cursor)
+            params = {"cursor": cursor}
+        raise self.fault(f"did not come to an end in {MAXIMUM_PAGES} pages of {method}")
+
+    async def changed(self, within: float) -> bool:
+        """Wait for news of changed tools that were not waited for yet, at most so many seconds."""
+        with anyio.move_on_after(within):
+            await self._news.wait()
+        if not self._news.is_set():
+            return False
+        self._news = anyio.Event()
+        return True
+
+    def refusal(self, method: str, error: MCPError) -> ConnectionFault:
+        """Say that the child refused `method`."""
+        how = self._link.refusal or f"error {error.code}: {error.message}"
+        return self.fault(f"answered {method} with {how}")
+
+    def fault(self, what: str) -> ConnectionFault:
+        """Say what is wrong with the child, with the end of its stderr.
+
+        Both may hold a child's own words: without secrets, and without what a terminal acts on.
+        """
+        words = self._shown(self._link.last_words)
+        return ConnectionFault(" ".join(self._shown(what)), words[-STDERR_LINES:])
+
+    def _shown(self, text: str) -> list[str]:
+        text = _ESCAPES.sub("", self.launch.redact(text)).replace("\r", "\n")
+        lines = _CONTROLS.sub(" ", text).split("\n")
+        return [line.rstrip()[:LINE_WIDTH] for line in lines if line.strip()]
+
+    def noise(self) -> str:
+        """The first line on stdout that was no message, without secrets, or nothing."""
+        return self.launch.redact(self._link.noise[0]) if self._link.noise else ""
+
+    def _options(self, **more: Any) -> CallOptions:
+        """Add the header that streamable HTTP asks for after the handshake."""
+        if self.protocol:
+            more["headers"] = {MCP_PROTOCOL_VERSION_HEADER: self.protocol}
+        options: CallOptions = {**more}  # type: ignore[typeddict-item]
+        return options
+
+    async def _is_lost(self) -> bool:
+        """Whether the link has ended, or the error was the child's own."""
+        if not self._link.broken:
+            with anyio.move_on_after(0.1):  # the dispatcher tells its waiters a moment before
+                await self._ended.wait()
+        return self._link.broken or self._ended.is_set()
+
+    def _notice(self, method: str, _params: Mapping[str, Any] | None) -> bool:
+        """Take note of a notification, in the order of arrival; all are dealt with here."""
+        if method == TOOLS_CHANGED:
+            self.changes += 1
+            self._news.set()
+        return True
+
+    async def _answer(
+        self, _context: DispatchContext[TransportContext], method: str, _: Mapping[str, Any] | None
+    ) -> Json:
+        """Answer a request of the child, on behalf of a user who is not there."""
+        if method == "ping":
+            return {}
+        if method == "roots/list" and "roots" in self._declared:
+            return {"roots": []}
+        if method == "elicitation/create" and "elicitation" in self._declared:
+            return {"action": "cancel"}
+        if method == "sampling/createMessage" and "sampling" in self._declared:
+            raise MCPError(USER_REJECTED, "User rejected sampling request")
+        raise MCPError(METHOD_NOT_FOUND, "Method not found", method)
+
+
+async def _ignore(*_: object) -> None:
+    """Take a notification that `Connection._notice` has dealt with."""
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}

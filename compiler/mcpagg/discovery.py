@@ -1,0 +1,231 @@
+"""The discovery pass: start every child once and ask it what it offers.
+
+Lists may depend on the client's capabilities, and may settle only after the handshake. So a child
+is asked as a client that has every capability a proxy can relay, and its list is read again once
+its `list_changed` notifications have come to rest. A child whose list moved so is started a second
+time, as a client with no capabilities, to learn which tools need one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import anyio
+from mcp.shared.exceptions import MCPError
+from mcp_types import METHOD_NOT_FOUND
+
+from mcpagg.aggregator import CONNECT_SECONDS, Aggregator, problem
+from mcpagg.connection.handshake import as_fault, connect
+from mcpagg.connection.requests import Connection, ConnectionFault
+from mcpagg.problems import Problem
+from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+from mcpagg.spec import ProxySpec, ServerSpec
+
+RELAYED: Json = {
+    "roots": {"listChanged": True},
+    "sampling": {},
+    "elicitation": {"form": {}, "url": {}},
+}
+"""The client capabilities that a proxy can pass on between a child and its client."""
+
+# Seconds. A list is at rest when no news of it came for QUIET; LONGEST bounds the whole wait.
+# A child that says that its list may change gets HINT to begin with, one whose list is empty all.
+HINT = 0.25
+QUIET = 0.5
+LONGEST = 2.0
+
+# Windows has the first one only in name, and the second one not at all.
+_ENDING = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+Progress = Callable[[str, str], None]
+
+
+def discover(
+    spec: ProxySpec,
+    environ: Mapping[str, str],
+    *,
+    connect_timeout: float = CONNECT_SECONDS,
+    allow_failed: bool = False,
+    minimal: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Snapshot, tuple[Problem, ...]]:
+    """Start all children side by side; return what they say they offer, and warnings.
+
+    `spec` has passed the environment check.
+
+    `connect_timeout` bounds, in seconds, the handshake of each child and then each reading of its
+    list. With `allow_failed`, children that fail are left out and named in the snapshot; with
+    `minimal`, children inherit the basic variables of `environ` only.
+    `progress(server, text)` is told of each step: "starting", "13 tools, 0.8 s", "failed: …".
+
+    No process is left running, whether it returns, raises, or is ended by Ctrl-C, SIGTERM or
+    SIGHUP.
+
+    Raises:
+        ChildFault: naming every child that failed, its exit status and the end of its stderr.
+    """
+    discovery = Discovery(
+        spec,
+        environ=environ,
+        capabilities=RELAYED,
+        connect_timeout=connect_timeout,
+        allow_failed=allow_failed,
+        minimal=minimal,
+    )
+    discovery.progress = progress or (lambda server, text: None)
+    try:
+        anyio.run(discovery.run)
+    except asyncio.CancelledError:  # Python 3.10 says so of Ctrl-C
+        raise KeyboardInterrupt from None
+    found = [server.name for server in spec.servers if server.name in discovery.children]
+    failed = [server.name for server in spec.servers if server.name not in discovery.children]
+    warnings = [warning for server in spec.servers for warning in discovery.warnings(server)]
+    snapshot = Snapshot(tuple(discovery.children[name] for name in found), tuple(failed))
+    return snapshot, tuple(warnings)
+
+
+class Discovery(Aggregator):
+    """An aggregator that takes the snapshot of each child as soon as it is up."""
+
+    progress: Progress
+
+    async def run(self) -> None:
+        """Fill `children`; see `discover` for what may be raised."""
+        self.children: dict[str, ChildSnapshot] = {}
+        self._began = anyio.current_time()
+        for server in self.spec.servers:
+            self.progress(server.name, "starting")
+        scope = anyio.CancelScope()
+        with _cancelled_by_signals(scope), scope:
+            async with self:
+                pass
+
+    def warnings(self, server: ServerSpec) -> list[Problem]:
+        """Return what is odd about a child, and what failed if that was allowed."""
+        if server.name in self.faults:
+            return [problem(server, self.faults[server.name])]
+        remarks = self.connections[server.name].remarks
+        return [problem(server, remark) for remark in dict.fromkeys(remarks)]
+
+    async def _connected(self, connection: Connection) -> None:
+        tools, moved = await self._at_rest(connection, HINT)
+        conditional: frozenset[str] = frozenset()
+        if moved is not None:
+            conditional = await self._conditional(connection, tools, moved)
+        if not tools and "tools" in connection.capabilities:
+            connection.remarks.append("lists no tools")
+        if noise := connection.noise():
+            connection.remarks.append(f"writes to stdout what is no message: {noise!r}")
+        name = connection.server.name
+        self.children[name] = ChildSnapshot(
+            name=name,
+            protocol=connection.protocol,
+            info=connection.info,
+            capabilities=connection.capabilities,
+            instructions=connection.instructions,
+            tools=tuple(tools),
+            conditional=conditional,
+        )
+        took = anyio.current_time() - self._began
+        self.progress(name, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}, {took:.1f} s")
+
+    def _failed(self, server: ServerSpec, fault: ConnectionFault) -> None:
+        self.progress(server.name, f"failed: {fault.what}")
+
+    async def _at_rest(
+        self, connection: Connection, patience: float
+    ) -> tuple[list[Json], float | None]:
+        """Read a child's list once it is at rest: the tools, and how many seconds it moved, if so.
+
+        `patience` is how long to wait for news of a list that is not empty, in seconds. At most
+        two readings, whatever the child announces.
+        """
+        began = anyio.current_time()
+        tools = await self._tools(connection)
+        declared = connection.capabilities.get("tools")
+        if declared is None:
+            return tools, None
+        hinted = isinstance(declared, dict) and declared.get("listChanged") is True
+        last: float | None = None
+        with anyio.move_on_after(LONGEST):
+            wait = patience if tools and hinted else 0.0 if tools else LONGEST
+            while await connection.changed(wait):
+                last, wait = anyio.current_time(), QUIET
+        if last is None:
+            return tools, None
+        before = connection.changes
+        again = await self._tools(connection)
+        # News that comes with every reading, of a list that stays the same, is no news.
+        moved = again != tools or connection.changes == before
+        return again, last - began if moved else None
+
+    async def _conditional(
+        self, connection: Connection, tools: list[Json], moved: float
+    ) -> frozenset[str]:
+        """Start a child again as a client without capabilities; return the tools that are missing.
+
+        It gets as long as it took before to bring its list to rest, and then some.
+        """
+        server, launch = connection.server, connection.launch
+        patience = min(2 * moved + QUIET, LONGEST)
+        try:
+            async with connect(server, launch, {}, self.connect_timeout) as bare:
+                plain, _ = await self._at_rest(bare, patience)
+        except Exception as error:
+            why = as_fault(error, launch)
+            connection.remarks.append(
+                f"could not be asked without client capabilities: it {why.what}"
+            )
+            return frozenset()
+        with_all, with_none = ({tool["name"] for tool in some} for some in (tools, plain))
+        for name in sorted(with_none - with_all):
+            connection.remarks.append(f"offers {name!r} only to a client without capabilities")
+        return frozenset(with_all - with_none)
+
+    async def _tools(self, connection: Connection) -> list[Json]:
+        """Read a child's list of tools.
+
+        Raises:
+            ConnectionFault: it gives none.
+        """
+        with anyio.move_on_after(self.connect_timeout):
+            try:
+                return await connection.list_tools()
+            except MCPError as error:
+                if error.code != METHOD_NOT_FOUND:
+                    raise connection.refusal("tools/list", error) from None
+                connection.remarks.append("declares tools, but does not know tools/list")
+                return []
+        raise connection.fault(f"did not answer tools/list within {self.connect_timeout:g} s")
+
+
+@contextmanager
+def _cancelled_by_signals(scope: anyio.CancelScope) -> Iterator[None]:
+    """Let SIGTERM and SIGHUP first cancel `scope`, then end this process as they would have.
+
+    Ctrl-C needs no such care: asyncio turns it into a cancellation. A signal that is ignored
+    (nohup) or handled by the caller is left alone.
+    """
+    caught: list[int] = []
+    loop = asyncio.get_running_loop()
+
+    def note(number: int, _frame: object) -> None:
+        caught.append(number)
+        loop.call_soon_threadsafe(scope.cancel)
+
+    watched = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        watched = []
+    for number in watched:
+        signal.signal(number, note)
+    try:
+        yield
+    finally:
+        for number in watched:
+            signal.signal(number, signal.SIG_DFL)
+        if caught:
+            signal.raise_signal(caught[0])

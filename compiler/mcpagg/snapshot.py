@@ -1,0 +1,39 @@
+"""What the children said about themselves, as plain JSON values.
+
+A snapshot holds the children's own words: unknown members are kept, nothing is renamed, and the
+order is the config's, then each child's own. It is the only thing that crosses from discovery to
+linking, so compiling from a recorded snapshot starts no child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildSnapshot:
+    """One child's answers.
+
+    `protocol` is the version that the child negotiated (`2025-11-25`), `info` its `serverInfo`,
+    `tools` its tools as given. `conditional` names the tools that it offers only to a client that
+    declared capabilities (sampling, elicitation, roots).
+    """
+
+    name: str
+    protocol: str
+    info: Json = field(default_factory=dict)
+    capabilities: Json = field(default_factory=dict)
+    instructions: str | None = None
+    tools: tuple[Json, ...] = ()
+    conditional: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All children's answers, in config order. `failed` names the children that were let go."""
+
+    children: tuple[ChildSnapshot, ...]
+    failed: tuple[str, ...] = ()

@@ -1,0 +1,307 @@
+"""The live aggregator against real servers, over every transport."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import MCPError
+from wire import Process, events, received, stub_entry
+
+from mcpagg import Aggregator
+from mcpagg.aggregator import UnknownTool
+from mcpagg.discovery import discover
+from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, NameClash
+
+pytestmark = pytest.mark.anyio
+
+Json = dict[str, Any]
+Remote = Callable[..., str]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """Run on asyncio, as the compiler does."""
+    return "asyncio"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return where a stub may note what happens to it."""
+    return tmp_path / "stub.log"
+
+
+@pytest.fixture
+def remote() -> Iterator[Remote]:
+    """Return a function that starts a server behind a port and returns its URL."""
+    started: list[subprocess.Popen[str]] = []
+    script = Path(__file__).parents[1] / "servers" / "remote.py"
+
+    def start(**options: Any) -> str:
+        argv = [sys.executable, str(script), json.dumps(options)]
+        started.append(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
+        stdout = started[-1].stdout
+        assert stdout is not None
+        return stdout.readline().strip()
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+def servers(**entries: Json) -> Json:
+    """Return a config."""
+    return {"mcpServers": entries}
+
+
+def texts(result: Json) -> list[str]:
+    """Return the texts of a tool's result."""
+    return [block["text"] for block in result["content"]]
+
+
+def assert_gone(log: Path) -> None:
+    """Fail if a stub that notes its starts in `log` is alive."""
+    pids = {row["pid"] for row in events(log, "start")}
+    assert pids
+    assert not pids & {process.pid for process in Process.all()}
+
+
+# Listing and calling
+
+
+async def test_tools_of_all_servers_are_listed_and_called(remote: Remote) -> None:
+    config = {
+        "servers": {
+            "local": stub_entry(tools=["echo", "env"]),
+            "events": {"transport": "sse", "endpoint": remote(transport="sse")},
+            "stream": {"type": "http", "url": remote(transport="http")},
+        }
+    }
+    async with Aggregator(config) as a:
+        assert [tool["name"] for tool in await a.list_tools()] == [
+            "local.echo",
+            "local.env",
+            "events.add",
+            "events.fail",
+            "stream.add",
+            "stream.fail",
+        ]
+        assert texts(await a.call_tool("local.echo", {"x": 1})) == ['{"x":1}']
+        for server in ("events", "stream"):
+            assert texts(await a.call_tool(f"{server}.add", {"a": 1, "b": 2})) == ["3"]
+            assert (await a.call_tool(f"{server}:fail"))["isError"] is True
+
+
+async def test_a_config_may_be_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps(servers(stub=stub_entry())))
+    for config in (path, str(path)):
+        async with Aggregator(config) as a:
+            assert [tool["name"] for tool in await a.list_tools()] == ["stub.echo"]
+
+
+async def test_tools_and_results_are_as_the_server_gave_them(log: Path) -> None:
+    tool = {"name": "odd", "inputSchema": {}, "x_future": {"a": [1.0, None]}, "_meta": {"v/k": 1}}
+    result = {"content": [{"type": "hologram"}], "structuredContent": [1], "isError": False, "x": 1}
+    does = {"odd": {"do": "raw_result", "json": json.dumps(result)}}
+    entry = stub_entry(tools=[tool, "b"], does=does, page=1, log=str(log))
+    async with Aggregator(servers(stub=entry)) as a:
+        assert (await a.list_tools())[0] == {**tool, "name": "stub.odd"}
+        assert await a.call_tool("stub.odd", {"k": [1]}) == result
+    params = {"name": "odd", "arguments": {"k": [1]}}
+    assert received(log)[-1]["params"] == params
+    assert_gone(log)
+
+
+async def test_a_call_needs_no_listing_and_knows_both_spellings() -> None:
+    async with Aggregator(servers(**{"a.b": stub_entry(tools=["c:d.e"])})) as a:
+        assert texts(await a.call_tool("a.b.c:d.e", {"x": 1})) == ['{"x":1}']
+        assert texts(await a.call_tool("a.b:c:d.e")) == ["{}"]
+
+
+async def test_a_tool_that_came_later_is_found() -> None:
+    async with Aggregator(servers(stub=stub_entry(tools=["grow"]))) as a:
+        await a.list_tools()
+        await a.call_tool("stub.grow", {"name": "new"})
+        assert texts(await a.call_tool("stub.new", {"x": 1})) == ['{"x":1}']
+
+
+async def test_an_unknown_tool_is_named() -> None:
+    async with Aggregator(servers(stub=stub_entry())) as a:
+        with pytest.raises(UnknownTool, match=r"^Tool not found: stub\.nope$"):
+            await a.call_tool("stub.nope")
+        with pytest.raises(UnknownTool, match=r"must be prefixed with server key: nope"):
+            await a.call_tool("nope")
+
+
+async def test_a_name_of_two_tools_is_refused() -> None:
+    config = servers(**{"a": stub_entry(tools=["b.c"]), "a.b": stub_entry(tools=["c"])})
+    async with Aggregator(config) as a:
+        with pytest.raises(NameClash, match=r"'a\.b\.c' is not one tool"):
+            await a.call_tool("a.b.c")
+        assert texts(await a.call_tool("a.b:c")) == ["{}"]
+
+
+async def test_an_error_of_a_server_comes_as_it_is() -> None:
+    error = {"code": -32000, "message": "Connection closed", "data": {"why": ["x"]}}
+    async with Aggregator(servers(stub=stub_entry(tools=["error"]))) as a:
+        with pytest.raises(MCPError) as caught:
+            await a.call_tool("stub.error", error)
+        assert caught.value.error.model_dump() == error
+
+
+async def test_arguments_that_are_not_json_are_the_callers_fault() -> None:
+    async with Aggregator(servers(stub=stub_entry())) as a:
+        with pytest.raises(TypeError):
+            await a.call_tool("stub.echo", {"x": object()})
+        assert texts(await a.call_tool("stub.echo")) == ["{}"]
+
+
+async def test_calls_run_side_by_side() -> None:
+    config = servers(stub=stub_entry(tools=["sleep", "echo"]))
+    async with Aggregator(config) as a, anyio.create_task_group() as tasks:
+        tasks.start_soon(a.call_tool, "stub.sleep")
+        assert texts(await a.call_tool("stub.echo")) == ["{}"]
+        tasks.cancel_scope.cancel()
+
+
+# Failures
+
+
+async def test_a_server_that_dies_in_a_call_is_named_and_the_others_go_on() -> None:
+    dies = stub_entry(tools=[{"name": "die"}])
+    async with Aggregator(servers(dies=dies, lives=stub_entry())) as a:
+        with pytest.raises(ChildFault) as caught:
+            await a.call_tool("dies.die", {"stderr": "oh no\n"})
+        assert str(caught.value) == (
+            "config: mcpServers.dies: server 'dies' was killed by SIGKILL before it answered "
+            "tools/call; the end of its stderr:\n    oh no"
+        )
+        with pytest.raises(ChildFault, match="was killed by SIGKILL"):
+            await a.call_tool("dies.die")
+        assert texts(await a.call_tool("lives.echo")) == ["{}"]
+
+
+async def test_servers_that_fail_are_named_together_and_nothing_is_left(log: Path) -> None:
+    config = servers(
+        one=stub_entry(at={"start": [{"stderr": "no"}, {"exit": 1}]}),
+        good=stub_entry(log=str(log)),
+        far={"type": "sse", "url": "http://127.0.0.1:9/sse"},
+    )
+    with pytest.raises(ChildFault) as caught:
+        async with Aggregator(config):
+            pytest.fail("it is not entered")
+    assert [problem.where for problem in caught.value.problems] == [
+        "mcpServers.one",
+        "mcpServers.far",
+    ]
+    assert "could not be reached" in caught.value.problems[1].what
+    assert_gone(log)
+
+
+async def test_servers_that_fail_may_be_left_out() -> None:
+    config = servers(bad=stub_entry(answers={"initialize": None}), good=stub_entry())
+    async with Aggregator(config, allow_failed=True, connect_timeout=1) as a:
+        assert list(a.faults) == ["bad"]
+        assert [tool["name"] for tool in await a.list_tools()] == ["good.echo"]
+
+
+@pytest.mark.parametrize("how", ["error", "cancellation"])
+async def test_nothing_is_left_however_the_block_ends(how: str, log: Path) -> None:
+    with anyio.CancelScope() as scope:
+        try:
+            async with Aggregator(servers(stub=stub_entry(log=str(log)))):
+                if how == "error":
+                    raise LookupError
+                scope.cancel()
+                await anyio.sleep_forever()
+        except LookupError:
+            pass
+    assert scope.cancelled_caught == (how == "cancellation")
+    assert_gone(log)
+
+
+async def test_cancelling_the_start_leaves_nothing(tmp_path: Path, log: Path) -> None:
+    config = servers(
+        silent=stub_entry(answers={"initialize": None}, log=str(log)),
+        quick=stub_entry(),
+    )
+    with anyio.move_on_after(1) as scope:
+        async with Aggregator(config):
+            pytest.fail("it is not entered")
+    assert scope.cancelled_caught
+    assert_gone(log)
+
+
+async def test_all_that_is_missing_is_reported_before_anything_starts(log: Path) -> None:
+    config = servers(
+        a={**stub_entry(log=str(log)), "env": {"A": "${NO_A}"}},
+        b={"type": "http", "url": "http://127.0.0.1:9/${NO_B}"},
+    )
+    with pytest.raises(EnvironmentFault) as caught:
+        Aggregator(config, environ={})
+    assert [problem.where for problem in caught.value.problems] == [
+        "mcpServers.a.env.A",
+        "mcpServers.b.url",
+    ]
+    assert not events(log, "start")
+
+
+async def test_a_config_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        Aggregator({"mcpServers": []})
+    with pytest.raises(FileNotFoundError):
+        Aggregator(tmp_path / "none.json")
+
+
+# Remote servers
+
+
+@pytest.mark.parametrize("transport", ["sse", "http"])
+async def test_headers_are_sent_with_every_request(transport: str, remote: Remote) -> None:
+    url = remote(transport=transport, token="abc.def")  # noqa: S106 no secret
+    entry = {"type": transport, "url": url, "headers": {"Authorization": "Bearer ${T}"}}
+    async with Aggregator(servers(far=entry), environ={"T": "abc.def"}) as a:
+        assert texts(await a.call_tool("far.add", {"a": 1, "b": 2})) == ["3"]
+    with pytest.raises(ChildFault, match="401"):
+        async with Aggregator(servers(far=entry), environ={"T": "wrong"}):
+            pytest.fail("it is not entered")
+
+
+@pytest.mark.parametrize("transport", ["sse", "http"])
+async def test_a_remote_list_may_be_long(transport: str, remote: Remote) -> None:
+    entry = {"type": transport, "url": remote(transport=transport, big=500_000)}
+    async with Aggregator(servers(far=entry)) as a:
+        assert len((await a.list_tools())[0]["description"]) == 500_006
+
+
+async def test_a_server_that_clings_to_its_session_is_left(remote: Remote) -> None:
+    entry = {"type": "http", "url": remote(transport="http", clinging=True)}
+    with anyio.fail_after(20):
+        async with Aggregator(servers(far=entry)) as a:
+            await a.list_tools()
+
+
+@pytest.mark.parametrize("status", [401, 403, 500])
+def test_a_refused_list_is_no_empty_list(status: int, remote: Remote) -> None:
+    url = remote(transport="http", refuse={"tools/list": status})
+    spec = Aggregator(servers(far={"type": "http", "url": url})).spec
+    with pytest.raises(ChildFault, match=f"'far' answered tools/list with HTTP {status}"):
+        discover(spec, {})
+
+
+@pytest.mark.parametrize("transport", ["sse", "http"])
+def test_a_remote_server_is_discovered(transport: str, remote: Remote) -> None:
+    entry = {"type": transport, "url": remote(transport=transport)}
+    snapshot, warnings = discover(Aggregator(servers(far=entry)).spec, {})
+    (child,) = snapshot.children
+    assert child.instructions == "Far away."
+    assert [tool["name"] for tool in child.tools] == ["add", "fail"]
+    assert warnings == ()

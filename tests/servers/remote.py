@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""A real server of the SDK behind a loopback port, for tests; it prints its URL.
+
+    python3 remote.py OPTIONS
+
+OPTIONS is a JSON object:
+    transport     "sse" or "http"
+    token         requests without `Authorization: Bearer TOKEN` are answered 401
+    refuse        {method: HTTP status}
+    big           so many characters of description
+    clinging      true: the end of a session (DELETE) is never answered
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from typing import Any
+
+import anyio
+import uvicorn
+from mcp.server.mcpserver import MCPServer
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+Json = dict[str, Any]
+
+
+class Guard:
+    """Refuses requests as the options say."""
+
+    def __init__(self, app: ASGIApp, options: Json) -> None:
+        self.app = app
+        self.options = options
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Look at the whole body, then pass it on."""
+        if scope.get("method") == "DELETE" and self.options.get("clinging"):
+            await anyio.sleep_forever()
+        if scope["type"] != "http" or scope["method"] not in ("GET", "POST"):
+            return await self.app(scope, receive, send)
+        body, first = b"", await receive()
+        body += first.get("body", b"")
+        while first.get("more_body"):
+            first = await receive()
+            body += first.get("body", b"")
+        status = self.verdict(dict(scope["headers"]), body)
+        if status:
+            return await Response(status_code=status)(scope, receive, send)
+        again: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def replay() -> Message:
+            return again.pop() if again else await receive()
+
+        return await self.app(scope, replay, send)
+
+    def verdict(self, headers: dict[bytes, bytes], body: bytes) -> int | None:
+        """Return the status to refuse a request with."""
+        token = self.options.get("token")
+        if token and headers.get(b"authorization") != f"Bearer {token}".encode():
+            return 401
+        method = json.loads(body).get("method") if body else None
+        status: int | None = self.options.get("refuse", {}).get(method)
+        return status
+
+
+def main() -> None:
+    """Serve until killed."""
+    options: Json = json.loads(sys.argv[1])
+    server = MCPServer("remote", instructions="Far away.", log_level="ERROR")
+
+    @server.tool(description="Adds. " + "x" * options.get("big", 0))
+    def add(a: int, b: int) -> str:
+        return str(a + b)
+
+    @server.tool()
+    def fail() -> str:
+        """Fails."""
+        raise ValueError("no")
+
+    sse = options["transport"] == "sse"
+    app = server.sse_app() if sse else server.streamable_http_app()
+    listener = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/{'sse' if sse else 'mcp'}"
+    print(url, flush=True)
+    config = uvicorn.Config(Guard(app, options), log_level="error", timeout_graceful_shutdown=1)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if __name__ == "__main__":
+    main()
