@@ -1,0 +1,191 @@
+"""Requests and notifications on their way between clients and children.
+
+Ids and progress tokens towards a child are minted here and mapped back with their JSON type; all
+else of a message passes as the text that it came in. A call is sent once, and answered once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.core import Core
+from mcpagg_runtime.peers import FOREVER, Call, Child, Question
+from mcpagg_runtime.wire import (
+    METHOD_NOT_FOUND,
+    Message,
+    error,
+    failure,
+    is_id,
+    members,
+    notification,
+    quote,
+    request,
+    result,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.client import Client
+    from mcpagg_runtime.wire import Span
+
+REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+
+# What a child may ask a client, and the capability that the client must have declared for it.
+QUESTIONS = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+
+
+# What stands for the message of a call that was sent: it may be large, and is never sent twice.
+_SENT = Message("", {})
+
+
+class Calls(Core):
+    """Forwards calls to children that are up, and what comes back to the client that asked."""
+
+    def _forward(self, child: Child, call: Call) -> None:
+        """Send a client's call to its child, under the child's own tool name."""
+        message, call.message = call.message, _SENT
+        child.next_id += 1
+        call.child_id = child.next_id
+        child.calls[call.child_id] = call
+        _, start, _ = message.members["params"]
+        params, _ = members(message.text, start)
+        _, begin, end = params["name"]
+        changes: list[tuple[Span, str]] = [((begin, end), quote(call.original))]
+        if "_meta" in params and type(params["_meta"][0]) is dict:
+            meta, _ = members(message.text, params["_meta"][1])
+            value, begin, end = meta.get("progressToken", (None, 0, 0))
+            if value is not None:
+                call.token = message.text[begin:end]
+                changes.append(((begin, end), str(call.child_id)))
+        limit = child.row.get("timeout") or self.plan.options.get("timeout")
+        if limit:
+            call.deadline = self._arm(self.clock() + limit)
+        method = message.method or ""
+        self._send(child, request(call.child_id, method, message.spliced_params(changes)))
+
+    def _answered(self, call: Call, message: Message) -> None:
+        """Pass a child's answer on to the client that asked."""
+        self._forget(call)
+        self._send(call.client, _answer(call.identifier, message))
+
+    def _cancel(self, client: Client, message: Message) -> None:
+        """Stop a call that its client no longer wants; nobody gets an answer to it."""
+        call = _latest(client.calls, message.params.get("requestId"))
+        if call is not None:
+            client.calls.remove(call)
+            self._withdraw(call, lambda number: _replaced(message, "requestId", number))
+
+    def _withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back from its child; `params` makes those of the cancellation from its id."""
+        child = call.child
+        for line in (child.waiting, child.unknown):
+            if call in line:
+                line.remove(call)
+                return
+        if child.calls.pop(call.child_id, None) is not None:
+            self._send(child, notification("notifications/cancelled", params(str(call.child_id))))
+
+    def _time_out(self, child: Child, now: float) -> None:
+        """Fail the calls whose time is up, and tell the child to stop working on them."""
+        for call in [call for call in child.calls.values() if call.deadline <= now]:
+            self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
+            reason = f"Server '{child.name}' did not answer in time"
+            self._refuse(call, REQUEST_TIMEOUT, reason)
+        for call in child.calls.values():
+            if call.deadline < FOREVER:
+                self._arm(call.deadline)
+
+    def _progress(self, child: Child, message: Message) -> None:
+        """Pass progress on to the client whose call it is about, under the client's own token."""
+        token = message.params.get("progressToken")
+        call = child.calls.get(token) if type(token) is int else None
+        if call is not None and call.token:
+            params = _replaced(message, "progressToken", call.token)
+            self._send(call.client, notification("notifications/progress", params))
+
+    def _question(self, child: Child, message: Message) -> None:
+        """Answer what a child asks, or ask the client that it works for."""
+        if message.method == "ping":
+            self._send(child, result(message.raw("id"), "{}"))
+            return
+        client = self._asked(child)
+        needed = QUESTIONS.get(message.method or "")
+        if client is None or message.id is None or needed not in client.capabilities:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._send(child, failure(message.raw("id") or "null", refusal))
+            return
+        client.next_id += 1
+        question = Question(child, client, message, client.next_id)
+        client.questions[client.next_id] = question
+        child.questions.append(question)
+        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
+
+    def _asked(self, child: Child) -> Client | None:
+        """Return the client that a child's question is for: who called last, or who started it."""
+        if child.calls:
+            return child.calls[max(child.calls)].client
+        return child.client if child.client in self.clients else None
+
+    def _replied(self, client: Client, message: Message) -> None:
+        """Pass a client's answer back to the child that asked."""
+        question = client.questions.pop(minted(message.id), None)
+        if question is not None:
+            question.child.questions.remove(question)
+            self._send(question.child, _answer(question.identifier, message))
+
+    def _withdraw_question(self, child: Child, message: Message) -> None:
+        """A child no longer wants an answer to what it asked."""
+        question = _latest(child.questions, message.params.get("requestId"))
+        if question is not None:
+            child.questions.remove(question)
+            del question.client.questions[question.client_id]
+            params = _replaced(message, "requestId", str(question.client_id))
+            self._send(question.client, notification("notifications/cancelled", params))
+
+    def _abandon(self, child: Child, reason: str) -> None:
+        """Fail everything that a child still owes, and take back everything that it asked."""
+        for call in [*child.calls.values(), *child.waiting, *child.unknown]:
+            self._fail(call, reason)
+        for question in child.questions:
+            del question.client.questions[question.client_id]
+            params = f'{{"requestId":{question.client_id}}}'
+            self._send(question.client, notification("notifications/cancelled", params))
+
+
+def is_error(message: Message) -> bool:
+    """Whether a response is an error; one with both members is, unless the error is null."""
+    return message.value("error") is not None
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    return identifier if type(identifier) is int else 0
+
+
+def _answer(identifier: str, message: Message) -> str:
+    """Return the text that passes a response on under another id."""
+    if is_error(message):
+        return failure(identifier, message.raw("error"))
+    return result(identifier, message.raw("result") or "{}")
+
+
+def _latest(line: list[Any], key: object) -> Any:
+    """Return the youngest request of a peer that has the id `key`: one may be used again."""
+    found = [asked for asked in line if asked.key == key] if is_id(key) else []
+    return found[-1] if found else None
+
+
+def _replaced(message: Message, member: str, text: str) -> str:
+    """Return the text of a message's params with one member of it replaced."""
+    _, start, _ = message.members["params"]
+    params, _ = members(message.text, start)
+    _, begin, end = params[member]
+    return message.spliced_params([((begin, end), text)])

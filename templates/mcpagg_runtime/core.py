@@ -1,0 +1,86 @@
+"""The ground that the router stands on: its state, and what is to be sent to whom.
+
+Nothing here or in the rooms built on it (calls, drift, lifecycle, router) does I/O, reads a clock
+of its own or starts anything. Each public method of the router takes one event and returns the
+actions that follow, in order; a face and the child connections carry them out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.peers import FOREVER, Call, Child, OwnRequest
+from mcpagg_runtime.wire import INTERNAL_ERROR, error, failure, notification, quote, request
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.client import Client
+    from mcpagg_runtime.desk import Desk
+
+    Action = tuple[str, Any, str]
+
+SEND = "send"  # a line to a client or a child
+START = "start"  # a child's process
+STOP = "stop"  # a child's process; the text says why, and `child_down` follows
+SAY = "say"  # a line on standard error
+
+
+class Core:
+    """State and outbox of the router. `clock` gives seconds that never run backwards."""
+
+    def __init__(self, desk: Desk, clock: Callable[[], float]) -> None:
+        self.desk = desk
+        self.plan = plan = desk.plan
+        self.clock = clock
+        self.catalogue = desk.catalogue
+        self.clients: list[Client] = []
+        self.children = {name: Child(name, row) for name, row in plan.servers.items()}
+        self.alarm = FOREVER
+        """No deadline is due before this time; `tick` wants to be called then."""
+        self._actions: list[Action] = []
+
+    def _taken(self) -> list[Action]:
+        actions, self._actions = self._actions, []
+        return actions
+
+    def _send(self, peer: Client | Child, text: str) -> None:
+        self._actions.append((SEND, peer, text))
+
+    def _say(self, text: str) -> None:
+        self._actions.append((SAY, None, text))
+
+    def _arm(self, deadline: float) -> float:
+        self.alarm = min(self.alarm, deadline)
+        return deadline
+
+    def _ask(self, child: Child, method: str, params: str) -> None:
+        """Send a child a request of the proxy's own."""
+        child.next_id += 1
+        child.own[child.next_id] = OwnRequest(method)
+        self._send(child, request(child.next_id, method, params))
+
+    def _refuse(self, call: Call, code: int, message: str, data: str = "") -> None:
+        """Answer a client's call with an error of the proxy's own."""
+        self._forget(call)
+        self._send(call.client, failure(call.identifier, error(code, message, data)))
+
+    def _fail(self, call: Call, reason: str) -> None:
+        """Answer a call that its child will not answer, naming the child and the reason."""
+        name = call.child.name
+        message = f"Server '{name}' {reason}"
+        self._refuse(call, INTERNAL_ERROR, message, f'{{"server":{quote(name)}}}')
+
+    def _forget(self, call: Call) -> None:
+        """Drop a call that needs no answer any more from those of its client."""
+        if call in call.client.calls:
+            call.client.calls.remove(call)
+
+    def _lists_changed(self, server: str, tools: list[str]) -> None:
+        """Tell the clients that see one of these tools of a server that their list changed."""
+        conditional = self.catalogue.conditional[server]
+        public = [name for name in tools if name not in conditional]
+        for client in self.clients:
+            if client.initialized and (public or (tools and client.capabilities)):
+                self._send(client, notification("notifications/tools/list_changed"))

@@ -1,0 +1,84 @@
+"""The names that clients see.
+
+The exposed name is `server:tool`, the config key exactly as written. Some clients refuse a colon,
+and drop every tool of a server over one such name, so each tool has a portable name too. Names
+are looked up in a table, never split, so a separator inside a key or a tool name is harmless.
+
+The compiler names the snapshot with this module and the emitted file names a live list with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    Row = Mapping[str, Any]
+
+PORTABLE_LIMIT = 50
+_HASH_LENGTHS = (6, 12, 32)
+_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def offered(tool: str, row: Row) -> bool:
+    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
+    expose, hide = row.get("expose"), row.get("hide", ())
+    if expose is None and not hide:
+        return True
+    # Only where the config filters: fnmatch brings re along.
+    from fnmatch import fnmatchcase
+
+    if any(fnmatchcase(tool, glob) for glob in hide):
+        return False
+    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+
+def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
+    """Return the name that a client sees for a server's tool."""
+    renamed: str | None = row.get("rename", {}).get(tool)
+    return renamed if renamed is not None else server + separator + tool
+
+
+def portable_names(exposed: Iterable[str]) -> dict[str, str]:
+    """Return a portable name for each exposed one: unique, and the same whatever the order.
+
+    A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
+    alike, or one longer than PORTABLE_LIMIT, it ends in a short hash of the exposed name; where
+    somebody made up a name like that too, in a longer one.
+    """
+    names = {name: _cleaned(name) for name in exposed}
+    for length in _HASH_LENGTHS:
+        count: dict[str, int] = {}
+        for short in names.values():
+            count[short] = count.get(short, 0) + 1
+        for name, short in names.items():
+            if count[short] > 1 or not 0 < len(short) <= PORTABLE_LIMIT:
+                names[name] = _hashed(name, length)
+    return names
+
+
+def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
+    """Return the server whose prefix `name` starts with, in either spelling; the longest wins."""
+    matches = [
+        server
+        for server in servers
+        if name.startswith(server + separator)
+        or (_cleaned(server) and name.startswith(_cleaned(server) + "_"))
+    ]
+    return max(matches, key=len, default=None)
+
+
+def _cleaned(name: str) -> str:
+    text = "".join([char if char in _PORTABLE else "_" for char in name])
+    while "__" in text:
+        text = text.replace("__", "_")
+    return text.strip("_")
+
+
+def _hashed(name: str, length: int) -> str:
+    from hashlib import sha256
+
+    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"

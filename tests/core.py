@@ -1,0 +1,257 @@
+"""A router without processes: a plan in one line, a clock that stands still, and who got what.
+
+    world = World({"db": ["query"]})
+    client = world.client()
+    db = world.up("db")
+    world.say(client, call(1, "db:query"))
+    [request] = world.received(db)
+    world.say(db, {"id": request["id"], "result": {}})
+    assert world.received(client) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+
+Peers are given and asked for as objects; `world["db"]` is a child.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from mcpagg.literal import json_text
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.core import SAY, SEND, START, STOP
+from mcpagg_runtime.desk import Desk, Plan
+from mcpagg_runtime.names import exposed_name, offered, portable_names
+from mcpagg_runtime.peers import Child
+from mcpagg_runtime.router import Router
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.core import Action
+
+Json = dict[str, Any]
+Peer = Client | Child
+Message = Json | list[Any] | str | bytes
+"""What a peer says: a value for json.dumps, or the text or bytes of the line itself."""
+
+INITIALIZED: Json = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+TOOLS_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+ROOTS: Json = {"roots": {"listChanged": True}}
+DEFAULTS: Json = {
+    "separator": ":",
+    "names": "auto",
+    "start": "eager",
+    "on_drift": "live",
+    "restart": "never",
+    "timeout": None,
+    "connect_timeout": 60.0,
+}
+
+
+def tool(name: str, **more: Any) -> Json:
+    """Return a tool as a child lists it."""
+    return {"name": name, "inputSchema": {"type": "object"}, **more}
+
+
+def plan(
+    servers: Mapping[str, Iterable[str | Json]],
+    *,
+    rows: Mapping[str, Json] | None = None,
+    conditional: Mapping[str, list[str]] | None = None,
+    instructions: str = "",
+    **options: Any,
+) -> Plan:
+    """Return what the compiler would emit for servers {name: tools}, a tool by name or whole."""
+    chosen = {**DEFAULTS, **options}
+    table = {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers}
+    lists = {
+        server: [tool(entry) if isinstance(entry, str) else entry for entry in entries]
+        for server, entries in servers.items()
+    }
+    owners: dict[str, tuple[str, str]] = {}
+    for server, tools in lists.items():
+        for name in (entry["name"] for entry in tools):
+            if offered(name, table[server]):
+                exposed = exposed_name(server, name, table[server], chosen["separator"])
+                owners[name if chosen["names"] == "bare" else exposed] = server, name
+    portable = portable_names(owners)
+    return Plan(
+        name="test",
+        version="1",
+        servers=table,
+        routes={exposed: (*owner, portable[exposed]) for exposed, owner in owners.items()},
+        snapshot={server: {"tools": json_text(tools)} for server, tools in lists.items()},
+        children={
+            server: {"protocol": "2025-11-25", "conditional": (conditional or {}).get(server, [])}
+            for server in servers
+        },
+        instructions=instructions,
+        options=chosen,
+    )
+
+
+def request(identifier: Any, method: str, params: Any = None) -> Json:
+    """Return a request; None for `params` leaves them out."""
+    message = {"jsonrpc": "2.0", "id": identifier, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def notification(method: str, params: Any = None) -> Json:
+    """Return a notification; None for `params` leaves them out."""
+    message = request(0, method, params)
+    del message["id"]
+    return message
+
+
+def call(identifier: Any, name: str, arguments: Any = None, token: Any = None) -> Json:
+    """Return a call of a tool; None leaves `arguments` or the progress token out."""
+    params: Json = {"name": name}
+    if arguments is not None:
+        params["arguments"] = arguments
+    if token is not None:
+        params["_meta"] = {"progressToken": token}
+    return request(identifier, "tools/call", params)
+
+
+def result(identifier: Any, value: Any) -> Json:
+    """Return a response."""
+    return {"jsonrpc": "2.0", "id": identifier, "result": value}
+
+
+def failure(identifier: Any, code: int, message: str, **data: Any) -> Json:
+    """Return an error response."""
+    error = {"code": code, "message": message, **({"data": data} if data else {})}
+    return {"jsonrpc": "2.0", "id": identifier, "error": error}
+
+
+class World:
+    """A router with its clock, and everything that it wants done, by peer and in order."""
+
+    def __init__(self, servers: Mapping[str, Iterable[str | Json]], **choices: Any) -> None:
+        """See `plan` for the arguments."""
+        self.now = 0.0
+        self.plan = plan(servers, **choices)
+        self.router = Router(Desk(self.plan), lambda: self.now)
+        self.started: list[str] = []
+        self.stopped: list[tuple[str, str]] = []
+        self.said: list[str] = []
+        self._sent: dict[Peer, list[str]] = {}
+
+    def __getitem__(self, server: str) -> Child:
+        return self.router.children[server]
+
+    def do(self, actions: list[Action]) -> None:
+        """Note what the router wants done."""
+        for kind, peer, text in actions:
+            if kind == SEND:
+                assert "\n" not in text
+                self._sent.setdefault(peer, []).append(text)
+            elif kind == START:
+                self.started.append(peer.name)
+            elif kind == STOP:
+                self.stopped.append((peer.name, text))
+            else:
+                assert kind == SAY
+                self.said.append(text)
+
+    def lines(self, peer: Peer) -> list[str]:
+        """Return what was sent to a peer since this was last asked, as it was sent."""
+        return self._sent.pop(peer, [])
+
+    def received(self, peer: Peer) -> list[Json]:
+        """Return what was sent to a peer since this was last asked, as values."""
+        return [json.loads(line) for line in self.lines(peer)]
+
+    def say(self, peer: Peer, *messages: Message) -> None:
+        """Let a peer say something, a line each."""
+        for message in messages:
+            text = message if isinstance(message, str | bytes) else json.dumps(message)
+            line = text.encode() if isinstance(text, str) else text
+            if isinstance(peer, Client):
+                self.do(self.router.from_client(peer, line))
+            else:
+                self.do(self.router.from_child(peer, line))
+
+    def ask(self, client: Client, message: Message) -> Json:
+        """Let a client say something; return the one message that it gets for it."""
+        self.lines(client)
+        self.say(client, message)
+        [answer] = self.received(client)
+        return answer
+
+    def client(self, capabilities: Json | None = None, **params: Any) -> Client:
+        """Let a client connect and shake hands; `params` are more of its `initialize`."""
+        client = Client(self.plan.options["names"])
+        self.do(self.router.connect(client))
+        params = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": capabilities or {},
+            "clientInfo": {"name": "test", "version": "1"},
+            **params,
+        }
+        self.ask(client, request("hello", "initialize", params))
+        self.say(client, INITIALIZED)
+        return client
+
+    def born(self, server: str) -> int:
+        """Let a child's process be there; return the id of the handshake that it is asked for."""
+        assert server in self.started
+        self.do(self.router.child_up(self[server]))
+        [hello] = self.received(self[server])
+        assert hello["method"] == "initialize"
+        return int(hello["id"])
+
+    def shaken(self, server: str, capabilities: Json | None = None) -> Child:
+        """Let a child's process be there and shake hands; it has not said yet what it lists."""
+        child, declared = self[server], {"tools": {}} if capabilities is None else capabilities
+        self.say(child, result(self.born(server), {"capabilities": declared}))
+        return child
+
+    def up(self, server: str, tools: Iterable[str | Json] | None = None) -> Child:
+        """Let a child come up and list `tools`, by default those of its snapshot.
+
+        What was sent to it meanwhile is forgotten, calls excepted.
+        """
+        child = self.shaken(server)
+        self.list(child, tools)
+        return child
+
+    def list(self, child: Child, tools: Iterable[str | Json] | None = None) -> None:
+        """Let a child answer the one request for its list that it was sent; see `up`."""
+        text = self.plan.snapshot[child.name]["tools"].replace("\n", "")
+        if tools is not None:
+            text = json.dumps([tool(t) if isinstance(t, str) else t for t in tools])
+        lines = self.lines(child)
+        [asked] = [line for line in lines if '"method":"tools/list"' in line]
+        self._sent[child] = [line for line in lines if '"method":"tools/call"' in line]
+        identifier = json.loads(asked)["id"]
+        self.say(child, f'{{"jsonrpc":"2.0","id":{identifier},"result":{{"tools":{text}}}}}')
+
+    def down(self, server: str, reason: str = "exited with status 1", words: str = "") -> None:
+        """Let a child's process be gone."""
+        self.do(self.router.child_down(self[server], reason, words))
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, with a tick whenever the router wants one."""
+        end = self.now + seconds
+        ticks = 0
+        while self.router.alarm <= end:
+            ticks += 1
+            assert ticks < 10_000, "the router does not come to rest"
+            self.now = max(self.now, self.router.alarm)
+            self.do(self.router.tick())
+        self.now = end
+
+    def names(self, client: Client) -> list[str]:
+        """Return the names that a client is listed."""
+        answer = self.ask(client, request("list", "tools/list"))
+        return [entry["name"] for entry in answer["result"]["tools"]]
+
+    def idle(self) -> bool:
+        """Whether nothing is under way or remembered for it."""
+        children, clients = self.router.children.values(), self.router.clients
+        return not any(
+            [
+                *(c.calls or c.own or c.waiting or c.unknown or c.questions for c in children),
+                *(c.calls or c.questions for c in clients),
+            ]
+        )

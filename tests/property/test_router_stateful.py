@@ -1,0 +1,625 @@
+"""The router against a reference model: every request answered once, by the right answer.
+
+The machine plays three children and any number of clients, in any order that comes to mind: ids of
+every legal kind, used again and again; equal progress tokens; answers out of order, twice, late;
+cancellations at any moment; questions with colliding ids; deaths, timeouts, junk and drift. The
+model knows each request by a serial number in its arguments, and says after every event, line for
+line, what everybody must have been sent. More examples: HYPOTHESIS_PROFILE=thorough.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from core import ROOTS, Json, Peer, World, tool
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.drift import SETTLE_SECONDS
+
+SNAPSHOT = {"a": ["x", "y"], "a_b": ["x"], "c": ["x:y"]}
+CALL_SECONDS = 20.0
+START_SECONDS = 60.0
+
+IDS = ["0", "1", '"1"', '""', '"0"', "-1", "18446744073709551616", '"\\ud800"', "1"]
+TOKENS = ["", "", "1", '"1"', "0", '""', "36893488147419103232"]
+# The name as called, the server and its tool ("" for no known prefix).
+TARGETS = [
+    ("a:x", "a", "x"),
+    ("a_x", "a", "x"),
+    ("a:y", "a", "y"),
+    ("a:new", "a", "new"),
+    ("a:none", "a", "none"),
+    ("a_b:x", "a_b", "x"),
+    ("a_b_x", "a_b", "x"),
+    ("a_b:new", "a_b", "new"),
+    ("c:x:y", "c", "x:y"),
+    ("c_x_y", "c", "x:y"),
+    ("x", "", ""),
+]
+VARIANTS: list[Callable[[list[str]], list[Json]]] = [
+    lambda names: [tool(name) for name in names],
+    lambda names: [tool(name) for name in reversed(names)],
+    lambda names: [tool(name) for name in [*names, "new"]],
+    lambda names: [tool(name) for name in names[1:]],
+    lambda names: [tool(name, title="changed") for name in names],
+]
+CLIENT_JUNK = [b"junk", b"{", b"5", b"[]", b"\xff", b'{"id":null,"method":"ping"}', b'{"id":1.5}']
+CHILD_JUNK = [
+    b"junk",
+    b"",
+    b"{",
+    b"5",
+    b"[]",
+    b"\xff",
+    b"{}",
+    b'{"id":true,"result":{}}',
+    b'{"method":"notifications/progress"}',
+    b'{"method":"notifications/progress","params":{"progressToken":"1"}}',
+    b'{"method":"notifications/cancelled","params":{"requestId":77}}',
+    b'{"method":"notifications/unknown","params":{}}',
+    b'{"id":null,"error":{}}',
+]
+
+numbers = st.integers(0, 10**6)
+ids, tokens, targets = st.sampled_from(IDS), st.sampled_from(TOKENS), st.sampled_from(TARGETS)
+
+
+def key(raw: str) -> tuple[type, Any]:
+    """Return an id as something that tells 1 from "1"."""
+    value = json.loads(raw)
+    return type(value), value
+
+
+@dataclass(eq=False)
+class Asked:
+    """A call of a client that is owed an answer, as the model sees it."""
+
+    serial: int
+    client: Client
+    raw: str
+    server: str
+    original: str
+    token: str
+    known: bool
+    child_id: int = 0  # 0: not sent yet
+    deadline: float = float("inf")
+
+
+@dataclass(eq=False)
+class Wondered:
+    """A question of a child that is owed an answer."""
+
+    serial: int
+    server: str
+    raw: str
+    client: Client
+    client_id: int = 0
+
+
+class Server:
+    """A child as the model sees it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = "new"  # asked (to start), born, ready, down
+        self.hello = 0
+        self.deadline = float("inf")
+        self.ready_at = 0.0
+        self.starter: Client | None = None
+        self.served = {entry: tool(entry) for entry in SNAPSHOT[name]}
+        self.refused: set[str] = set()
+        self.compared = False
+        self.listing = 0
+        self.list_deadline = float("inf")
+        self.spent: list[int] = []
+        self.used: set[int] = set()
+
+
+class RouterMachine(RuleBasedStateMachine):
+    """Plays every peer, and checks every line."""
+
+    @initialize(
+        policy=st.sampled_from(["live", "live", "warn", "refuse"]),
+        timeout=st.sampled_from([None, CALL_SECONDS]),
+        start=st.sampled_from(["eager", "eager", "lazy"]),
+        up=st.booleans(),
+    )
+    def begin(self, policy: str, timeout: float | None, start: str, up: bool) -> None:
+        self.policy = policy
+        self.timeout = timeout
+        self.eager = start == "eager"
+        self.world = World(SNAPSHOT, on_drift=policy, timeout=timeout, start=start)
+        self.servers = {name: Server(name) for name in SNAPSHOT}
+        self.clients: list[Client] = []
+        self.owed: list[Asked] = []
+        self.questions: list[Wondered] = []
+        self.serial = 0
+        self.expected: dict[Peer, Counter[str]] = {}
+        self.told = False  # whether this event may change a list
+        self.connect(capable=True)
+        while up and any(server.state == "asked" for server in self.servers.values()):
+            self.be_born(0)
+            self.shake_hands(0)
+            self.list_tools(0, 0)
+
+    # --- What the model expects, and what came ------------------------------------------------
+
+    def expect(self, peer: Peer, line: str) -> None:
+        self.expected.setdefault(peer, Counter())[line] += 1
+
+    def expect_failure(self, asked: Asked, code: int, message: str, data: str = "") -> None:
+        error = f'{{"code":{code},"message":{json.dumps(message)}{data}}}'
+        self.expect(asked.client, f'{{"jsonrpc":"2.0","id":{asked.raw},"error":{error}}}')
+
+    def expect_down(self, asked: Asked, reason: str) -> None:
+        data = f',"data":{{"server":"{asked.server}"}}'
+        self.expect_failure(asked, -32603, f"Server '{asked.server}' {reason}", data)
+
+    def expect_cancel(self, peer: Peer, number: int, more: str = "") -> None:
+        params = f'{{"requestId":{number}{more}}}'
+        self.expect(
+            peer, f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}'
+        )
+
+    def settle(self, asked: Asked) -> None:
+        """The call is owed no answer any more; its id at the child is spent."""
+        self.owed.remove(asked)
+        if asked.child_id:
+            self.servers[asked.server].spent.append(asked.child_id)
+
+    def check(self) -> None:
+        """Hold what everybody was sent in this event against what the model expects."""
+        for name in self.world.started:
+            server = self.servers[name]
+            if server.state == "new":
+                server.state = "asked"
+                server.deadline = self.world.now + START_SECONDS
+        for server in self.servers.values():
+            self._check_child(server)
+        for client in self.clients:
+            lines = Counter(self.world.lines(client))
+            changed = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+            assert self.told or not lines[changed]
+            assert lines[changed] <= 1
+            del lines[changed]
+            assert lines == self.expected.pop(client, Counter())
+        assert not any(self.expected.values()), self.expected
+        self.expected, self.told = {}, False
+        for client in self.clients:
+            owed = any(asked.client is client for asked in self.owed)
+            assert self.world.router.owes(client) == owed
+
+    def _check_child(self, server: Server) -> None:
+        child = self.world[server.name]
+        rest: Counter[str] = Counter()
+        for line in self.world.lines(child):
+            message = json.loads(line)
+            if message.get("method") == "tools/call":
+                self._sent(server, message)
+            elif message.get("method") == "tools/list":
+                assert server.state == "ready"
+                assert not server.listing
+                self._fresh(server, message["id"])
+                server.listing = message["id"]
+                server.list_deadline = self.world.now + START_SECONDS
+            else:
+                rest[line] += 1
+        assert rest == self.expected.pop(child, Counter())
+        for asked in self.owed:
+            if asked.server == server.name and not asked.child_id and server.state == "ready":
+                if asked.known:
+                    assert self.policy == "refuse"
+                    assert not server.compared
+                else:
+                    assert server.listing
+
+    def _sent(self, server: Server, message: Json) -> None:
+        """A call reached a child: the right one, once, under its own name and fresh numbers."""
+        params = message["params"]
+        [asked] = [asked for asked in self.owed if asked.serial == params["arguments"]["serial"]]
+        assert not asked.child_id
+        assert (asked.server, asked.original) == (server.name, params["name"])
+        assert server.state == "ready"
+        assert self.policy != "refuse" or server.compared
+        self._fresh(server, message["id"])
+        asked.child_id = message["id"]
+        if asked.token:
+            assert params["_meta"] == {"progressToken": asked.child_id}
+        else:
+            assert "_meta" not in params
+        if self.timeout is not None:
+            asked.deadline = self.world.now + self.timeout
+
+    def _fresh(self, server: Server, number: object) -> None:
+        assert type(number) is int
+        assert number not in server.used
+        server.used.add(number)
+
+    def pick(self, items: list[Any], number: int) -> Any:
+        return items[number % len(items)]
+
+    def next_serial(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    def ready(self) -> list[Server]:
+        return [server for server in self.servers.values() if server.state == "ready"]
+
+    def sent(self) -> list[Asked]:
+        return [asked for asked in self.owed if asked.child_id]
+
+    def say(self, peer: Peer, line: str | bytes) -> None:
+        note(f"{peer.name}: {line!r}")
+        self.world.say(peer, line)
+        self.check()
+
+    def hear(self, server: Server, line: str | bytes) -> None:
+        self.say(self.world[server.name], line)
+
+    # --- Clients ------------------------------------------------------------------------------
+
+    def wake(self, server: Server, client: Client) -> None:
+        if server.state == "new":
+            server.starter = client
+
+    @precondition(lambda self: len(self.clients) < 3)
+    @rule(capable=st.booleans())
+    def connect(self, capable: bool) -> None:
+        client = self.world.client(ROOTS if capable else {})
+        self.clients.append(client)
+        if self.eager:
+            for server in self.servers.values():
+                self.wake(server, client)
+        self.check()
+
+    @precondition(lambda self: self.clients)
+    @rule(who=numbers)
+    def disconnect(self, who: int) -> None:
+        client = self.pick(self.clients, who)
+        for asked in [asked for asked in self.owed if asked.client is client]:
+            if asked.child_id:
+                self.expect_cancel(self.world[asked.server], asked.child_id)
+            self.settle(asked)
+        for question in [question for question in self.questions if question.client is client]:
+            error = '{"code":-32601,"message":"The client is gone"}'
+            self.expect(
+                self.world[question.server],
+                f'{{"jsonrpc":"2.0","id":{question.raw},"error":{error}}}',
+            )
+            self.questions.remove(question)
+        self.clients.remove(client)
+        self.world.do(self.world.router.disconnect(client))
+        self.check()
+        assert self.world.lines(client) == []
+
+    @precondition(lambda self: self.clients)
+    @rule(who=numbers, calls=st.lists(st.tuples(ids, targets, tokens), min_size=1, max_size=5))
+    def call(self, who: int, calls: list[tuple[str, tuple[str, str, str], str]]) -> None:
+        for raw, target, token in calls:
+            self._call(self.pick(self.clients, who), raw, target, token)
+
+    def _call(self, client: Client, raw: str, target: tuple[str, str, str], token: str) -> None:
+        name, place, original = target
+        asked = Asked(self.next_serial(), client, raw, place, original, token, known=True)
+        meta = f',"_meta":{{"progressToken":{token}}}' if token else ""
+        params = f'{{"name":"{name}","arguments":{{"serial":{asked.serial}}}{meta}}}'
+        if not place:
+            problem = f"Tool name must be prefixed with server key: {name}"
+            self.expect_failure(asked, -32602, problem)
+        else:
+            self._called(asked, self.servers[place], name)
+        self.say(client, f'{{"id":{raw},"method":"tools/call","params":{params}}}')
+
+    def _called(self, asked: Asked, server: Server, name: str) -> None:
+        if asked.original in server.served:
+            if server.state == "down":
+                self.expect_down(asked, "died")
+                return
+        elif asked.original in server.refused:
+            self.expect_down(asked, self._refusal(asked))
+            return
+        elif self.policy != "live" or server.state == "down":
+            self.expect_failure(asked, -32601, f"Tool not found: {name}")
+            return
+        else:
+            asked.known = False
+        self.owed.append(asked)
+        self.wake(server, asked.client)
+
+    def _refusal(self, asked: Asked) -> str:
+        what = "changed" if asked.original in SNAPSHOT[asked.server] else "is new"
+        return f"has a tool '{asked.original}' that {what} since this proxy was compiled"
+
+    @precondition(lambda self: self.clients)
+    @rule(who=numbers, raw=st.sampled_from([*IDS, "true", "null", "1.0"]))
+    def cancel(self, who: int, raw: str) -> None:
+        client = self.pick(self.clients, who)
+        for asked in reversed(self.owed):
+            if asked.client is client and key(asked.raw) == key(raw):
+                if asked.child_id:
+                    self.expect_cancel(self.world[asked.server], asked.child_id)
+                self.settle(asked)
+                break
+        self.say(client, f'{{"method":"notifications/cancelled","params":{{"requestId":{raw}}}}}')
+
+    @precondition(lambda self: self.owed)
+    @rule(which=numbers)
+    def cancel_one_in_flight(self, which: int) -> None:
+        asked = self.pick(self.owed, which)
+        self.cancel(self.clients.index(asked.client), asked.raw)
+
+    @precondition(lambda self: self.clients)
+    @rule(who=numbers, raw=ids, junk=st.sampled_from([None, *CLIENT_JUNK]))
+    def ping_or_junk(self, who: int, raw: str, junk: bytes | None) -> None:
+        client = self.pick(self.clients, who)
+        if junk is None:
+            self.expect(client, f'{{"jsonrpc":"2.0","id":{raw},"result":{{}}}}')
+            self.say(client, f'{{"id":{raw},"method":"ping"}}')
+            return
+        self.world.say(client, junk)
+        [line] = self.world.lines(client)
+        assert line.startswith('{"jsonrpc":"2.0","id":null,"error":{"code":-32')
+        self.check()
+
+    # --- Children -----------------------------------------------------------------------------
+
+    @precondition(lambda self: any(s.state == "asked" for s in self.servers.values()))
+    @rule(which=numbers)
+    def be_born(self, which: int) -> None:
+        server = self.pick([s for s in self.servers.values() if s.state == "asked"], which)
+        self.world.do(self.world.router.child_up(self.world[server.name]))
+        [hello] = self.world.received(self.world[server.name])
+        assert hello["method"] == "initialize"
+        starter = server.starter
+        declared = starter is not None and "roots" in starter.capabilities
+        assert ("roots" in hello["params"]["capabilities"]) == declared
+        self._fresh(server, hello["id"])
+        server.hello, server.state = hello["id"], "born"
+        self.check()
+
+    @precondition(lambda self: any(s.state == "born" for s in self.servers.values()))
+    @rule(which=numbers)
+    def shake_hands(self, which: int) -> None:
+        server = self.pick([s for s in self.servers.values() if s.state == "born"], which)
+        server.state, server.ready_at = "ready", self.world.now
+        server.deadline = float("inf")
+        server.spent.append(server.hello)
+        self.expect(
+            self.world[server.name], '{"jsonrpc":"2.0","method":"notifications/initialized"}'
+        )
+        answer = '{"capabilities":{"tools":{}}}'
+        self.hear(server, f'{{"id":{server.hello},"result":{answer}}}')
+        assert server.listing
+
+    @precondition(lambda self: any(s.listing for s in self.servers.values()))
+    @rule(which=numbers, variant=st.sampled_from(range(-1, len(VARIANTS))))
+    def list_tools(self, which: int, variant: int) -> None:
+        server = self.pick([s for s in self.servers.values() if s.listing], which)
+        number, server.listing = server.listing, 0
+        server.spent.append(number)
+        if variant < 0:
+            self._unread(server)
+            self.hear(server, f'{{"id":{number},"error":{{"code":1,"message":"m"}}}}')
+        else:
+            listed = VARIANTS[variant](SNAPSHOT[server.name])
+            self._compared(server, {entry["name"]: entry for entry in listed})
+            answer = json.dumps({"tools": listed})
+            self.hear(server, f'{{"id":{number},"result":{answer}}}')
+
+    def _compared(self, server: Server, listed: dict[str, Json]) -> None:
+        recorded = {name: tool(name) for name in SNAPSHOT[server.name]}
+        wondering = [a for a in self.owed if a.server == server.name and not a.known]
+        settled = self.world.now >= server.ready_at + SETTLE_SECONDS
+        if listed != recorded and not settled and not wondering:
+            return
+        self.told, server.compared = True, True
+        if self.policy == "live":
+            server.served = listed
+        elif self.policy == "refuse":
+            same = [name for name in recorded if listed.get(name) == recorded[name]]
+            server.served = {name: recorded[name] for name in same}
+            server.refused = {name for name in listed if name not in same}
+            for asked in list(self.owed):
+                waits = asked.server == server.name and not asked.child_id
+                if waits and asked.original in server.refused:
+                    self.expect_down(asked, self._refusal(asked))
+                    self.settle(asked)
+        self._answer_unknown(server)
+
+    def _answer_unknown(self, server: Server) -> None:
+        for asked in list(self.owed):
+            if asked.server == server.name and not asked.known and not asked.child_id:
+                if asked.original in server.served:
+                    asked.known = True
+                else:
+                    name = f"{server.name}:{asked.original}"
+                    self.expect_failure(asked, -32601, f"Tool not found: {name}")
+                    self.settle(asked)
+
+    def _unread(self, server: Server) -> None:
+        server.list_deadline = float("inf")
+        if self.policy != "refuse":
+            self._answer_unknown(server)
+
+    @precondition(lambda self: self.sent())
+    @rule(which=numbers, shape=st.sampled_from(["result", "string id", "both", "error", "batch"]))
+    def answer(self, which: int, shape: str) -> None:
+        asked = self.pick(self.sent(), which)
+        server, number = self.servers[asked.server], asked.child_id
+        raw = f'{{"serial":{asked.serial},"n":1.0,"n":1e999}}'
+        line = {
+            "result": f'{{"jsonrpc":"2.0","id":{number},"result":{raw}}}',
+            "string id": f'{{"result":{raw},"id":"{number}"}}',
+            "both": f'{{"error":null,"id":{number},"result":{raw}}}',
+            "error": f'{{"id":{number},"error":{raw}}}',
+            "batch": f'[{{"id":{number},"result":{raw}}},{{"id":{number},"result":{{}}}}]',
+        }[shape]
+        member = "error" if shape == "error" else "result"
+        self.expect(asked.client, f'{{"jsonrpc":"2.0","id":{asked.raw},"{member}":{raw}}}')
+        self.settle(asked)
+        self.hear(server, line)
+
+    @precondition(lambda self: any(s.spent for s in self.servers.values()))
+    @rule(which=numbers, what=st.sampled_from(["result", "error", "progress"]), one=numbers)
+    def answer_late(self, which: int, what: str, one: int) -> None:
+        """A child answers what nobody waits for any more, or what it was never asked."""
+        server = self.pick([s for s in self.servers.values() if s.spent], which)
+        number = self.pick([*server.spent, max(server.used) + 1, -1], one)
+        if what == "progress":
+            self.hear(server, self._progress(number))
+        else:
+            self.hear(server, f'{{"id":{number},"{what}":{{}}}}')
+
+    def _progress(self, token: object) -> str:
+        return (
+            '{"jsonrpc":"2.0","method":"notifications/progress","params":'
+            f'{{"progressToken":{token},"progress":1.0}}}}'
+        )
+
+    @precondition(lambda self: self.sent())
+    @rule(which=numbers)
+    def report_progress(self, which: int) -> None:
+        asked = self.pick(self.sent(), which)
+        if asked.token:
+            self.expect(asked.client, self._progress(asked.token))
+        self.hear(self.servers[asked.server], self._progress(asked.child_id))
+
+    @precondition(lambda self: self.ready())
+    @rule(which=numbers, raw=ids)
+    def ask_client(self, which: int, raw: str) -> None:
+        server = self.pick(self.ready(), which)
+        child, serial = self.world[server.name], self.next_serial()
+        client = server.starter if server.starter in self.clients else None
+        mine = [asked for asked in self.sent() if asked.server == server.name]
+        if mine:
+            client = max(mine, key=lambda asked: asked.child_id).client
+        line = f'{{"id":{raw},"method":"roots/list","params":{{"serial":{serial}}}}}'
+        if client is None or "roots" not in client.capabilities:
+            error = '{"code":-32601,"message":"Method not found: roots/list"}'
+            self.expect(child, f'{{"jsonrpc":"2.0","id":{raw},"error":{error}}}')
+            self.hear(server, line)
+            return
+        self.world.say(child, line)
+        [asked] = self.world.received(client)
+        assert (asked["method"], asked["params"]) == ("roots/list", {"serial": serial})
+        assert asked["id"] not in [q.client_id for q in self.questions if q.client is client]
+        self.questions.append(Wondered(serial, server.name, raw, client, asked["id"]))
+        self.check()
+
+    @precondition(lambda self: self.ready())
+    @rule(which=numbers, raw=ids)
+    def take_question_back(self, which: int, raw: str) -> None:
+        server = self.pick(self.ready(), which)
+        for question in reversed(self.questions):
+            if question.server == server.name and key(question.raw) == key(raw):
+                self.expect_cancel(question.client, question.client_id)
+                self.questions.remove(question)
+                break
+        self.hear(server, f'{{"method":"notifications/cancelled","params":{{"requestId":{raw}}}}}')
+
+    @precondition(lambda self: self.questions)
+    @rule(which=numbers, failed=st.booleans())
+    def answer_question(self, which: int, failed: bool) -> None:
+        question = self.pick(self.questions, which)
+        raw = f'{{"serial":{question.serial},"n":1.0}}'
+        member = "error" if failed else "result"
+        self.expect(
+            self.world[question.server],
+            f'{{"jsonrpc":"2.0","id":{question.raw},"{member}":{raw}}}',
+        )
+        self.questions.remove(question)
+        line = f'{{"id":{question.client_id},"{member}":{raw}}}'
+        self.say(question.client, line)
+        self.say(question.client, line)  # twice: the second one answers nothing
+
+    @precondition(lambda self: self.world.started)
+    @rule(which=numbers, junk=st.sampled_from(CHILD_JUNK))
+    def babble(self, which: int, junk: bytes) -> None:
+        self.hear(self.servers[self.pick(self.world.started, which)], junk)
+
+    @precondition(lambda self: self.ready())
+    @rule(which=numbers, times=st.sampled_from([1, 1, 50]))
+    def announce_changes(self, which: int, times: int) -> None:
+        server = self.pick(self.ready(), which)
+        for _ in range(times):
+            self.hear(server, '{"method":"notifications/tools/list_changed"}')
+
+    @precondition(lambda self: self.mortal())
+    @rule(which=numbers)
+    def die(self, which: int) -> None:
+        server = self.pick(self.mortal(), which)
+        server.state, server.listing, server.refused = "down", 0, set()
+        server.deadline = server.list_deadline = float("inf")
+        for asked in [asked for asked in self.owed if asked.server == server.name]:
+            self.expect_down(asked, "died")
+            self.settle(asked)
+        for question in [q for q in self.questions if q.server == server.name]:
+            self.expect_cancel(question.client, question.client_id)
+            self.questions.remove(question)
+        self.told = True
+        self.world.down(server.name, "died")
+        self.check()
+
+    def mortal(self) -> list[Server]:
+        return [s for s in self.servers.values() if s.state in ("asked", "born", "ready")]
+
+    # --- Time ---------------------------------------------------------------------------------
+
+    @rule(seconds=st.sampled_from([0.0, 0.05, SETTLE_SECONDS, 10.0, CALL_SECONDS, 61.0]))
+    def wait(self, seconds: float) -> None:
+        world = self.world
+        end = world.now + seconds
+        while world.router.alarm <= end:
+            world.now = max(world.now, world.router.alarm)
+            stopped = len(world.stopped)
+            late = self._pass_time()
+            world.do(world.router.tick())
+            assert [name for name, _ in world.stopped[stopped:]] == late
+            self.check()
+        world.now = end
+        overdue = [asked.deadline for asked in self.owed]
+        for server in self.servers.values():
+            overdue += [server.deadline, server.list_deadline]
+        assert not overdue or min(overdue) > end
+
+    def _pass_time(self) -> list[str]:
+        """Expect what is due now; return the children that are to be stopped."""
+        now, late = self.world.now, []
+        for server in self.servers.values():
+            if server.deadline <= now or server.list_deadline <= now:
+                if server.listing:
+                    server.spent.append(server.listing)
+                    self._unread(server)
+                    server.listing = 0
+                if server.state != "ready" or self.policy == "refuse":
+                    late.append(server.name)
+                server.deadline = server.list_deadline = float("inf")
+        for asked in [asked for asked in self.owed if asked.deadline <= now]:
+            message = f"Server '{asked.server}' did not answer in time"
+            self.expect_failure(asked, -32001, message)
+            child = self.world[asked.server]
+            self.expect_cancel(child, asked.child_id, ',"reason":"timed out"')
+            self.settle(asked)
+        return late
+
+    def teardown(self) -> None:
+        """Whatever happened: once all is over, nothing is owed and nothing remembered."""
+        if not hasattr(self, "world"):
+            return
+        while self.mortal():
+            self.die(0)
+        assert self.owed == []
+        while self.clients:
+            self.disconnect(0)
+        assert self.world.idle()
+
+
+RouterMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+TestEveryRequestIsAnsweredOnceAndRight = RouterMachine.TestCase

@@ -1,0 +1,125 @@
+"""What is listed, under which names, and how a name is found again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from core import Json, plan, tool
+
+from mcpagg_runtime.catalogue import Catalogue, Tool
+from mcpagg_runtime.desk import Desk
+
+RICH: Json = {
+    "title": 'T "quoted" , } ] \\ end',
+    "x_future": {"name": "inner", "a": [1, {"name": "deep"}]},
+    "name": "rich:\u2028 '''\"\"\"",
+    "description": 'line\n },\n {\n  "name": "not a name"',
+    "inputSchema": {"type": "object", "properties": {}, "required": [], "$ref": "#"},
+    "annotations": {"readOnlyHint": False, "x-custom": None},
+    "_meta": {"ui": {"resourceUri": "ui://x"}, "vendor/k": 1},
+    "n": 12345678901234567890,
+    "lone": "\ud800",
+}
+
+
+def catalogue(servers: dict[str, Iterable[str | Json]], **choices: Any) -> Catalogue:
+    """Return the catalogue of servers {name: tools}."""
+    return Desk(plan(servers, **choices)).catalogue
+
+
+def listed(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[Json]:
+    """Return the tools of the list."""
+    tools: list[Json] = json.loads(found.listing(spelling, capable))["tools"]
+    return tools
+
+
+def names(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[str]:
+    """Return the names of the list."""
+    return [entry["name"] for entry in listed(found, spelling, capable)]
+
+
+def test_every_field_is_listed_as_the_child_gave_it_but_for_the_name() -> None:
+    entries = [tool("first"), RICH, {"name": "last"}]
+    for spelling in ("exposed", "portable"):
+        found = catalogue({"s": entries, "none": [], "t": [RICH]})
+        for entry, given in zip(listed(found, spelling), [*entries, RICH], strict=True):
+            assert {**entry, "name": given["name"]} == given
+            assert list(entry) == list(given)
+
+
+def test_the_order_is_the_configs_then_each_childs_own() -> None:
+    found = catalogue({"z": ["b", "a"], "a": ["c"]})
+    assert names(found) == ["z:b", "z:a", "a:c"]
+    assert names(found, "portable") == ["z_b", "z_a", "a_c"]
+
+
+def test_the_list_is_one_line() -> None:
+    assert "\n" not in catalogue({"s": [RICH, tool("t")]}).listing("exposed", True)
+
+
+def test_a_child_without_tools_lists_none() -> None:
+    found = catalogue({"s": []})
+    assert found.listing("exposed", True) == '{"tools":[]}'
+    assert found.find("s:t") is None
+
+
+def test_tools_that_are_not_offered_are_not_listed_nor_found() -> None:
+    found = catalogue({"s": ["a", "b"]}, rows={"s": {"hide": ["a"]}})
+    assert names(found) == ["s:b"]
+    assert found.find("s:a") is None
+
+
+def test_a_conditional_tool_is_listed_only_to_a_capable_client() -> None:
+    found = catalogue({"s": ["a", "b"]}, conditional={"s": ["a"]})
+    assert names(found, capable=False) == ["s:b"]
+    assert names(found, capable=True) == ["s:a", "s:b"]
+    assert found.find("s:a") is not None
+
+
+def test_a_tool_is_found_under_either_spelling() -> None:
+    found = catalogue({"my.db": ["a b"], "other": ["x"]})
+    for name in ("my.db:a b", "my_db_a_b"):
+        hit = found.find(name)
+        assert hit is not None
+        assert (hit.server, hit.original) == ("my.db", "a b")
+    assert found.find("a b") is None
+    assert found.find("") is None
+
+
+def test_names_are_looked_up_and_never_split() -> None:
+    found = catalogue({"a": ["b:c"], "a:b": ["d"], "ob": ["sql"], "ck": ["sql"]})
+    owners = {name: hit.server for name in names(found) if (hit := found.find(name))}
+    assert owners == {"a:b:c": "a", "a:b:d": "a:b", "ob:sql": "ob", "ck:sql": "ck"}
+
+
+def test_an_exposed_name_wins_over_anothers_portable_one() -> None:
+    rows = {"s": {"rename": {"x": "t_y"}}}
+    found = catalogue({"s": ["x"], "t": ["y"]}, rows=rows)
+    hit = found.find("t_y")
+    assert hit is not None
+    assert hit.server == "s"
+    assert len(set(names(found, "portable"))) == 2
+
+
+def test_a_child_that_is_down_is_not_listed_but_found() -> None:
+    found = catalogue({"a": ["t"], "b": ["t"]})
+    found.down.add("a")
+    assert names(found) == ["b:t"]
+    assert found.find("a:t") is not None
+    found.down.clear()
+    assert names(found) == ["a:t", "b:t"]
+
+
+def test_what_is_served_instead_of_the_snapshot_is_listed_and_found() -> None:
+    found = catalogue({"a": ["old"], "b": ["t"]})
+    assert found.find("a:old") is not None
+    new = Tool("a", "new", '{"x":1e999,"name" :', ' ,"y":1}')
+    new.exposed, new.portable = "a:new", "a_new"
+    found.serve("a", [new])
+    assert names(found, "portable") == ["a_new", "b_t"]
+    assert found.listing("exposed", True).startswith('{"tools":[{"x":1e999,"name" :"a:new" ,"y":1}')
+    assert found.find("a:new") is new
+    assert found.find("a:old") is None
+    assert [entry.original for entry in found.recorded("a")] == ["old"]

@@ -1,0 +1,625 @@
+"""What follows from a child that does not list what its snapshot says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from core import (
+    ROOTS,
+    TOOLS_CHANGED,
+    Json,
+    World,
+    call,
+    failure,
+    request,
+    result,
+    tool,
+)
+
+from mcpagg_runtime.catalogue import Tool
+from mcpagg_runtime.drift import (
+    CALM_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    MAXIMUM_PAGES,
+    SETTLE_SECONDS,
+)
+from mcpagg_runtime.live import Difference
+from mcpagg_runtime.peers import Child
+
+READONLY = {"annotations": {"destructiveHint": False}}
+
+
+def drifted(
+    listed: Iterable[str | Json], *, capabilities: Json | None = None, **choices: Any
+) -> tuple[World, Any, Child]:
+    """Return a world whose child "a", compiled with tools x and y, lists others once settled."""
+    world = World({"a": ["x", "y"], "b": ["z"]}, **choices)
+    client, a = world.client(capabilities), world.up("a", listed)
+    world.wait(SETTLE_SECONDS)
+    if world.lines(a):
+        world.say(a, result(3, {"tools": [tool(t) if isinstance(t, str) else t for t in listed]}))
+    return world, client, a
+
+
+def difference(old: list[Json], new: list[Json]) -> str:
+    """Return how one list differs from another."""
+    one, other = (
+        [Tool("s", entry["name"], *_parts(entry)) for entry in part] for part in (old, new)
+    )
+    return str(Difference(one, other))
+
+
+def _parts(entry: Json) -> tuple[str, str]:
+    head, _, tail = json.dumps(entry).partition(json.dumps(entry["name"]))
+    return head, tail
+
+
+# --- What counts as different -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ({"a": 1, "b": [1, {"c": None}]}, {"b": [1, {"c": None}], "a": 1.0}, False),
+        ({"a": [1, 2]}, {"a": [2, 1]}, True),
+        ({"a": [1]}, {"a": [1, 1]}, True),
+        ({"a": 1}, {"a": True}, True),
+        ({"a": 0}, {"a": False}, True),
+        ({"a": True}, {"a": True}, False),
+        ({"a": None}, {}, True),
+        ({"a": "1"}, {"a": 1}, True),
+        ({"a": {}}, {"a": []}, True),
+        ({"a": float("nan")}, {"a": float("nan")}, False),
+        ({"a": float("nan")}, {"a": 1.5}, True),
+        ({"a": float("inf")}, {"a": float("inf")}, False),
+        ({"a": 12345678901234567890}, {"a": 12345678901234567891}, True),
+        ({"a": "\ud800"}, {"a": "\ud800"}, False),
+    ],
+)
+def test_tools_are_compared_by_value(old: Json, new: Json, changed: bool) -> None:
+    found = difference([{"name": "t", **old}], [{**new, "name": "t"}])
+    assert found == ("~t" if changed else "")
+
+
+def test_deeply_nested_tools_are_compared() -> None:
+    deep, other = ('{"d":' + "[" * 5000 + value + "]" * 5000 + ',"name":' for value in "12")
+    same = Difference([Tool("s", "t", deep, "}")], [Tool("s", "t", deep, "}")])
+    assert not same
+    assert Difference([Tool("s", "t", deep, "}")], [Tool("s", "t", other, "}")]).changed == ["t"]
+
+
+def test_the_order_of_tools_does_not_count() -> None:
+    assert difference([tool("a"), tool("b")], [tool("b"), tool("a")]) == ""
+
+
+def test_a_difference_names_every_tool_with_its_sign() -> None:
+    old = [tool("same"), tool("gone"), tool("other", title="A")]
+    new = [tool("new"), tool("other", title="B"), tool("same")]
+    assert difference(old, new) == "+new -gone ~other"
+
+
+# --- The policies -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+@pytest.mark.parametrize("listed", [["x", "y"], ["y", "x"]])
+def test_where_nothing_differs_nothing_happens(policy: str, listed: list[str]) -> None:
+    world, client, a = drifted(listed, on_drift=policy)
+    assert (world.lines(client), world.lines(a), world.said) == ([], [], [])
+    assert world.names(client) == ["a:x", "a:y", "b:z"]
+    assert world.idle()
+
+
+def test_live_serves_what_the_child_says_now_and_tells_the_client_once() -> None:
+    new = {"x_future": 1, "name": "new", "inputSchema": {}}
+    world, client, a = drifted([tool("x", title="X"), new])
+    assert world.received(client) == [TOOLS_CHANGED]
+    assert world.said == [
+        "server 'a' differs from its snapshot: +new -y ~x; its live list is served, "
+        "recompile to review it"
+    ]
+    answer = world.ask(client, request(1, "tools/list"))
+    assert answer["result"]["tools"] == [
+        tool("a:x", title="X"),
+        {**new, "name": "a:new"},
+        tool("b:z"),
+    ]
+    world.say(client, call(1, "a:new"), call(2, "a_new"), call(3, "a:x"))
+    assert [message["params"]["name"] for message in world.received(a)] == ["new", "new", "x"]
+    assert world.lines(client) == []
+
+
+def test_live_asks_the_child_about_a_tool_that_it_dropped() -> None:
+    world, client, a = drifted(["x"])
+    world.lines(client)
+    world.say(client, call(1, "a:y"))
+    world.list(a, ["x"])
+    assert world.received(client) == [failure(1, -32601, "Tool not found: a:y")]
+
+
+def test_live_keeps_what_the_child_says_byte_for_byte() -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.shaken("a")
+    text = '{ "n":1e999,"name" : "w\\u0061x" ,"d":1.0,"d":2,"s":"\\ud800\u2028" }'
+    for _ in range(2):
+        [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
+        world.say(a, f'{{"id":{asked["id"]},"result":{{"tools":[ {text} ],"x":1}}}}')
+        world.wait(SETTLE_SECONDS)
+    world.lines(client)
+    world.say(client, request(1, "tools/list"))
+    [line] = world.lines(client)
+    expected = text.replace('"w\\u0061x"', '"a:wax"')
+    assert line == f'{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{expected}]}}}}'
+
+
+def test_warn_keeps_the_snapshot_and_says_so() -> None:
+    world, client, a = drifted(["x", "new"], on_drift="warn")
+    assert world.lines(client) == []
+    assert world.said == [
+        "server 'a' differs from its snapshot: +new -y; the snapshot is served, "
+        "recompile to review it"
+    ]
+    assert world.names(client) == ["a:x", "a:y", "b:z"]
+    world.lines(client)
+    world.say(client, call(1, "a:y"), call(2, "a:new"))
+    assert [message["params"]["name"] for message in world.received(a)] == ["y"]
+    assert world.received(client) == [failure(2, -32601, "Tool not found: a:new")]
+
+
+def test_refuse_keeps_what_is_unchanged_and_withdraws_the_rest() -> None:
+    world, client, a = drifted([tool("x", **READONLY), "y", "new"], on_drift="refuse")
+    assert world.received(client) == [TOOLS_CHANGED]
+    assert world.said == [
+        "server 'a' differs from its snapshot: +new ~x; what differs is withheld, "
+        "recompile to review it"
+    ]
+    assert world.names(client) == ["a:y", "b:z"]
+    world.lines(client)
+    world.say(client, call(1, "a:x"), call(2, "a_x"), call(3, "a:new"), call(4, "a:y"))
+    changed = "Server 'a' has a tool 'x' that changed since this proxy was compiled"
+    new = "Server 'a' has a tool 'new' that is new since this proxy was compiled"
+    assert world.received(client) == [
+        failure(1, -32603, changed, server="a"),
+        failure(2, -32603, changed, server="a"),
+        failure(3, -32603, new, server="a"),
+    ]
+    assert [message["params"]["name"] for message in world.received(a)] == ["y"]
+
+
+def test_refuse_forwards_nothing_before_the_comparison() -> None:
+    world = World({"a": ["x", "y"]}, on_drift="refuse")
+    client, a = world.client(), world.shaken("a")
+    world.say(client, call(1, "a:x"), call(2, "a:y"))
+    world.list(a, [tool("x", **READONLY), "y"])
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    world.wait(SETTLE_SECONDS)
+    world.list(a, [tool("x", **READONLY), "y"])
+    assert [message["params"]["name"] for message in world.received(a)] == ["y"]
+    told, refused = world.received(client)
+    assert (told, refused["id"], refused["error"]["code"]) == (TOOLS_CHANGED, 1, -32603)
+
+
+@pytest.mark.parametrize("answer", ['"error":{"code":-32603,"message":"m"}', '"result":{}'])
+def test_refuse_has_no_use_for_a_child_that_cannot_be_compared(answer: str) -> None:
+    world = World({"a": ["x"]}, on_drift="refuse")
+    client, a = world.client(), world.shaken("a")
+    world.say(client, call(1, "a:x"))
+    world.lines(a)
+    world.say(a, f'{{"id":2,{answer}}}')
+    [(name, reason)] = world.stopped
+    assert name == "a"
+    assert reason.startswith("gave no list of tools to compare")
+    assert world.lines(a) == []
+    world.down("a", reason)
+    assert world.received(client) == [
+        failure(1, -32603, f"Server 'a' {reason}", server="a"),
+        TOOLS_CHANGED,
+    ]
+
+
+def test_refuse_trusts_a_tool_again_that_is_as_it_was() -> None:
+    world, client, a = drifted([tool("x", **READONLY), "y"], on_drift="refuse")
+    world.say(a, TOOLS_CHANGED)
+    world.wait(1)
+    world.list(a)
+    assert world.names(client) == ["a:x", "a:y", "b:z"]
+    world.say(client, call(1, "a:x"))
+    assert len(world.lines(a)) == 1
+
+
+def test_a_change_while_the_child_runs_is_served_and_reported() -> None:
+    world, client, a = drifted(["x", "y"])
+    for listed, summary in ((["x"], "-y"), (["x", "new"], "+new -y")):
+        world.say(a, TOOLS_CHANGED)
+        world.wait(CALM_SECONDS)
+        world.list(a, listed)
+        assert world.received(client) == [TOOLS_CHANGED]
+        assert world.names(client) == [f"a:{name}" for name in listed] + ["b:z"]
+        assert world.said.pop().startswith(f"server 'a' differs from its snapshot: {summary};")
+    world.say(a, TOOLS_CHANGED)
+    world.wait(CALM_SECONDS)
+    world.list(a)
+    assert world.received(client)[-1] == TOOLS_CHANGED
+    assert world.names(client) == ["a:x", "a:y", "b:z"]
+    assert world.said == []
+
+
+def test_a_call_in_flight_outlives_a_change_of_the_list() -> None:
+    world = World({"a": ["x", "y"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:y"))
+    [sent] = world.received(a)
+    world.say(a, TOOLS_CHANGED)
+    world.wait(SETTLE_SECONDS)
+    world.list(a, ["x"])
+    world.say(a, result(sent["id"], {}))
+    assert world.received(client) == [TOOLS_CHANGED, result(1, {})]
+
+
+# --- When the list is read --------------------------------------------------------------------
+
+
+def test_a_difference_counts_only_once_the_child_has_settled() -> None:
+    world = World({"a": ["x", "y"]})
+    client, a = world.client(), world.up("a", [])
+    world.wait(SETTLE_SECONDS / 2)
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    world.wait(SETTLE_SECONDS)
+    world.list(a)
+    assert (world.lines(client), world.said) == ([], [])
+    assert world.idle()
+
+
+def test_an_announcement_before_the_child_has_settled_waits_with_it() -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.up("a", [])
+    for _ in range(100):
+        world.say(a, TOOLS_CHANGED)
+    world.wait(SETTLE_SECONDS - 0.01)
+    assert world.lines(a) == []
+    world.wait(0.01)
+    world.list(a)
+    assert (world.lines(client), world.said) == ([], [])
+
+
+def test_a_storm_of_announcements_costs_few_readings() -> None:
+    world, client, a = drifted(["x", "y"])
+    readings = 0
+    for _ in range(3 * 600):  # three a second, for ten minutes
+        world.say(a, TOOLS_CHANGED)
+        world.wait(1 / 3)
+        for message in world.received(a):
+            readings += 1
+            world.say(a, result(message["id"], {"tools": [tool("x"), tool("y")]}))
+    assert readings < 10 + 600 / LONGEST_PAUSE_SECONDS + 10
+    assert (world.lines(client), world.said) == ([], [])
+
+
+def test_a_thousand_announcements_at_once_cost_two_readings() -> None:
+    world, client, a = drifted(["x", "y"])
+    for _ in range(1000):
+        world.say(a, TOOLS_CHANGED)
+    world.wait(0)
+    for _ in range(1000):
+        world.say(a, TOOLS_CHANGED)
+    world.list(a)
+    world.wait(1)
+    world.list(a)
+    world.wait(100)
+    assert (world.lines(a), world.lines(client)) == ([], [])
+
+
+def test_a_list_that_changes_at_every_reading_floods_nobody() -> None:
+    world, client, a = drifted(["x", "y"])
+    readings = 0
+    for _ in range(6000):  # a minute
+        world.say(a, TOOLS_CHANGED)
+        world.wait(0.01)
+        for message in world.received(a):
+            readings += 1
+            listed = [tool("x"), tool(f"y{readings}")]
+            world.say(a, result(message["id"], {"tools": listed}))
+    assert readings < 60
+    assert len(world.lines(client)) == readings
+
+
+def test_a_change_now_and_then_is_read_at_once() -> None:
+    world, client, a = drifted(["x", "y"])
+    for number in range(50):
+        world.wait(CALM_SECONDS)
+        world.say(a, TOOLS_CHANGED)
+        world.wait(0.1)
+        world.list(a, ["x", f"y{number}"])
+        assert world.received(client) == [TOOLS_CHANGED]
+
+
+def test_an_announcement_during_a_reading_causes_another_without_polling() -> None:
+    world, client, a = drifted(["x", "y"])
+    world.say(a, TOOLS_CHANGED)
+    world.wait(0.1)
+    [asked] = world.received(a)
+    world.say(a, TOOLS_CHANGED)
+    ticks = 0
+    while world.router.alarm < world.now + 30:
+        world.now = world.router.alarm
+        world.do(world.router.tick())
+        ticks += 1
+    assert ticks <= 2
+    assert world.lines(a) == []
+    world.say(a, result(asked["id"], {"tools": [tool("x"), tool("y")]}))
+    world.wait(0.1)
+    world.list(a, ["x"])
+    assert world.received(client) == [TOOLS_CHANGED]
+
+
+def test_a_child_that_does_not_list_its_tools_keeps_its_snapshot() -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.shaken("a")
+    world.say(client, call(1, "a:new"))
+    [_, asked] = world.received(a)
+    world.wait(59)
+    assert world.lines(client) == []
+    world.wait(2)
+    assert world.received(client) == [failure(1, -32601, "Tool not found: a:new")]
+    assert world.said == [
+        "server 'a' gave no list of tools (no answer within 60 s); its snapshot stays"
+    ]
+    world.say(a, result(asked["id"], {"tools": []}))
+    world.wait(100)
+    assert world.names(client) == ["a:x"]
+    assert world.idle()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '"error":{"code":-32601,"message":"m"}',
+        '"result":{}',
+        '"result":{"tools":null}',
+        '"result":{"tools":{}}',
+        '"result":[]',
+        '"result":null',
+        '"x":1',
+    ],
+)
+def test_a_list_that_cannot_be_read_leaves_the_snapshot(answer: str) -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.shaken("a")
+    world.say(client, call(1, "a:new"))
+    world.lines(a)
+    world.say(a, f'{{"id":2,{answer}}}')
+    assert world.received(client) == [failure(1, -32601, "Tool not found: a:new")]
+    [said] = world.said
+    assert said.startswith("server 'a' gave no list of tools (")
+    assert world.names(client) == ["a:x"]
+
+
+# --- Pages ------------------------------------------------------------------------------------
+
+
+def pages(world: World, a: Child, listed: list[tuple[list[str], Any]]) -> list[Any]:
+    """Let a child answer page by page; return the cursors that it was asked for."""
+    cursors = []
+    for names, cursor in listed:
+        [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
+        cursors.append(asked["params"].get("cursor"))
+        page = {"tools": [tool(name) for name in names], "nextCursor": cursor}
+        world.say(a, result(asked["id"], page))
+    return cursors
+
+
+@pytest.mark.parametrize("cursor", ["8", "", "\ud800"])
+def test_all_pages_are_read_and_an_empty_cursor_is_one(cursor: str) -> None:
+    world = World({"a": ["x", "y"]})
+    client, a = world.client(), world.shaken("a")
+    assert pages(world, a, [(["x"], cursor), (["y"], None)]) == [None, cursor]
+    assert (world.lines(a), world.lines(client), world.said) == ([], [], [])
+    assert world.idle()
+
+
+@pytest.mark.parametrize("cursor", ["x", ""])
+def test_a_cursor_that_does_not_advance_ends_the_list(cursor: str) -> None:
+    world = World({"a": ["x", "y"]})
+    client, a = world.client(), world.shaken("a")
+    pages(world, a, [(["x", "y"], cursor), (["x", "y"], cursor)])
+    world.wait(10)
+    assert (world.lines(a), world.lines(client), world.said) == ([], [], [])
+    assert world.idle()
+
+
+@pytest.mark.parametrize("cursor", [None, 5, [], {}, False])
+def test_a_cursor_that_is_no_string_is_none(cursor: Any) -> None:
+    world = World({"a": ["x"]})
+    world.client()
+    a = world.shaken("a")
+    assert pages(world, a, [(["x"], cursor)]) == [None]
+    assert world.idle()
+
+
+def test_a_list_without_end_is_cut() -> None:
+    world = World({"a": ["x"]})
+    world.client()
+    a = world.shaken("a")
+    pages(world, a, [(["x"], str(number)) for number in range(MAXIMUM_PAGES + 1)])
+    assert world.idle()
+
+
+def test_each_page_may_take_the_time_of_a_start() -> None:
+    world = World({"a": ["x", "y"]})
+    world.client()
+    a = world.shaken("a")
+    for listed in ((["x"], "1"), (["y"], None)):
+        world.wait(59)
+        pages(world, a, [listed])
+    assert (world.said, world.stopped) == ([], [])
+    assert world.idle()
+
+
+# --- Names and filters of a live list ---------------------------------------------------------
+
+
+def test_a_live_tool_that_is_listed_twice_is_served_once() -> None:
+    world, client, _ = drifted(["new", tool("new", title="second"), "x"])
+    assert world.names(client) == ["a:new", "a:x", "b:z"]
+
+
+@pytest.mark.parametrize("odd", [{}, {"name": None}, {"name": 5}, {"name": ""}, {"name": []}, 5])
+def test_a_tool_without_a_name_is_passed_over(odd: Any) -> None:
+    world, client, _ = drifted([odd, "x", "y"])
+    assert (world.lines(client), world.said) == ([], [])
+
+
+def test_filters_and_names_of_the_config_hold_for_a_live_list() -> None:
+    rows = {"a": {"hide": ["secret*"], "rename": {"new": "short"}}}
+    world, client, a = drifted(["secret2", "x", "new"], rows=rows)
+    assert world.names(client) == ["a:x", "short", "b:z"]
+    assert "secret" not in "".join(world.said)
+    world.lines(client)
+    world.say(client, call(1, "short"))
+    assert world.received(a)[-1]["params"]["name"] == "new"
+
+
+def test_a_hidden_tool_cannot_be_called_by_asking_for_it() -> None:
+    world = World({"a": ["x"]}, rows={"a": {"hide": ["secret"]}})
+    client, a = world.client(), world.up("a", ["x", "secret"])
+    world.say(client, call(1, "a:secret"))
+    world.list(a, ["x", "secret"])
+    assert world.received(client) == [failure(1, -32601, "Tool not found: a:secret")]
+
+
+@pytest.mark.parametrize("first", ["a", "a:b"])
+def test_a_live_tool_never_takes_the_name_of_another_servers(first: str) -> None:
+    servers = {"a": ["x"], "a:b": ["c"]}
+    world = World({first: servers[first], **servers})
+    client = world.client()
+    a, ab = world.up("a", ["x", "b:c", "y"]), world.up("a:b")
+    world.wait(SETTLE_SECONDS)
+    world.list(a, ["x", "b:c"])
+    assert sorted(world.names(client)) == ["a:b:c", "a:x"]
+    world.say(client, call(1, "a:b:c"))
+    assert (len(world.lines(a)), len(world.lines(ab))) == (0, 1)
+
+
+def test_live_tools_of_two_servers_get_different_portable_names() -> None:
+    world = World({"a.b": ["x"], "a_b": ["y"]}, names="portable")
+    client = world.client()
+    one, two = world.up("a.b", ["x", "t"]), world.up("a_b", ["y", "t"])
+    world.wait(SETTLE_SECONDS)
+    world.list(one, ["x", "t"])
+    first = world.names(client)
+    world.list(two, ["y", "t"])
+    names = world.names(client)
+    assert len(set(names)) == 4
+    assert set(first) <= set(names)
+    for name, child in ((names[1], one), (names[3], two)):
+        world.say(client, call(1, name))
+        assert len(world.lines(child)) == 1
+
+
+def test_a_live_tool_keeps_its_names_while_it_lives() -> None:
+    world = World({"a": ["x"]}, names="portable")
+    client, a = world.client(), world.up("a", ["x", "t.t"])
+    world.wait(SETTLE_SECONDS)
+    world.list(a, ["x", "t.t"])
+    assert world.names(client) == ["a_x", "a_t_t"]
+    world.say(a, TOOLS_CHANGED)
+    world.wait(1)
+    world.list(a, ["x", "t_t", "t.t"])
+    names = world.names(client)
+    assert (names[0], names[2], len(set(names))) == ("a_x", "a_t_t", 3)
+
+
+def test_a_live_tool_in_bare_mode_is_called_by_its_own_name() -> None:
+    world = World({"a": ["x"], "b": ["z"]}, names="bare")
+    client, a, b = world.client(), world.up("a", ["x", "new", "z"]), world.up("b")
+    world.wait(SETTLE_SECONDS)
+    world.list(a, ["x", "new", "z"])
+    assert world.names(client) == ["x", "new", "z"]
+    world.say(client, call(1, "new"), call(2, "z"))
+    assert (len(world.lines(a)), len(world.lines(b))) == (1, 1)
+
+
+# --- Tools that the snapshot lacks ------------------------------------------------------------
+
+
+def test_an_unknown_tool_of_a_known_child_is_asked_for_once() -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:new", {"n": 1.0}, "p"), call(2, "a_new"), call(3, "a:none"))
+    world.list(a, ["x", "new"])
+    first, second = world.received(a)
+    assert first["params"]["name"] == second["params"]["name"] == "new"
+    assert world.received(client) == [TOOLS_CHANGED, failure(3, -32601, "Tool not found: a:none")]
+    world.say(a, result(second["id"], 2), result(first["id"], 1))
+    assert world.received(client) == [result(2, 2), result(1, 1)]
+    assert world.idle()
+
+
+def test_an_unknown_tool_of_a_child_that_is_down_is_refused() -> None:
+    world = World({"a": ["x"]})
+    client = world.client()
+    world.up("a")
+    world.say(client, call(1, "a:new"))
+    world.down("a")
+    world.say(client, call(2, "a:new"))
+    died = failure(1, -32603, "Server 'a' exited with status 1", server="a")
+    answers = world.received(client)
+    assert answers == [died, TOOLS_CHANGED, failure(2, -32601, "Tool not found: a:new")]
+
+
+# --- Conditional tools ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_a_conditional_tool_may_be_missing_without_a_word(policy: str) -> None:
+    world, client, _ = drifted(["x"], conditional={"a": ["y"]}, on_drift=policy)
+    assert (world.lines(client), world.said) == ([], [])
+    assert world.names(client) == ["a:x", "b:z"]
+
+
+def test_a_conditional_tool_that_is_there_is_no_drift() -> None:
+    world, client, _ = drifted(["x", "y"], conditional={"a": ["y"]}, capabilities=ROOTS)
+    assert (world.lines(client), world.said) == ([], [])
+    assert world.names(client) == ["a:x", "a:y", "b:z"]
+
+
+def test_a_conditional_tool_that_a_capable_client_lacks_leaves_its_list() -> None:
+    world, client, _ = drifted(["x"], conditional={"a": ["y"]}, capabilities=ROOTS)
+    assert (world.received(client), world.said) == ([TOOLS_CHANGED], [])
+    assert world.names(client) == ["a:x", "b:z"]
+
+
+def test_a_conditional_tool_that_changed_is_drift() -> None:
+    listed = ["x", tool("y", **READONLY)]
+    world, _, _ = drifted(listed, conditional={"a": ["y"]}, capabilities=ROOTS)
+    assert "~y" in world.said[0]
+
+
+def test_only_clients_whose_own_list_changed_are_told() -> None:
+    world = World({"a": ["x", "y"]}, conditional={"a": ["y"]})
+    capable, plain = world.client(ROOTS), world.client()
+    a = world.up("a")
+    world.say(a, TOOLS_CHANGED)
+    world.wait(SETTLE_SECONDS)
+    world.list(a, ["x"])
+    assert (world.received(capable), world.received(plain)) == ([TOOLS_CHANGED], [])
+
+
+def test_a_child_that_declares_no_tools_is_not_asked_for_them() -> None:
+    world = World({"a": [], "b": ["z"]})
+    client = world.client()
+    a, b = world.shaken("a", {}), world.shaken("b", {"prompts": {}})
+    assert [message["method"] for message in world.received(a)] == ["notifications/initialized"]
+    world.lines(b)
+    world.wait(SETTLE_SECONDS)
+    assert world.received(client) == [TOOLS_CHANGED]
+    assert world.said == [
+        "server 'b' differs from its snapshot: -z; its live list is served, recompile to review it"
+    ]
+    world.say(a, TOOLS_CHANGED)
+    world.wait(1)
+    assert (world.lines(a), world.lines(b)) == ([], [])
+    assert world.idle()

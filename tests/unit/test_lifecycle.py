@@ -1,0 +1,331 @@
+"""When children are started, how they are greeted, and what follows when they are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core import (
+    INITIALIZED,
+    ROOTS,
+    TOOLS_CHANGED,
+    Json,
+    World,
+    call,
+    failure,
+    notification,
+    request,
+    result,
+)
+
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.lifecycle import MAXIMUM_STARTING
+from mcpagg_runtime.peers import CREATED, DOWN, FOREVER, QUEUED, READY, STARTING
+
+MANY = {f"s{number:02}": ["t"] for number in range(12)}
+
+
+# --- Starting ---------------------------------------------------------------------------------
+
+
+def test_nobody_is_started_for_a_client_that_only_shakes_hands() -> None:
+    world = World({"a": ["t"]})
+    client = Client("auto")
+    world.do(world.router.connect(client))
+    world.say(client, request(1, "initialize", {}), request(2, "tools/list"), request(3, "ping"))
+    world.say(client, request(4, "nonsense"), "junk")
+    assert (world.started, world["a"].state) == ([], CREATED)
+    world.say(client, INITIALIZED)
+    assert (world.started, world["a"].state) == (["a"], STARTING)
+
+
+def test_a_client_that_shook_hands_at_the_desk_starts_them_when_it_connects() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client = Client("auto")
+    client.initialized = True
+    world.do(world.router.connect(client))
+    assert world.started == ["a", "b"]
+
+
+def test_a_call_starts_its_child_whatever_the_client_left_out() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client = Client("auto")
+    world.do(world.router.connect(client))
+    world.say(client, call(1, "b:t"))
+    assert world.started == ["b"]
+    assert world["b"].client is client
+
+
+@pytest.mark.parametrize("name", ["b:t", "b:new"])
+def test_lazy_children_are_started_by_a_call_that_needs_them(name: str) -> None:
+    world = World({"a": ["t"], "b": ["t"]}, start="lazy")
+    client = world.client()
+    world.ask(client, request(1, "tools/list"))
+    assert world.started == []
+    world.say(client, call(2, name), call(3, name))
+    assert world.started == ["b"]
+
+
+def test_only_a_few_start_at_a_time_in_the_order_of_the_config() -> None:
+    world = World(MANY)
+    world.client()
+    assert world.started == list(MANY)[:MAXIMUM_STARTING]
+    world.up("s05")
+    world.up("s00")
+    assert world.started[MAXIMUM_STARTING:] == ["s08", "s09"]
+    world.down("s01")
+    assert world.started[-1] == "s10"
+    world.client()
+    assert len(world.started) == 11
+
+
+@pytest.mark.parametrize("name", ["s11:t", "s11:new"])
+def test_a_child_that_a_call_waits_for_starts_first(name: str) -> None:
+    world = World(MANY)
+    client = world.client()
+    world.say(client, call(1, name))
+    assert world["s11"].state == QUEUED
+    world.up("s00")
+    assert world.started[-1] == "s11"
+    world.up("s01")
+    assert world.started[-1] == "s08"
+
+
+def test_every_child_gets_its_turn_when_all_of_them_fail() -> None:
+    world = World(MANY)
+    client = world.client()
+    for name in MANY:
+        world.down(name)
+    assert world.started == list(MANY)
+    assert world.names(client) == []
+
+
+# --- The handshake ----------------------------------------------------------------------------
+
+
+def test_a_child_is_greeted_as_the_client_that_it_is_started_for() -> None:
+    world = World({"a": ["t"]})
+    client = Client("auto")
+    world.do(world.router.connect(client))
+    world.say(
+        client,
+        '{"id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+        '"clientInfo":{"name":"c","x":1.0},"capabilities":{"roots":{"x":1e999},"tasks":{}}}}',
+        INITIALIZED,
+    )
+    world.do(world.router.child_up(world["a"]))
+    assert world.lines(world["a"]) == [
+        '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
+        '"capabilities":{"roots":{"x":1e999}},"clientInfo":{"name":"c","x":1.0}}}'
+    ]
+
+
+@pytest.mark.parametrize(
+    ("client", "child", "spoken"),
+    [
+        ("2025-11-25", "2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-11-25", "2025-03-26"),
+        ("2025-06-18", "2025-06-18", "2025-06-18"),
+    ],
+)
+def test_the_older_of_both_versions_is_spoken(client: str, child: str, spoken: str) -> None:
+    world = World({"a": ["t"]})
+    world.plan.children["a"]["protocol"] = child  # type: ignore[index]
+    world.client(protocolVersion=client)
+    world.do(world.router.child_up(world["a"]))
+    [hello] = world.received(world["a"])
+    assert hello["params"]["protocolVersion"] == spoken
+
+
+def test_a_client_that_says_nothing_of_itself_is_introduced_as_the_proxy() -> None:
+    world = World({"a": ["t"]})
+    client = Client("auto")
+    world.do(world.router.connect(client))
+    world.say(client, call(1, "a:t"))
+    world.do(world.router.child_up(world["a"]))
+    [hello] = world.received(world["a"])
+    assert hello["params"]["clientInfo"] == {"name": "test", "version": "1"}
+    assert hello["params"]["capabilities"] == {}
+
+
+def test_initialized_is_sent_before_anything_else() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, call(1, "a:t"))
+    a = world.shaken("a")
+    assert [message["method"] for message in world.received(a)] == [
+        "notifications/initialized",
+        "tools/call",
+        "tools/list",
+    ]
+    assert a.state == READY
+
+
+@pytest.mark.parametrize("answer", ["null", "{}", "[]", '{"capabilities":[]}', '{"x":1}', "5"])
+def test_a_handshake_of_any_shape_makes_a_child_ready(answer: str) -> None:
+    world = World({"a": []})
+    world.client()
+    identifier = world.born("a")
+    world.say(world["a"], f'{{"id":{identifier},"result":{answer}}}')
+    assert world["a"].state == READY
+    assert not world["a"].lists_tools
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01", None])
+def test_a_child_may_answer_with_any_version(version: Any) -> None:
+    world = World({"a": ["t"]})
+    world.client()
+    answer: Json = {"protocolVersion": version, "capabilities": {"tools": {}}}
+    world.say(world["a"], result(world.born("a"), answer))
+    assert world["a"].state == READY
+
+
+def test_a_second_answer_to_the_handshake_is_dropped() -> None:
+    world = World({"a": ["t"]})
+    world.client()
+    a = world.up("a")
+    world.say(a, result(1, {}), failure(1, -32600, "twice"))
+    assert (world.lines(a), world.stopped, a.state) == ([], [], READY)
+
+
+def test_a_refused_handshake_stops_the_child_with_its_error() -> None:
+    world = World({"a": ["t"]})
+    world.client()
+    world.say(world["a"], failure(world.born("a"), -32602, "no"))
+    assert world.stopped == [
+        ("a", 'refused the handshake: {"code": -32602, "message": "no"}'),
+    ]
+
+
+def test_noise_before_the_handshake_does_no_harm() -> None:
+    world = World({"a": ["t"]})
+    client = world.client(ROOTS)
+    identifier = world.born("a")
+    world.say(world["a"], "Server version : 1.0", "", TOOLS_CHANGED, request("q", "roots/list"))
+    world.say(world["a"], notification("notifications/message", {"data": 1}), request(0, "ping"))
+    assert len(world.said) == 1
+    assert world.received(world["a"]) == [result(0, {})]
+    assert len(world.received(client)) == 1
+    world.say(world["a"], result(identifier, {"capabilities": {"tools": {}}}))
+    assert world["a"].state == READY
+
+
+def test_a_handshake_that_takes_too_long_stops_the_child() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, connect_timeout=1.5)
+    client = world.client()
+    world.up("b")
+    world.say(client, call(1, "a:t"))
+    world.born("a")
+    world.wait(1.4)
+    assert world.stopped == []
+    world.wait(100)
+    assert world.stopped == [("a", "did not finish its handshake within 1.5 s")]
+    world.down(*world.stopped[0])
+    assert world.received(client)[0] == failure(
+        1, -32603, "Server 'a' did not finish its handshake within 1.5 s", server="a"
+    )
+    assert world["b"].state == READY
+    assert world.router.alarm == FOREVER
+
+
+def test_a_child_that_waits_for_its_turn_is_not_late() -> None:
+    world = World(MANY, connect_timeout=10)
+    world.client()
+    world.wait(9)
+    for name in list(MANY)[:MAXIMUM_STARTING]:
+        world.up(name)
+    world.wait(9)
+    assert world.stopped == []
+    world.wait(2)
+    assert [name for name, _ in world.stopped] == list(MANY)[MAXIMUM_STARTING:]
+
+
+# --- The end ----------------------------------------------------------------------------------
+
+
+def test_a_child_that_dies_fails_its_calls_and_leaves_the_list() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    one, two = world.client(), world.client()
+    world.up("a")
+    world.up("b")
+    world.say(one, call(1, "a:t"), call(2, "b:t"), call("3", "a:t"))
+    world.down("a", "was killed by SIGKILL", "  first\nlast \n")
+    reason = "Server 'a' was killed by SIGKILL"
+    assert world.received(one) == [
+        failure(1, -32603, reason, server="a"),
+        failure("3", -32603, reason, server="a"),
+        TOOLS_CHANGED,
+    ]
+    assert world.received(two) == [TOOLS_CHANGED]
+    assert world.said == ["server 'a' was killed by SIGKILL; the end of its stderr:\n  first\nlast"]
+    assert world.names(one) == ["b:t"]
+    answer = world.ask(one, call(4, "a:t"))
+    assert answer == failure(4, -32603, reason, server="a")
+    assert world.started == ["a", "b"]
+
+
+def test_a_child_is_buried_once() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.up("a")
+    world.down("a", "exited with status 0")
+    world.down("a", "closed its standard output")
+    world.do(world.router.child_up(world["a"]))
+    assert world.received(client) == [TOOLS_CHANGED]
+    assert world.said == ["server 'a' exited with status 0"]
+    assert world["a"].state == DOWN
+    assert world["a"].reason == "exited with status 0"
+
+
+def test_a_child_that_cannot_be_started_is_reported_the_same_way() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, call(1, "a:t"), call(2, "a:new"))
+    world.down("a", "could not be started: no such file")
+    reason = "Server 'a' could not be started: no such file"
+    assert world.received(client) == [
+        failure(1, -32603, reason, server="a"),
+        failure(2, -32603, reason, server="a"),
+        TOOLS_CHANGED,
+    ]
+    assert world.idle()
+
+
+def test_a_child_that_nobody_sees_dies_without_a_notification() -> None:
+    world = World({"a": [], "b": ["t"]}, conditional={"b": ["t"]})
+    client = world.client()
+    world.up("a")
+    world.up("b")
+    world.down("a")
+    world.down("b")
+    assert world.lines(client) == []
+    assert len(world.said) == 2
+
+
+def test_a_client_that_has_not_shaken_hands_is_told_nothing() -> None:
+    world = World({"a": ["t"]})
+    client = Client("auto")
+    world.do(world.router.connect(client))
+    world.client()
+    world.up("a")
+    world.down("a")
+    assert world.lines(client) == []
+
+
+def test_a_name_with_quotes_is_named_as_it_is() -> None:
+    world = World({'a"\n': ["t"]})
+    client = world.client()
+    world.down('a"\n', "exited")
+    world.lines(client)
+    answer = world.ask(client, call(1, 'a"\n:t'))
+    assert answer == failure(1, -32603, "Server 'a\"\n' exited", server='a"\n')
+
+
+def test_time_without_anything_due_needs_no_tick() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.up("a")
+    world.wait(1000)
+    assert world.router.alarm == FOREVER
+    world.say(client, call(1, "a:t"))
+    assert world.router.alarm == FOREVER

@@ -1,0 +1,685 @@
+"""Calls, cancellations, progress, questions and errors on their way through the router."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from core import (
+    INITIALIZED,
+    ROOTS,
+    TOOLS_CHANGED,
+    Json,
+    World,
+    call,
+    failure,
+    notification,
+    request,
+    result,
+)
+
+PREFIX = '{"jsonrpc":"2.0",'
+
+
+def cancelled(identifier: Any, **more: Any) -> Json:
+    """Return a cancellation."""
+    return notification("notifications/cancelled", {"requestId": identifier, **more})
+
+
+def progress(token: Any, value: float = 1, **more: Any) -> Json:
+    """Return a progress notification."""
+    params = {"progressToken": token, "progress": value, **more}
+    return notification("notifications/progress", params)
+
+
+# --- Calls ------------------------------------------------------------------------------------
+
+
+def test_a_call_reaches_its_child_under_the_childs_own_name() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    world.say(client, call("x", "b:t", {"n": 1}), call("y", "a_t"))
+    assert world.lines(b) == [
+        PREFIX + '"id":3,"method":"tools/call","params":{"name": "t", "arguments": {"n": 1}}}'
+    ]
+    [to_a] = world.received(a)
+    assert to_a["params"] == {"name": "t"}
+    world.say(a, result(to_a["id"], {"from": "a"}))
+    world.say(b, result(3, {"from": "b"}))
+    assert world.received(client) == [result("y", {"from": "a"}), result("x", {"from": "b"})]
+    assert world.idle()
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        '{"name":NAME}',
+        '{"name":NAME,"arguments":null}',
+        '{"name":NAME,"arguments":{}}',
+        '{ "arguments" : { "b":1.0,"a":1e999,"b":-0.0 } , "name" : NAME , "task":{"ttl":1}, "x":[] }',
+        '{"foo":"bar","name":NAME,"_meta":{"traceparent":"00-..","vendor/k":null}}',
+        '{"name":NAME,"arguments":{"s":"\\ud800 \u2028\\u0041","i":%s}}' % ("7" * 5000),
+        '{"name":NAME,"arguments":%s}' % ('{"a":' * 3000 + "[]" + "}" * 3000),
+        '{"name":NAME,"_meta":null}',
+        '{"name":NAME,"_meta":{"progressToken":null}}',
+    ],
+)
+def test_params_reach_the_child_as_the_same_text_but_for_the_name(params: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    text = params.replace("NAME", '"a:t"')
+    world.say(client, f'{{"id":1,"method":"tools/call","params":{text},"x":2}}')
+    sent = params.replace("NAME", '"t"')
+    assert world.lines(a) == [PREFIX + f'"id":3,"method":"tools/call","params":{sent}}}']
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        '{"content":[{"type":"text","text":"ok"}],"structuredContent":{},"isError":false,"x":1.0}',
+        '{"id":1234567890123456789,"f":1.0,"e":1e400,"d":0.10000000000000000555,"neg":-0.0}',
+        '{"x":NaN,"y":-Infinity}',
+        '{"text":"a\u2028b\u2029c\x85d\\u000be\\ud800"}',
+        '{ "b" : 1 , "a":2, "b":3 }',
+        '{"deep":%s}' % ("[" * 3000 + "]" * 3000),
+        '{"i":%s}' % ("9" * 5000),
+        "null",
+        '"text"',
+        "{}",
+    ],
+)
+@pytest.mark.parametrize("member", ["result", "error"])
+def test_an_answer_reaches_the_client_as_the_same_text(raw: str, member: str) -> None:
+    if (raw, member) == ("null", "error"):
+        return
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call("i", "a:t"))
+    world.say(a, f'{{"vendor":1, "{member}" :{raw} ,"id":3}}')
+    assert world.lines(client) == [PREFIX + f'"id":"i","{member}":{raw}}}']
+
+
+@pytest.mark.parametrize(
+    ("members", "answer"),
+    [
+        ('"result":{"a":1},"error":null', '"result":{"a":1}'),
+        ('"error":{"code":1,"message":"m"},"result":{"a":1}', '"error":{"code":1,"message":"m"}'),
+        ('"error":{"code":1,"message":"m"},"result":null', '"error":{"code":1,"message":"m"}'),
+        ('"x":1', '"result":{}'),
+    ],
+)
+def test_a_response_of_doubtful_shape_is_read_as_the_sdks_do(members: str, answer: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.say(a, f'{{"id":3,{members}}}')
+    assert world.lines(client) == [PREFIX + f'"id":1,{answer}}}']
+
+
+def test_an_answer_whose_id_came_back_as_a_string_is_understood() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.say(a, result("03x", 0), result("", 0), result("٣", 0), result("9" * 5000, 0))
+    assert world.lines(client) == []
+    world.say(a, result("3", {}))
+    assert world.received(client) == [result(1, {})]
+
+
+@pytest.mark.parametrize(
+    "raw", ["0", '""', '"0"', "-1", "9223372036854775808", "9" * 4000, '"\\ud800"', "-0"]
+)
+def test_an_id_comes_back_as_it_was_written(raw: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, f'{{"id":{raw},"method":"tools/call","params":{{"name":"a:t"}}}}')
+    world.say(a, result(3, {}))
+    assert world.lines(client) == [PREFIX + f'"id":{raw},"result":{{}}}}']
+
+
+def test_ids_1_and_string_1_are_two_ids() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"), call("1", "a:t"))
+    world.say(a, result(4, {"to": "string"}), result(3, {"to": "number"}))
+    assert world.received(client) == [
+        result("1", {"to": "string"}),
+        result(1, {"to": "number"}),
+    ]
+
+
+def test_equal_ids_of_two_clients_are_kept_apart() -> None:
+    world = World({"a": ["t"]})
+    one, two, a = world.client(), world.client(), world.up("a")
+    world.say(one, call(0, "a:t", {"from": "one"}))
+    world.say(two, call(0, "a:t", {"from": "two"}))
+    first, second = world.received(a)
+    assert first["id"] != second["id"]
+    world.say(a, result(second["id"], "two"), result(first["id"], "one"))
+    assert world.received(one) == [result(0, "one")]
+    assert world.received(two) == [result(0, "two")]
+
+
+def test_an_id_in_use_may_be_used_again() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    for number in range(10):
+        world.say(client, call(1, "a:t", number))
+    ids = [message["id"] for message in world.received(a)]
+    assert len(set(ids)) == 10
+    for number, identifier in enumerate(ids):
+        assert world.router.owes(client)
+        world.say(a, result(identifier, number))
+    assert world.received(client) == [result(1, number) for number in range(10)]
+    assert not world.router.owes(client)
+
+
+def test_late_double_and_unknown_answers_are_dropped() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.say(a, result(3, "right"), result(3, "again"), result(99999, {}), result(None, {}))
+    world.say(a, result(1, {}), result(3.0, {}), result(True, {}), failure(3, 1, "late"))
+    assert world.received(client) == [result(1, "right")]
+    assert len(world.lines(a)) == 1
+
+
+def test_a_call_waits_for_its_child_to_come_up() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, call(1, "a:t"), call(2, "a:t"))
+    assert world.lines(client) == []
+    a = world.up("a")
+    assert [message["id"] for message in world.received(a)] == [2, 3]
+
+
+def test_a_slow_child_holds_up_nobody() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    world.say(client, call(1, "a:t"))
+    assert world.ask(client, request(2, "ping")) == result(2, {})
+    world.say(client, call(3, "b:t"))
+    world.say(b, result(world.received(b)[0]["id"], {}))
+    assert world.received(client) == [result(3, {})]
+    assert len(world.received(a)) == 1
+
+
+def test_what_a_child_that_is_gone_said_last_is_dropped() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.down("a")
+    assert [message.get("id") for message in world.received(client)] == [1, None]
+    world.lines(a), world.said.clear()
+    world.say(a, result(3, {}), request(1, "roots/list"), "junk", TOOLS_CHANGED, progress(3))
+    assert (world.lines(client), world.lines(a), world.said) == ([], [], [])
+    assert world.idle()
+
+
+# --- Names ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("a:none", -32601, "Tool not found: a:none"),
+        ("a_none", -32601, "Tool not found: a_none"),
+        ("none", -32602, "Tool name must be prefixed with server key: none"),
+        ("t", -32602, "Tool name must be prefixed with server key: t"),
+        ("c:t", -32602, "Tool name must be prefixed with server key: c:t"),
+        ("", -32602, "Tool name must be prefixed with server key: "),
+        ("\ud800:t", -32602, "Tool name must be prefixed with server key: \ud800:t"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_an_unknown_name_is_refused(name: str, code: int, message: str, policy: str) -> None:
+    world = World({"a": ["t"], "b": ["t"]}, on_drift=policy)
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, name))
+    if code == -32601 and policy == "live":
+        assert world.lines(client) == []
+        world.list(a)
+    assert world.received(client) == [failure(1, code, message)]
+    assert world.idle()
+
+
+@pytest.mark.parametrize("params", [None, [], "x", {}, {"name": None}, {"name": 5}, {"name": []}])
+def test_a_call_without_a_name_is_refused(params: Any) -> None:
+    world = World({"a": ["t"]})
+    answer = world.ask(world.client(), request(1, "tools/call", params))
+    assert (answer["id"], answer["error"]["code"]) == (1, -32602)
+
+
+def test_in_bare_mode_a_tool_has_its_own_name() -> None:
+    world = World({"a": ["t"], "b": ["u"]}, names="bare")
+    client, b = world.client(), world.up("b")
+    assert world.names(client) == ["t", "u"]
+    world.say(client, call(1, "u"))
+    assert world.received(b)[0]["params"]["name"] == "u"
+    answer = world.ask(client, call(2, "none"))
+    assert answer == failure(2, -32601, "Tool not found: none")
+
+
+# --- Cancellation -----------------------------------------------------------------------------
+
+
+def test_a_cancellation_reaches_the_one_child_with_the_id_that_it_knows() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    world.say(client, call(101, "a:t"))
+    [sent] = world.received(a)
+    world.say(client, '{"method":"notifications/cancelled","params":{"x":1e9,"requestId":101}}')
+    assert world.lines(a) == [
+        PREFIX
+        + f'"method":"notifications/cancelled","params":{{"x":1e9,"requestId":{sent["id"]}}}}}'
+    ]
+    world.say(a, failure(sent["id"], 0, "Request cancelled"), progress(sent["id"]))
+    world.say(a, result(sent["id"], {}))
+    assert (world.lines(b), world.lines(client)) == ([], [])
+    assert world.idle()
+
+
+def test_a_call_that_still_waits_is_cancelled_without_a_word() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, call(1, "a:t"), call(2, "a:new"), cancelled(1), cancelled(2))
+    a = world.up("a")
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    assert world.idle()
+
+
+@pytest.mark.parametrize("identifier", [1, "2", 2.0, True, None, [2], {}, 3])
+def test_a_cancellation_of_nothing_in_flight_does_nothing(identifier: Any) -> None:
+    world = World({"a": ["t"]})
+    client, other, a = world.client(), world.client(), world.up("a")
+    world.say(client, call(2, "a:t"))
+    world.lines(a)
+    world.say(client, cancelled(identifier), notification("notifications/cancelled"))
+    world.say(other, cancelled(2))
+    world.say(a, cancelled(3))
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result(2, {})]
+
+
+def test_of_calls_with_one_id_the_latest_is_cancelled() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"), call(1, "a:t"), cancelled(1))
+    first, second, word = world.received(a)
+    assert word["params"] == {"requestId": second["id"]}
+    world.say(a, result(second["id"], "second"), result(first["id"], "first"))
+    assert world.received(client) == [result(1, "first")]
+    assert world.idle()
+
+
+def test_an_id_may_be_used_again_after_its_cancellation() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(5, "a:t"), cancelled(5), call(5, "a:t"))
+    first, _, second = world.received(a)
+    world.say(a, result(first["id"], "late"), result(second["id"], "right"))
+    assert world.received(client) == [result(5, "right")]
+
+
+def test_a_child_that_dies_of_a_cancellation_fails_only_its_own_calls() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, _, b = world.client(), world.up("a"), world.up("b")
+    world.say(client, call(1, "a:t"), call(2, "a:t"), call(3, "b:t"), cancelled(1))
+    world.down("a")
+    world.say(b, result(3, {}))
+    reason = "Server 'a' exited with status 1"
+    assert world.received(client) == [
+        failure(2, -32603, reason, server="a"),
+        TOOLS_CHANGED,
+        result(3, {}),
+    ]
+
+
+# --- Timeouts ---------------------------------------------------------------------------------
+
+
+def test_without_a_limit_a_call_may_take_for_ever() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"))
+    [sent] = world.received(a)
+    world.wait(1e6)
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    world.say(a, result(sent["id"], {}))
+    assert world.received(client) == [result(1, {})]
+
+
+def test_a_call_that_takes_too_long_is_failed_once_and_withdrawn() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, timeout=5, rows={"b": {"timeout": 2}})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    world.say(client, call(1, "a:t"), call(2, "b:t"), call(3, "a:t"))
+    world.lines(a), world.lines(b)
+    world.say(a, result(4, {}))
+    world.wait(1.9)
+    assert world.received(client) == [result(3, {})]
+    world.wait(0.2)
+    assert world.received(client) == [failure(2, -32001, "Server 'b' did not answer in time")]
+    assert world.received(b) == [cancelled(3, reason="timed out")]
+    world.wait(10)
+    assert world.received(client) == [failure(1, -32001, "Server 'a' did not answer in time")]
+    world.say(a, result(3, "late"))
+    world.say(client, call(4, "a:t"))
+    world.say(a, result(5, "fine"))
+    assert world.received(client) == [result(4, "fine")]
+    assert world.idle()
+
+
+# --- Progress ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", ["tok-1", "", 7, 0, 2**70, "3"])
+def test_progress_comes_back_under_the_clients_own_token(token: Any) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t", {"k": 1}, token))
+    [sent] = world.received(a)
+    minted = sent["params"]["_meta"]["progressToken"]
+    assert type(minted) is int
+    world.say(
+        a, f'{{"method":"notifications/progress","params":{{"progressToken":{minted} ,"p":1.0}}}}'
+    )
+    [line] = world.lines(client)
+    raw = json.dumps(token)
+    assert line == (
+        PREFIX + f'"method":"notifications/progress","params":{{"progressToken":{raw} ,"p":1.0}}}}'
+    )
+
+
+def test_equal_tokens_at_two_children_do_not_meet() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    one, two, a, b = world.client(), world.client(), world.up("a"), world.up("b")
+    world.say(one, call(1, "a:t", None, 1))
+    world.say(two, call(1, "b:t", None, "1"))
+    token = world.received(a)[0]["params"]["_meta"]["progressToken"]
+    assert world.received(b)[0]["params"]["_meta"]["progressToken"] == token
+    world.say(a, progress(token, 0.5, total=1, message="half"))
+    assert world.received(one) == [progress(1, 0.5, total=1, message="half")]
+    assert world.received(two) == []
+    world.say(b, progress(token))
+    assert world.received(one) == []
+    assert world.received(two) == [progress("1")]
+
+
+def test_progress_that_nobody_asked_for_is_dropped() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"), call(2, "a:t", None, 9))
+    plain, asked = (message["id"] for message in world.received(a))
+    for token in (plain, 9, str(asked), float(asked), True, None, [], 77):
+        world.say(a, progress(token))
+    world.say(a, notification("notifications/progress"), notification("notifications/progress", []))
+    assert world.lines(client) == []
+    world.say(a, result(asked, {}))
+    world.lines(client)
+    world.say(a, progress(asked))
+    assert world.lines(client) == []
+
+
+# --- Questions --------------------------------------------------------------------------------
+
+SAMPLING = {"sampling": {}}
+
+
+def test_a_question_reaches_the_client_and_its_answer_the_child() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(SAMPLING), world.up("a")
+    world.say(a, '{"id":"q","method":"sampling/createMessage","params":{ "x":1e999 }}')
+    assert world.lines(client) == [
+        PREFIX + '"id":1,"method":"sampling/createMessage","params":{ "x":1e999 }}'
+    ]
+    world.say(client, '{"id":1,"result":{"b":1.0,"a":"\\ud800"}}', result(1, "again"))
+    assert world.lines(a) == [PREFIX + '"id":"q","result":{"b":1.0,"a":"\\ud800"}}']
+    assert world.idle()
+
+
+def test_colliding_ids_of_questions_and_calls_do_not_meet() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a, b = world.client(ROOTS), world.up("a"), world.up("b")
+    world.say(client, call(0, "a:t"))
+    world.lines(a)
+    world.say(a, request(0, "roots/list"), request("0", "roots/list"))
+    world.say(b, request(0, "roots/list"))
+    first, second, third = (message["id"] for message in world.received(client))
+    world.say(client, result(third, 3), failure(first, -1, "no"), result(str(second), 2))
+    assert world.received(b) == [result(0, 3)]
+    assert world.received(a) == [failure(0, -1, "no"), result("0", 2)]
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result(0, {})]
+    assert world.idle()
+
+
+def test_a_question_id_in_use_may_be_used_again() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(a, request(1, "roots/list"), request(1, "roots/list"), request(1, "roots/list"))
+    world.lines(client)
+    world.say(client, result(1, "one"))
+    world.say(a, cancelled(1))
+    assert world.received(client) == [cancelled(3)]
+    world.down("a")
+    assert world.received(client) == [cancelled(2), TOOLS_CHANGED]
+    assert world.received(a) == [result(1, "one")]
+    assert world.idle()
+
+
+@pytest.mark.parametrize(
+    ("method", "capabilities"),
+    [
+        ("sampling/createMessage", {"roots": {}}),
+        ("elicitation/create", {}),
+        ("roots/list", {"roots": None}),
+        ("unknown/method", {"roots": {}, "sampling": {}, "elicitation": {}}),
+    ],
+)
+def test_a_question_that_the_client_cannot_take_is_refused(method: str, capabilities: Json) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(capabilities), world.up("a")
+    world.say(a, request("q", method, {}))
+    assert world.received(a) == [failure("q", -32601, f"Method not found: {method}")]
+    assert world.lines(client) == []
+
+
+def test_a_ping_of_a_child_is_answered_at_once() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(a, '{"id":"p","method":"ping"}')
+    assert world.lines(a) == [PREFIX + '"id":"p","result":{}}']
+    assert world.lines(client) == []
+
+
+def test_a_question_with_an_illegal_id_is_refused() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(a, request(None, "roots/list"))
+    assert world.received(a) == [failure(None, -32601, "Method not found: roots/list")]
+    assert world.lines(client) == []
+
+
+def test_a_question_goes_to_the_client_that_called_last() -> None:
+    world = World({"a": ["t"]})
+    one, two = world.client(ROOTS), world.client(ROOTS)
+    a = world.up("a")
+    world.say(a, request(1, "roots/list"))
+    assert len(world.lines(one)) == 1
+    world.say(two, call(1, "a:t"))
+    world.say(a, request(2, "roots/list"))
+    assert (len(world.lines(one)), len(world.lines(two))) == (0, 1)
+
+
+def test_a_question_may_be_taken_back_by_the_child() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(a, request("q", "roots/list"), cancelled("q", reason="enough"))
+    [asked, word] = world.received(client)
+    assert word == cancelled(asked["id"], reason="enough")
+    world.say(client, result(asked["id"], {}))
+    assert world.lines(a) == []
+    assert world.idle()
+
+
+def test_the_questions_of_a_child_that_dies_are_taken_back() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(a, request("q", "roots/list"))
+    [asked] = world.received(client)
+    world.down("a")
+    assert world.received(client) == [cancelled(asked["id"]), TOOLS_CHANGED]
+    world.say(client, result(asked["id"], {}))
+    assert world.lines(a) == []
+    assert world.idle()
+
+
+def test_a_client_that_leaves_takes_back_its_calls_and_refuses_its_questions() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(client, call(1, "a:t"), call(1, "a:t"), call(2, "a:new"))
+    world.say(a, request("q", "roots/list"))
+    world.lines(a), world.lines(client)
+    world.do(world.router.disconnect(client))
+    assert world.received(a) == [
+        cancelled(3),
+        cancelled(4),
+        failure("q", -32601, "The client is gone"),
+    ]
+    world.say(a, result(3, {}), result(4, {}), request("r", "roots/list"))
+    assert world.received(a) == [failure("r", -32601, "Method not found: roots/list")]
+    world.down("a")
+    assert world.lines(client) == []
+    assert world.idle()
+
+
+def test_roots_changes_reach_the_children_that_the_client_started() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    other = world.client(ROOTS)
+    changed = notification("notifications/roots/list_changed")
+    world.say(client, changed)
+    world.say(other, changed)
+    assert world.received(a) == [changed]
+    assert world.lines(world["b"]) == []
+
+
+# --- Errors and junk --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "identifier", "code"),
+    [
+        (b"garbage", None, -32700),
+        (b'{"jsonrpc":"2.0",', None, -32700),
+        (b'{"id":1,"method":"ping"} x', None, -32700),
+        (b"\xff\xfe", None, -32700),
+        (b"5", None, -32600),
+        (b'"s"', None, -32600),
+        (b"null", None, -32600),
+        (b"[]", None, -32600),
+        (b'[{"id":1,"method":"ping"}]', None, -32600),
+        (b"{}", None, -32600),
+        (b'{"id":3}', 3, -32600),
+        (b'{"id":3,"method":5}', 3, -32600),
+        (b'{"method":5}', None, -32600),
+        (b'{"id":null,"method":"ping"}', None, -32600),
+        (b'{"id":true,"method":"ping"}', None, -32600),
+        (b'{"id":1.5,"method":"tools/call"}', None, -32600),
+        (b'{"id":[],"method":"tools/list"}', None, -32600),
+        (b'{"id":{},"method":"nonsense"}', None, -32600),
+        (b'{"id":%s,"method":"ping"}' % (b"9" * 5000), None, -32600),
+        (b'{"id":4,"method":"nonsense"}', 4, -32601),
+        (b'{"id":4,"method":"server/discover"}', 4, -32601),
+        (b'{"id":4,"method":"notifications/initialized"}', 4, -32601),
+        (b'{"id":4,"method":"resources/list","params":{}}', 4, -32601),
+        (b'{"id":5,"method":"tools/call","params":null}', 5, -32602),
+        (b'{"id":5,"method":"ping","params":[]}', 5, -32602),
+    ],
+)
+def test_a_bad_line_of_a_client_gets_one_error_and_the_session_goes_on(
+    line: bytes, identifier: Any, code: int
+) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    answer = world.ask(client, line)
+    assert (answer["id"], answer["error"]["code"]) == (identifier, code)
+    world.say(client, call("next", "a:t"))
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result("next", {})]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b" \r",
+        b'{"method":"notifications/unknown"}',
+        b'{"method":"tools/call","params":{"name":"a:t"}}',
+        b'{"method":"ping"}',
+        b'{"id":77,"result":{}}',
+        b'{"id":null,"error":{}}',
+        b'{"result":{}}',
+    ],
+)
+def test_what_asks_for_no_answer_gets_none(line: bytes) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, line)
+    assert (world.lines(client), world.lines(a)) == ([], [])
+
+
+def test_a_batch_is_answered_in_the_one_version_that_has_them() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(protocolVersion="2025-03-26"), world.up("a")
+    world.say(client, [request(1, "ping"), 5, call(2, "a:t"), INITIALIZED])
+    assert [answer["id"] for answer in world.received(client)] == [1, None]
+    assert len(world.lines(a)) == 1
+    assert world.ask(client, [])["error"]["code"] == -32600
+    assert world.ask(client, "[1")["error"]["code"] == -32700
+
+
+def test_a_batch_of_a_child_is_taken_apart() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t", None, "p"))
+    world.say(a, [progress(3), notification("x"), result(3, {"n": 1})])
+    assert world.received(client) == [progress("p"), result(1, {"n": 1})]
+
+
+def test_junk_of_a_child_is_passed_over_with_one_warning() -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"))
+    for line in ("🖥️ Server mode: STDIO", "", "  ", b"\xff\xfe bad", "5", "null", '"s"', "[]"):
+        world.say(a, line)
+    for message in ('{"jsonrpc":"2.0"}', '{"method":5}', '{"method":"window/logMessage"}', "[[]]"):
+        world.say(a, message)
+    world.say(a, '{"method":"notifications/cancelled"}', '{"method":"notifications/x"}')
+    assert world.said == [
+        "server 'a' wrote something else than JSON-RPC: no JSON value at character 0"
+    ]
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result(1, {})]
+    assert world.lines(a)[1:] == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        '{"code":-32042,"message":"m","data":{"u":["x"]}}',
+        '{"code":123456789012345678901,"message":""}',
+        '{"code":1,"message":"m","data":null,"extra":{"a":1.0}}',
+        '{"message":"no code"}',
+        '"text"',
+        "0",
+    ],
+)
+def test_an_error_of_a_child_stays_as_it_is(error: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.say(a, f'{{"jsonrpc":"2.0","id":3,"error":{error}}}')
+    assert world.lines(client) == [PREFIX + f'"id":1,"error":{error}}}']
