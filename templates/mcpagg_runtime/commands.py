@@ -1,0 +1,114 @@
+"""The emitted file as a tool: look at what it offers, what it needs, and call one tool."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.launch import strings
+from mcpagg_runtime.references import references
+from mcpagg_runtime.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from mcpagg_runtime.desk import Plan
+
+
+def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
+    """Carry out what the command line asks for; return the exit status."""
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        description=f"{plan.name}: an MCP server over standard input and output."
+    )
+    asked = parser.add_mutually_exclusive_group(required=True)
+    asked.add_argument("--list", action="store_true", help="list the tools that it offers")
+    asked.add_argument("--env", action="store_true", help="list the variables that it needs")
+    asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
+    chosen = parser.parse_args(arguments)
+    if chosen.list:
+        return _print(_tools(plan))
+    if chosen.env:
+        return _print(_variables(plan))
+    return _call(plan, folder, *chosen.call)
+
+
+def _print(lines: Iterator[str]) -> int:
+    try:
+        for line in lines:
+            print(line)  # noqa: T201
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
+
+
+def _tools(plan: Plan) -> Iterator[str]:
+    import json
+
+    for server in plan.servers:
+        tools = {tool["name"]: tool for tool in json.loads(plan.snapshot[server]["tools"])}
+        yield f"{server}: {len(tools)} tools"
+        for exposed, (owner, original, _) in plan.routes.items():
+            if owner == server:
+                text = str(tools[original].get("description") or "").strip()
+                yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
+
+
+def _variables(plan: Plan) -> Iterator[str]:
+    for server, row in plan.servers.items():
+        for place, text in strings(row):
+            for name, default in references(text):
+                state = "set" if name in os.environ else "not set"
+                if default is not None and name not in os.environ:
+                    state = "not set, has a default"
+                yield f"{name}  {state}  ({server}: {place})"
+
+
+class _Answers:
+    """A client's sink that keeps the answer to one request."""
+
+    def __init__(self) -> None:
+        import threading
+
+        self.come = threading.Event()
+        self.answer: dict[str, Any] = {}
+
+    def send(self, line: bytes) -> None:
+        """Take one line for the client."""
+        import json
+
+        message = json.loads(line)
+        if message.get("id") == "call":
+            self.answer = message
+            self.come.set()
+
+
+def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
+    """Print the result of one call as JSON; return 1 if it is an error."""
+    import json
+
+    try:
+        params = {"name": name, "arguments": json.loads(arguments)}
+    except ValueError as problem:
+        print(f"{arguments!r} is not JSON: {problem}", file=sys.stderr)  # noqa: T201
+        return 2
+    answers = _Answers()
+    relay = Relay(Desk(plan), folder)
+    client = Client("spec")
+    relay.connect(client, answers)
+    call = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
+    relay.hear(client, json.dumps(call).encode())
+    try:
+        answers.come.wait()
+    finally:
+        relay.close()
+    answer = answers.answer
+    outcome = answer.get("result", answer.get("error"))
+    print(json.dumps(outcome, indent=2, ensure_ascii=False))  # noqa: T201
+    return 0 if "result" in answer and not answer["result"].get("isError") else 1

@@ -1,0 +1,30 @@
+"""What the emitted file does when it is run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.stdio import Stdio
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.desk import Plan
+
+
+def main(plan: Plan, file: str) -> None:
+    """Serve `plan` on standard input and output, or do what the command line says instead.
+
+    `file` is the emitted file. Does not return: threads may still wait for input that never comes.
+    """
+    folder = os.path.dirname(os.path.abspath(file))
+    status = 0
+    if len(sys.argv) > 1:
+        from mcpagg_runtime.commands import run_command
+
+        status = run_command(plan, folder, sys.argv[1:])
+    else:
+        Stdio(plan, folder).run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,181 @@
+"""Carries out what the router decides: writes to peers, starts and stops children, keeps time."""
+
+from __future__ import annotations
+
+import _thread
+import os
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.core import SAY, SEND, START, STOP
+from mcpagg_runtime.launch import MissingVariables, prepare
+from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.peers import FOREVER
+from mcpagg_runtime.process import Process
+from mcpagg_runtime.router import Router
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from mcpagg_runtime.core import Action
+    from mcpagg_runtime.desk import Desk
+    from mcpagg_runtime.peers import Child
+
+    class Sink(Protocol):
+        """Takes the lines for a client."""
+
+        def send(self, line: bytes) -> None:
+            """Take one line, which ends in a newline; never blocks."""
+
+
+LONGEST_SLEEP_SECONDS = 3600.0
+
+
+class Relay:
+    """The router at work. One lock guards it; whoever brings an event carries out what follows.
+
+    Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
+    `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
+    """
+
+    def __init__(self, desk: Desk, folder: str) -> None:
+        self.plan = desk.plan
+        self.folder = folder
+        self.router = Router(desk, monotonic)
+        self._lock = _thread.allocate_lock()
+        self._spawning = _thread.allocate_lock()
+        self._sinks: dict[Client, Sink] = {}
+        self._processes: dict[Child, Process] = {}
+        self._stderr = Outbox(2, private=False)
+        self._closing = False
+        self._awaited: Client | None = None
+        self._paid = _thread.allocate_lock()
+        self._due = FOREVER
+        self._clock: Any = None
+
+    def connect(self, client: Client, sink: Sink) -> None:
+        """Take on a client, whose lines go to `sink`."""
+        self._sinks[client] = sink
+        self._bring(self.router.connect, client)
+
+    def hear(self, client: Client, line: bytes) -> None:
+        """Take one line of a client."""
+        self._bring(self.router.from_client, client, line)
+
+    def settle(self, client: Client, seconds: float) -> None:
+        """Wait until the client is owed no answer, no longer than `seconds`."""
+        with self._lock:
+            if not self.router.owes(client):
+                return
+            self._paid.acquire()
+            self._awaited = client
+        self._paid.acquire(True, seconds)
+
+    def close(self) -> None:
+        """End all children, side by side; returns when none is left."""
+        with self._spawning, self._lock:
+            self._closing = True
+            processes = list(self._processes.values())
+        gates = []
+        for process in processes:
+            process.silence()
+            gate = _thread.allocate_lock()
+            gate.acquire()
+            gates.append(gate)
+            _thread.start_new_thread(_close, (process, gate))
+        for gate in gates:
+            gate.acquire()
+        self._stderr.flush(1.0)
+
+    def kill(self) -> None:
+        """End all children at once; takes no lock, for a signal handler may call it anywhere."""
+        for process in list(self._processes.values()):
+            process.kill()
+
+    def _bring(self, event: Callable[..., list[Action]], *details: Any) -> None:
+        """Bring an event to the router and carry out what follows."""
+        with self._lock:
+            if not self._closing:
+                self._perform(event(*details))
+
+    def _perform(self, actions: list[Action]) -> None:
+        for kind, peer, text in actions:
+            if kind == SEND:
+                self._send(peer, text)
+            elif kind == SAY:
+                self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+            elif kind == START:
+                _thread.start_new_thread(self._live, (peer,))
+            elif kind == STOP and peer in self._processes:
+                _thread.start_new_thread(self._processes[peer].end, (text,))
+        if self._awaited is not None and not self.router.owes(self._awaited):
+            self._awaited = None
+            self._paid.release()
+        if self.router.alarm < self._due:
+            self._set_clock()
+
+    def _send(self, peer: Client | Child, text: str) -> None:
+        line = text.encode("utf-8") + b"\n"
+        if isinstance(peer, Client):
+            self._sinks[peer].send(line)
+        elif peer in self._processes:
+            self._processes[peer].outbox.send(line)
+
+    def _live(self, child: Child) -> None:
+        """Start a child and read what it says, all its life; runs in a thread of its own."""
+        minimal = self.plan.options["env"] == "minimal"
+        try:
+            launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
+        except (MissingVariables, OSError, ValueError) as problem:
+            self._bring(self.router.child_down, child, f"could not be started: {problem}")
+            return
+
+        def hear(line: bytes) -> None:
+            self._bring(self.router.from_child, child, line)
+
+        def ended(reason: str, last_words: str) -> None:
+            self._bring(self.router.child_down, child, reason, last_words)
+
+        # Whoever closes the relay waits for a start under way, and none comes after.
+        with self._spawning:
+            if self._closing:
+                return
+            try:
+                process = Process(launch, hear, ended)
+            except (OSError, ValueError) as problem:
+                ended(launch.redact(f"could not be started: {problem}"), "")
+                return
+            with self._lock:
+                self._processes[child] = process
+                self._perform(self.router.child_up(child))
+        process.read()
+
+    def _set_clock(self) -> None:
+        self._due = self.router.alarm
+        if self._clock is None:
+            self._clock = _thread.allocate_lock()
+            self._clock.acquire()
+            _thread.start_new_thread(self._keep_time, ())
+        elif self._clock.locked():
+            self._clock.release()
+
+    def _keep_time(self) -> None:
+        while True:
+            with self._lock:
+                if self._closing:
+                    return
+                wait = self.router.alarm - monotonic()
+                if wait <= 0:
+                    self._perform(self.router.tick())
+                    continue
+                self._due = self.router.alarm
+            self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+
+def _close(process: Process, gate: Any) -> None:
+    try:
+        process.close()
+    finally:
+        gate.release()

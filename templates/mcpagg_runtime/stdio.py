@@ -1,0 +1,135 @@
+"""The stdio face: one client on standard input and output."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.wire import Lines
+
+try:
+    # What the signal module wraps in enums, which cost a start 6 ms.
+    from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
+except ImportError:
+    from signal import SIGINT, SIGTERM, signal
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.relay import Relay
+
+# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
+# they leave it that moment.
+HEAD_START_SECONDS = 0.02
+DRAIN_SECONDS = 5.0
+FLUSH_SECONDS = 1.0
+STDIN_CHUNK = 1 << 16
+
+
+class Stopped(Exception):
+    """Raised by a signal while the main thread waits for input."""
+
+
+class Stdio:
+    """Serves standard input until it ends or a signal comes.
+
+    The desk answers until a child is needed; then the relay takes over, desk and client included.
+    """
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
+        self.outbox = _taken_output()
+        os.dup2(2, 1)
+        self.folder = folder
+        self.desk = Desk(plan)
+        self.client = Client(plan.options["names"])
+        self.relay: Relay | None = None
+        self.waiting = False
+        self.stopped = False
+
+    def run(self) -> None:
+        """Serve, then end: answers already owed are written, and no child is left."""
+        signal(SIGTERM, self._stop)
+        signal(SIGINT, self._stop)
+        try:
+            self._read()
+            if self.relay is not None:
+                self.relay.settle(self.client, DRAIN_SECONDS)
+        except Stopped:
+            pass
+        self.waiting = False
+        self.outbox.flush(FLUSH_SECONDS)
+        if self.relay is not None:
+            self.relay.close()
+            self.outbox.flush(FLUSH_SECONDS)
+
+    def _read(self) -> None:
+        lines = Lines()
+        while True:
+            # A signal may raise only where nothing is half done: while waiting for input.
+            self.waiting = True
+            if self.stopped:
+                raise Stopped
+            wakes = self._wants_children() and not _readable(HEAD_START_SECONDS)
+            data = os.read(0, STDIN_CHUNK) if not wakes else None
+            self.waiting = False
+            if data is None:
+                self._open()
+            elif data:
+                for line in lines.feed(data):
+                    self._hear(line)
+            else:
+                self._hear(lines.rest())
+                self.waiting = True
+                return
+
+    def _hear(self, line: bytes) -> None:
+        answer = self.desk.serve(self.client, line) if self.relay is None else None
+        if answer is None:
+            self._open().hear(self.client, line)
+        elif answer:
+            self.outbox.send(answer.encode("utf-8") + b"\n")
+
+    def _wants_children(self) -> bool:
+        eager = self.desk.plan.options["start"] == "eager"
+        return self.relay is None and self.client.initialized and eager
+
+    def _open(self) -> Relay:
+        if self.relay is None:
+            from mcpagg_runtime.relay import Relay
+
+            self.relay = Relay(self.desk, self.folder)
+            self.relay.connect(self.client, self.outbox)
+        return self.relay
+
+    def _stop(self, *_: object) -> None:
+        if self.stopped:
+            # The second signal: whoever sends it wants no more waiting.
+            if self.relay is not None:
+                self.relay.kill()
+            os._exit(1)
+        self.stopped = True
+        if self.waiting:
+            raise Stopped
+
+
+def _taken_output() -> Outbox:
+    """Return standard output, as an open file of our own where the system has a way to it."""
+    if stat.S_ISFIFO(os.fstat(1).st_mode):
+        try:
+            return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+        except OSError:
+            pass
+    return Outbox(os.dup(1), private=False)
+
+
+def _readable(seconds: float) -> bool:
+    """Whether standard input has something to read within `seconds`."""
+    if sys.platform == "win32":  # select knows only sockets there
+        return False
+    return bool(select.select((0,), (), (), seconds)[0])
