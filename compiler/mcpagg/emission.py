@@ -1,0 +1,129 @@
+"""Emission: from the linked tables to the text of the emitted file.
+
+The same inputs give the same bytes: no clock, no host, no absolute path, no order but the config's
+and each child's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import black
+import jinja2
+from black.mode import TargetVersion
+
+from mcpagg.bundle import PACKAGE, bundle
+from mcpagg.linking import Linked
+from mcpagg.literal import comment, json_text, literal
+from mcpagg.options import Options
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg_runtime.launch import strings
+from mcpagg_runtime.references import references
+
+MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
+# A route is one line, however long its names.
+ROW_MODE = black.Mode(line_length=1000, target_versions={TargetVersion.PY39})
+NEEDS_NOTHING = "no variable of the environment"
+
+
+def emit(
+    *,
+    name: str,
+    source: str,
+    commands: tuple[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    linked: Linked,
+    options: Options,
+) -> str:
+    """Return the text of the emitted file.
+
+    `source` is the config's path as the header shows it; `commands` are those that rebuild and
+    check the file, as a shell would take them.
+    """
+    runtime = bundle("main")
+    templates = _templates()
+    body = templates.get_template("body.py.j2").render(
+        imports=_formatted(runtime.imports),
+        servers=_table("SERVERS", rows),
+        routes=_table("ROUTES", linked.routes, ROW_MODE),
+        children=_table("CHILDREN", linked.children),
+        options=_table("OPTIONS", options.runtime()),
+        instructions=_table("INSTRUCTIONS", linked.instructions),
+        snapshot={_key(child.name): _lists(child) for child in snapshot.children},
+        runtime=runtime.rooms,
+        folded={_key(name): source for name, source in runtime.folded.items()},
+        name=_key(name),
+        proxy_version=_key(_digest(asdict(snapshot))[len("sha256:") :][:12]),
+    )
+    body = body.rstrip("\n") + "\n"
+    tools = sum(len(child.tools) for child in snapshot.children)
+    return templates.get_template("server.py.j2").render(
+        version=version("mcpagg"),
+        source=comment(source),
+        command=comment(commands[0]),
+        check=comment(commands[1]),
+        config_digest=_digest(rows),
+        options_digest=_digest(options.model_dump(mode="json")),
+        snapshot_digest=_digest(asdict(snapshot)),
+        counts=f"{len(snapshot.children)} servers, {tools} tools",
+        needs=comment(_needs(rows)),
+        body_digest=_hash(body),
+        body=body,
+    )
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(PACKAGE, ""),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=False,
+        autoescape=False,  # noqa: S701 - Python text; every value went through mcpagg.literal
+    )
+
+
+def _table(name: str, value: Any, mode: black.Mode = MODE) -> str:
+    return _formatted(f"{name} = {literal(value)}\n", mode)
+
+
+def _formatted(text: str, mode: black.Mode = MODE) -> str:
+    return black.format_str(text, mode=mode)
+
+
+def _lists(child: ChildSnapshot) -> dict[str, str]:
+    about: dict[str, Any] = {"serverInfo": child.info, "capabilities": child.capabilities}
+    if child.instructions is not None:
+        about["instructions"] = child.instructions
+    return {_key("server"): json_text(about), _key("tools"): json_text(list(child.tools))}
+
+
+def _key(name: str) -> str:
+    return _formatted(literal(name)).strip()
+
+
+def _needs(rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Name the variables that the launch table refers to; one with a default in brackets."""
+    found: dict[str, str] = {}
+    for row in rows.values():
+        for place, text in strings(row):
+            for name, default in references(text):
+                # A name that the entry's own env defines comes from there, unless it asks itself.
+                if name not in row.get("env", {}) or place == f"env.{name}":
+                    found.setdefault(name, name if default is None else f"[{name}]")
+    return " ".join(found[name] for name in sorted(found)) or NEEDS_NOTHING
+
+
+def _digest(value: Any) -> str:
+    """Return the digest of a JSON-like value, whatever the order of its members."""
+    return _hash(json.dumps(value, sort_keys=True, default=sorted))
+
+
+def _hash(text: str) -> str:
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

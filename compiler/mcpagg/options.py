@@ -1,0 +1,48 @@
+"""What the command line can ask of a compilation, as plain values."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from mcpagg.spec import Frozen
+
+RUNTIME_OPTIONS = (
+    "separator",
+    "names",
+    "start",
+    "on_drift",
+    "restart",
+    "env",
+    "timeout",
+    "connect_timeout",
+)
+"""Those that the emitted file acts upon."""
+
+
+class Options(Frozen):
+    """Options that decide what is emitted. Times are in seconds, None for no limit.
+
+    The command that the emitted file records has every one that differs from its default.
+    """
+
+    name: str | None = None
+    separator: str = Field(default=":", min_length=1)
+    names: str = "auto"
+    start: str = "eager"
+    on_drift: str = "live"
+    restart: str = "never"
+    env: str = "inherit"
+    timeout: float | None = None
+    connect_timeout: float = 60.0
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    expose: tuple[str, ...] = ()
+    hide: tuple[str, ...] = ()
+    define: tuple[str, ...] = ()
+    allow_failed: bool = False
+    allow_secrets: bool = False
+    stdio_only: bool = False
+
+    def runtime(self) -> dict[str, object]:
+        """Return those that the emitted file acts upon, by the runtime's names."""
+        return {name: getattr(self, name) for name in RUNTIME_OPTIONS}

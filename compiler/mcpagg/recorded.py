@@ -1,0 +1,74 @@
+"""Reads back what an emitted file holds: its snapshot, and the command that rebuilds it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from mcpagg.problems import ConfigError, Problem
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+
+REBUILD = "#   rebuild:  "
+
+
+def recorded_snapshot(file: Path) -> Snapshot:
+    """Return the snapshot in an emitted file; the file is parsed, never run.
+
+    Raises:
+        ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
+    """
+    try:
+        tree = ast.parse(_read(file))
+        tables = {
+            target.id: ast.literal_eval(node.value)
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name) and target.id in ("SNAPSHOT", "CHILDREN")
+        }
+        children = tuple(
+            _child(name, tables["CHILDREN"][name], lists)
+            for name, lists in tables["SNAPSHOT"].items()
+        )
+    except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
+        what = f"holds no snapshot that can be read ({type(problem).__name__})"
+        raise ConfigError(str(file), [Problem("", what, "compile it without --offline")]) from None
+    return Snapshot(children)
+
+
+def recorded_command(file: Path) -> list[str] | None:
+    """Return the arguments that an emitted file was compiled with, None if it has none."""
+    if not file.exists():
+        return None
+    for line in _read(file).splitlines()[:20]:
+        if line.startswith(REBUILD):
+            try:
+                return shlex.split(line[len(REBUILD) :])[1:]
+            except ValueError:
+                return None
+    return None
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = getattr(problem, "strerror", None) or "it is not UTF-8"
+        what = f"cannot be read: {reason}"
+        raise ConfigError(str(file), [Problem("", what)]) from None
+
+
+def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnapshot:
+    about = json.loads(lists["server"])
+    return ChildSnapshot(
+        name=name,
+        protocol=facts["protocol"],
+        info=about["serverInfo"],
+        capabilities=about["capabilities"],
+        instructions=about.get("instructions"),
+        tools=tuple(json.loads(lists["tools"])),
+        conditional=frozenset(facts.get("conditional", ())),
+    )
