@@ -1,0 +1,248 @@
+"""The passes in their order: config, environment, discovery, linking, emission.
+
+Reads as a table of contents: each pass is one module with one public function.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from mcpagg.config import read_config
+from mcpagg.environment import check_environment, unpinned
+from mcpagg.options import Options
+from mcpagg.plan import Plan
+from mcpagg.problems import ConfigError, EnvironmentFault, Problem
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.references import CONFIG_FOLDER
+
+Progress = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """The text of the emitted file and what there was to say about it."""
+
+    name: str
+    text: str
+    servers: dict[str, list[str]]
+    """Each server's exposed names."""
+    warnings: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A config to compile: its text, its name as the user wrote it, and where it lies."""
+
+    text: bytes
+    name: str
+    folder: Path
+    options: Options = field(default_factory=Options)
+
+
+def planned(source: Source, environ: Mapping[str, str]) -> Plan:
+    """Return what would be started, and what this machine lacks for it. Starts nothing.
+
+    Raises:
+        ConfigError: the config cannot be understood.
+    """
+    spec, warnings = _understood(source)
+    try:
+        spec, more = _checked(spec, source, environ)
+    except EnvironmentFault as fault:
+        return Plan(spec, environ, (*warnings, *unpinned(spec, {})), fault)
+    return Plan(spec, environ, (*warnings, *more, *unpinned(spec, {})))
+
+
+def compile_proxy(
+    source: Source,
+    environ: Mapping[str, str],
+    *,
+    file: Path | None,
+    commands: tuple[str, str],
+    offline: bool = False,
+    progress: Progress | None = None,
+) -> Compilation:
+    """Compile a config. `file` is where the proxy will lie, None for standard output.
+
+    Raises:
+        CompileError: with all faults of the pass that failed.
+    """
+    spec, warnings = _understood(source)
+    spec, more = _checked(spec, source, environ)
+    warnings += more
+    _stdio_alone(spec)
+    # Not before the config is known to be good: these bring the SDK and black along.
+    from mcpagg.emission import emit
+    from mcpagg.linking import link
+
+    if offline:
+        from mcpagg.recorded import recorded_snapshot
+
+        if file is None:
+            raise ConfigError(source.name, [Problem("", "--offline needs -o FILE")])
+        snapshot = recorded_snapshot(file)
+        _same_servers(spec, [child.name for child in snapshot.children], file)
+    else:
+        from mcpagg.discovery import discover
+
+        snapshot, more = discover(
+            spec,
+            environ,
+            connect_timeout=source.options.connect_timeout,
+            allow_failed=source.options.allow_failed,
+            minimal=source.options.env == "minimal",
+            progress=progress,
+        )
+        warnings += more
+    found = {child.name for child in snapshot.children}
+    seen = {child.name: str(child.info.get("version", "?")) for child in snapshot.children}
+    warnings += unpinned(spec, seen)
+    rows = launch_rows(spec, file.parent if file else spec.folder, found)
+    linked, more = link(spec, rows, snapshot, source.options)
+    name = source.options.name or _proxy_name(source.name)
+    text = emit(
+        name=name,
+        source=Path(source.name).name,
+        commands=commands,
+        rows=rows,
+        snapshot=snapshot,
+        linked=linked,
+        options=source.options,
+    )
+    servers: dict[str, list[str]] = {name: [] for name in rows}
+    for exposed, (server, _, _) in linked.routes.items():
+        servers[server].append(exposed)
+    return Compilation(name, text, servers, (*warnings, *more))
+
+
+def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
+    """Read the config, and choose its servers and tools as the options say."""
+    options = source.options
+    spec, warnings = read_config(
+        source.text,
+        source=source.name,
+        folder=source.folder,
+        defines=dict(pair.partition("=")[::2] for pair in options.define),
+        stdio_only=options.stdio_only,
+        allow_secrets=options.allow_secrets,
+    )
+    return _filtered(_chosen(spec, options), options), warnings
+
+
+def _checked(
+    spec: ProxySpec, source: Source, environ: Mapping[str, str]
+) -> tuple[ProxySpec, tuple[Problem, ...]]:
+    return check_environment(spec, environ, minimal=source.options.env == "minimal")
+
+
+def _stdio_alone(spec: ProxySpec) -> None:
+    """Refuse what discovery can reach but the emitted file cannot yet.
+
+    Raises:
+        ConfigError: naming every remote server.
+    """
+    remedy = "--skip it, or bridge it with a command such as `npx mcp-remote URL`"
+    problems = [
+        Problem(server.path, f"is a remote server ({server.transport}), not proxied yet", remedy)
+        for server in spec.servers
+        if server.transport != "stdio"
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
+
+
+def launch_rows(
+    spec: ProxySpec, folder: Path, found: set[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return the launch table: {server: row}, relative folders meant from `folder`.
+
+    A config and its proxy move as a whole, so a relative `cwd` stays relative, to the proxy.
+    """
+    rows = {}
+    for server in spec.servers:
+        if found is None or server.name in found:
+            rows[server.name] = _rebased(server.row(), spec.folder, folder)
+    return rows
+
+
+def _rebased(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
+    """Make what is meant from the config's folder be meant from the proxy's."""
+    way = Path(os.path.relpath(old.resolve(), new.resolve())).as_posix()
+    if way == ".":
+        return row
+    for key in ("cwd", "env_file"):
+        path = row.get(key)
+        if path and not os.path.isabs(path) and path[0] not in "~$":
+            row[key] = posixpath.normpath(posixpath.join(way, path))
+    here = f"${{{CONFIG_FOLDER}}}"
+    moved: dict[str, Any] = _replaced(row, here, f"{here}/{way}")
+    return moved
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    """Replace a text in every string of a row."""
+    if isinstance(value, str):
+        return value.replace(old, new)
+    if isinstance(value, dict):
+        return {key: _replaced(item, old, new) for key, item in value.items()}
+    return [_replaced(item, old, new) for item in value] if isinstance(value, list) else value
+
+
+def _chosen(spec: ProxySpec, options: Options) -> ProxySpec:
+    """Apply --only and --skip."""
+    names = [server.name for server in spec.servers]
+    unknown = [name for name in (*options.only, *options.skip) if name not in names]
+    if unknown:
+        remedy = f"it has {', '.join(names)}"
+        what = f"there is no server '{unknown[0]}' to choose"
+        raise ConfigError(spec.source, [Problem("", what, remedy)])
+    kept = [
+        server
+        for server in spec.servers
+        if server.name not in options.skip and (not options.only or server.name in options.only)
+    ]
+    if not kept:
+        raise ConfigError(spec.source, [Problem("", "--only and --skip leave no server")])
+    return spec.model_copy(update={"servers": tuple(kept)})
+
+
+def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
+    """Apply --expose and --hide, whose globs are SERVER:TOOL."""
+    servers = []
+    for server in spec.servers:
+        expose = _globs_for(server, options.expose)
+        hide = (*server.hide, *_globs_for(server, options.hide))
+        changes: dict[str, Any] = {"hide": hide}
+        if options.expose:
+            changes["expose"] = (*(server.expose or ()), *expose)
+        servers.append(server.model_copy(update=changes))
+    return spec.model_copy(update={"servers": tuple(servers)})
+
+
+def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tool parts of the SERVER:TOOL globs that are for a server, whatever its name."""
+    found = []
+    for glob in globs:
+        for index, char in enumerate(glob):
+            if char == ":" and fnmatchcase(server.name, glob[:index]):
+                found.append(glob[index + 1 :])
+                break
+    return tuple(found)
+
+
+def _same_servers(spec: ProxySpec, recorded: list[str], file: Path) -> None:
+    missing = [server for server in spec.servers if server.name not in recorded]
+    if missing:
+        remedy = "compile without --offline once"
+        problems = [Problem(s.path, f"is not in the snapshot of {file}", remedy) for s in missing]
+        raise ConfigError(spec.source, problems)
+
+
+def _proxy_name(source: str) -> str:
+    return Path(source).name.split(".json")[0].lstrip(".") if source != "-" else "mcpagg"

@@ -1,0 +1,73 @@
+"""What a compilation would start, for `--dry-run`: references intact, no value of a variable."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mcpagg.problems import EnvironmentFault, Problem
+from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.launch import strings
+from mcpagg_runtime.references import references
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A config that was read; `fault` is what this machine lacks for it, if anything."""
+
+    spec: ProxySpec
+    environ: Mapping[str, str]
+    warnings: tuple[Problem, ...]
+    fault: EnvironmentFault | None = None
+
+
+def as_json(plan: Plan) -> str:
+    """Return the plan as JSON: {source, servers: […], warnings: […], errors: […]}."""
+    errors = plan.fault.problems if plan.fault is not None else ()
+    report = {
+        "source": plan.spec.source,
+        "servers": [_server(server, plan.environ) for server in plan.spec.servers],
+        "warnings": [_problem(problem) for problem in plan.warnings],
+        "errors": [_problem(problem) for problem in errors],
+    }
+    return json.dumps(report, indent=2)
+
+
+def as_text(plan: Plan) -> str:
+    """Return the plan as lines to read."""
+    return "\n".join(line for server in plan.spec.servers for line in _lines(server, plan.environ))
+
+
+def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
+    yield f"{server.name}: {server.transport}: {_target(server)}"
+    row = server.row()
+    for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename"):
+        if name in row:
+            yield f"  {name}: {json.dumps(row[name], ensure_ascii=False)}"
+    for variable in _variables(server, environ):
+        state = "set" if variable["set"] else "not set"
+        default = ", has a default" if variable["default"] else ""
+        yield f"  {variable['name']}: {state}{default} ({variable['place']})"
+
+
+def _target(server: ServerSpec) -> str:
+    return server.url or shlex.join([server.command, *server.args])
+
+
+def _server(server: ServerSpec, environ: Mapping[str, str]) -> dict[str, Any]:
+    facts = {"name": server.name, "path": server.path, "transport": server.transport}
+    return facts | server.row() | {"variables": [*_variables(server, environ)]}
+
+
+def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for place, text in strings(server.row()):
+        for name, default in references(text):
+            has_default = default is not None
+            yield {"name": name, "place": place, "set": name in environ, "default": has_default}
+
+
+def _problem(problem: Problem) -> dict[str, str]:
+    return {"where": problem.where, "what": problem.what, "remedy": problem.remedy}

@@ -1,0 +1,50 @@
+"""The example proxies are what compiling their configs now would write."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from proxies import served
+from wire import call, text, tool_names
+
+from mcpagg.cli import main
+
+GENERATED = Path(__file__).parents[2] / "generated"
+
+
+def test_the_demo_is_up_to_date() -> None:
+    assert main(["--check", "-o", str(GENERATED / "demo/server.py")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npx") is None, reason="needs Node's npx")
+def test_the_reference_servers_are_up_to_date() -> None:
+    assert main(["--check", "-o", str(GENERATED / "reference/server.py")]) == 0
+
+
+@pytest.mark.parametrize("name", ["demo", "reference"])
+def test_an_example_is_up_to_date_but_for_what_servers_say(name: str) -> None:
+    assert main(["--check", "--offline", "-o", str(GENERATED / name / "server.py")]) == 0
+
+
+def test_the_demo_serves_its_tools() -> None:
+    with served(GENERATED / "demo/server.py") as proxy:
+        assert "units:convert" in tool_names(proxy)
+        answer = text(call(proxy, "units:convert", value=3, source="km", target="m"))
+        assert "3000" in answer
+
+
+def test_the_demos_first_command_of_the_readme_shows_what_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    config = GENERATED / "demo/mcp.json"
+    command = [sys.executable, "-m", "mcpagg", str(config), "-o", str(file)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    readme = (GENERATED.parent / "README.md").read_text("utf-8")
+    for line in shown.splitlines()[1:4]:
+        assert line in readme
+    assert json.loads(shown.split("config: ")[1])["mcpServers"]["mcp"]["args"] == [str(file)]

@@ -1,0 +1,229 @@
+"""One child never holds up another, or the proxy."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxies import compiled, running, served, write_config
+from wire import STUB, call, initialize, start_call, stub_entry, text, tool_names
+
+from mcpagg.cli import main
+
+LIST_CHANGED = "notifications/tools/list_changed"
+
+
+def swapped(folder: Path, before: dict[str, Any], after: dict[str, Any], *flags: str) -> Path:
+    """Compile against a stub that behaves one way, and let it behave another way when it runs."""
+    options = folder / "options.json"
+    options.write_text(json.dumps(before))
+    entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
+    file = compiled(folder, {"odd": entry, "good": stub_entry()}, *flags)
+    options.write_text(json.dumps(after))
+    return file
+
+
+def test_a_child_killed_during_calls_fails_them_at_once_and_leaves_the_list(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"odd": stub_entry(tools=["sleep", "die"]), "good": stub_entry()})
+    with served(file) as wire:
+        slow = start_call(wire, "odd:sleep", seconds=60)
+        began = time.monotonic()
+        dying = start_call(wire, "odd:die", signal=9, stderr="last words")
+        for number in (slow, dying):
+            error = wire.response(number)["error"]
+            assert error["message"] == "Server 'odd' was killed by SIGKILL"
+            assert error["data"] == {"server": "odd"}
+        assert time.monotonic() - began < 1
+        wire.next_notification(LIST_CHANGED)
+        assert tool_names(wire) == ["good:echo"]
+        assert text(call(wire, "good:echo")) == "{}"
+        assert "was killed by SIGKILL" in call(wire, "odd:sleep")["error"]["message"]
+        wire.wait_stderr("last words")
+        assert len(wire.messages(LIST_CHANGED)) == 0
+
+
+@pytest.mark.parametrize(
+    ("after", "reason"),
+    [
+        ({"at": {"start": [{"stderr": "no key\n"}, {"exit": 3}]}}, "exited with status 3"),
+        ({"answers": {"initialize": {"error": {"code": 1, "message": "no"}}}}, "refused the"),
+        ({"at": {"tools/call": [{"exit": 0}]}, "tools": ["echo"]}, "exited with status 0"),
+    ],
+)
+def test_a_child_that_fails_is_named_with_its_reason(
+    tmp_path: Path, after: dict[str, Any], reason: str
+) -> None:
+    with served(swapped(tmp_path, {}, after)) as wire:
+        assert reason in call(wire, "odd:echo")["error"]["message"]
+        assert text(call(wire, "good:echo")) == "{}"
+        wire.wait_stderr(f"server 'odd' {reason}")
+
+
+def test_a_child_whose_command_is_gone_is_named_and_others_go_on(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.symlink_to(sys.executable)
+    odd = {"command": str(program), "args": STUB[1:]}
+    file = compiled(tmp_path, {"odd": odd, "good": stub_entry()})
+    program.unlink()
+    with served(file) as wire:
+        assert "could not be started" in call(wire, "odd:echo")["error"]["message"]
+        assert text(call(wire, "good:echo")) == "{}"
+
+
+def test_a_variable_missing_at_run_time_fails_its_child_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "sentinel-value")
+    odd = {**stub_entry(tools=["env"]), "env": {"KEY": "${SOME_TOKEN}"}}
+    file = compiled(tmp_path, {"odd": odd, "good": stub_entry(tools=["env"])})
+    with served(file) as wire:
+        assert text(call(wire, "odd:env", name="KEY")) == "sentinel-value"
+        assert call(wire, "good:env", name="SOME_TOKEN")["result"]["isError"] is True
+    assert "sentinel-value" not in file.read_text()
+    monkeypatch.delenv("SOME_TOKEN")
+    with served(file) as wire:
+        message = call(wire, "odd:env", name="KEY")["error"]["message"]
+        assert "SOME_TOKEN (in env.KEY)" in message
+        assert "result" in call(wire, "good:env", name="PATH")
+
+
+def test_a_secret_that_a_child_prints_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "sentinel-value")
+    dying = {"at": {"tools/call": [{"stderr": "bad key sentinel-value\n"}, {"exit": 1}]}}
+    odd = {**stub_entry(**dying), "env": {"KEY": "${SOME_TOKEN}"}}
+    file = compiled(tmp_path, {"odd": odd})
+    with served(file) as wire:
+        call(wire, "odd:echo")
+        assert "bad key ${SOME_TOKEN}" in wire.wait_stderr("bad key .*")
+    dying = {"at": {"start": [{"stderr": "bad key sentinel-value\n"}, {"exit": 1}]}}
+    config = write_config(tmp_path, {"odd": {**stub_entry(**dying), "env": odd["env"]}})
+    before = file.read_bytes()
+    assert main([str(config), "-o", str(file)]) == 4
+    captured = capfd.readouterr()
+    assert "bad key" in captured.err
+    assert "sentinel-value" not in captured.out + captured.err
+    assert file.read_bytes() == before
+
+
+def test_lists_are_answered_before_a_child_that_never_answers(tmp_path: Path) -> None:
+    never = {"answers": {"initialize": None}}
+    file = swapped(tmp_path, {}, never, "--connect-timeout", "1")
+    with served(file) as wire:
+        assert tool_names(wire) == ["odd:echo", "good:echo"]
+        odd = start_call(wire, "odd:echo")
+        assert text(call(wire, "good:echo")) == "{}"
+        assert "handshake within 1 s" in wire.response(odd)["error"]["message"]
+        assert tool_names(wire) == ["good:echo"]
+
+
+def test_a_call_has_no_time_limit_unless_configured(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"odd": stub_entry(tools=["sleep"])}, "--timeout", "0.2")
+    with served(file) as wire:
+        error = call(wire, "odd:sleep", seconds=30)["error"]
+        assert (error["code"], error["message"]) == (-32001, "Server 'odd' did not answer in time")
+        assert "result" in call(wire, "odd:sleep", seconds=0)
+
+
+def test_a_child_that_stops_reading_holds_up_nobody(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"odd": stub_entry(tools=["stop_reading"]), "good": stub_entry()})
+    with served(file) as wire:
+        call(wire, "odd:stop_reading")
+        numbers = [start_call(wire, "odd:stop_reading", fill="x" * 100_000) for _ in range(5)]
+        assert text(call(wire, "good:echo")) == "{}"
+        wire.notify("notifications/cancelled", {"requestId": numbers[0]})
+        assert "result" in wire.request("ping")
+
+
+@pytest.mark.parametrize("text_", ["line\n", "x", "\r"])
+def test_a_flood_of_stderr_holds_up_nobody(tmp_path: Path, text_: str) -> None:
+    flood = [{"stderr": text_, "fill": 1_000_000}]
+    odd = stub_entry(at={"start": flood, "tools/call": flood})
+    with served(compiled(tmp_path, {"odd": odd})) as wire:
+        assert text(call(wire, "odd:echo")) == "{}"
+
+
+@pytest.mark.parametrize("options", [{"chunk": 1}, {"newline": "\r\n"}, {"batch": True}])
+@pytest.mark.parametrize("envelope", ["python", "typescript", "spaced", "bare"])
+def test_a_childs_way_of_writing_makes_no_difference(
+    tmp_path: Path, options: dict[str, Any], envelope: str
+) -> None:
+    odd = stub_entry(envelope=envelope, **options)
+    with served(compiled(tmp_path, {"odd": odd})) as wire:
+        assert text(call(wire, "odd:echo", a="ü")) == '{"a":"\\u00fc"}'
+
+
+def test_junk_on_a_childs_stdout_is_passed_over_with_one_warning(tmp_path: Path) -> None:
+    junk = [
+        {"stdout": line} for line in ("\U0001f5a5 banner\n", "\n", " \n", "5\n", "null\n", "[]\n")
+    ]
+    junk += [{"stdout": '{"jsonrpc":"2.0","id":99999,"result":{}}\n{"jsonrpc":"2.0"}\n'}]
+    junk += [{"stdout": '{"method":"window/logMessage","params":{"type":3}}\n'}]
+    odd = stub_entry(at={"start": junk, "tools/call": junk})
+    with served(compiled(tmp_path, {"odd": odd, "good": stub_entry()})) as wire:
+        assert text(call(wire, "odd:echo")) == "{}"
+        assert text(call(wire, "good:echo")) == "{}"
+        wire.wait_stderr("server 'odd' wrote something else than JSON-RPC")
+        assert wire.stderr.count("\n") == 1
+
+
+def test_a_client_that_does_not_read_holds_up_no_child(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"odd": stub_entry(tools=["big", "echo"])})
+    with served(file) as wire:
+        numbers = [start_call(wire, "odd:big", bytes=1_000_000) for _ in range(5)]
+        numbers += [start_call(wire, "odd:echo", fill="x" * 50_000) for _ in range(100)]
+        for number in numbers:
+            assert "result" in wire.response(number)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc"), reason="needs /proc")
+def test_an_idle_proxy_uses_no_processor(tmp_path: Path) -> None:
+    with served(compiled(tmp_path, {"odd": stub_entry()})) as wire:
+        call(wire, "odd:echo")
+        before = _ticks(wire.process.pid)
+        time.sleep(1)
+        assert _ticks(wire.process.pid) - before <= 2
+
+
+def _ticks(pid: int) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_one_start_of_a_probe_wakes_nobody(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    file = compiled(tmp_path, {"odd": stub_entry(log=str(log))})
+    log.unlink()
+    with running(file) as wire:
+        params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}}
+        assert wire.request("initialize", params)["result"]["protocolVersion"] == "2025-06-18"
+        assert "result" in wire.request("tools/list")
+    assert not log.exists()
+
+
+def test_many_children_are_started_a_few_at_a_time(tmp_path: Path) -> None:
+    servers = {f"s{n}": stub_entry(at={"start": [{"sleep": 0.05}]}) for n in range(20)}
+    with served(compiled(tmp_path, servers)) as wire:
+        assert text(call(wire, "s19:echo")) == "{}"
+        numbers = [start_call(wire, f"s{n}:echo") for n in range(20)]
+        for number in numbers:
+            assert text(wire.response(number)) == "{}"
+
+
+def test_versions_are_echoed_or_answered_with_the_newest(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"odd": stub_entry()})
+    for asked, answered in [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-11-25", "2025-11-25"),
+        ("1900-01-01", "2025-11-25"),
+        ("2099-01-01", "2025-11-25"),
+    ]:
+        with running(file) as wire:
+            assert initialize(wire, version=asked)["protocolVersion"] == answered

@@ -1,0 +1,156 @@
+"""Real servers behind a proxy answer as they do without it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp
+import pytest
+from proxies import compiled, running, served
+from wire import Wire, call, initialize, tools
+
+VERSION = "2026.8.31"
+NPM = "@modelcontextprotocol/server-"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("npx") is None, reason="needs Node's npx"),
+]
+
+
+def npm(name: str, *arguments: str) -> dict[str, Any]:
+    return {"command": "npx", "args": ["-y", f"{NPM}{name}@{VERSION}", *arguments]}
+
+
+def python(name: str, *arguments: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-m", name, *arguments]}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "a file.txt").write_text("wörds\n")
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        identity = ["-c", "user.name=Test", "-c", "user.email=test@example.org"]
+        subprocess.run(["git", "-C", str(folder), *identity, *words], check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def servers(folder: Path) -> dict[str, dict[str, Any]]:
+    return {
+        "everything": npm("everything"),
+        "filesystem": npm("filesystem", str(folder)),
+        "memory": {**npm("memory"), "env": {"MEMORY_FILE_PATH": str(folder / "memory.json")}},
+        "thinking": npm("sequential-thinking"),
+        "time": python("mcp_server_time", "--local-timezone", "UTC"),
+        "git": python("mcp_server_git"),
+    }
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory, servers: dict[str, Any]) -> Path:
+    return compiled(tmp_path_factory.mktemp("real_proxy"), servers)
+
+
+def calls(folder: Path) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Return calls whose answers are the same each time."""
+    thought = {"thought": "t", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
+    time = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+    return {
+        "everything": [
+            ("echo", {"message": "wörds \u2028"}),
+            ("get-sum", {"a": 1, "b": 2.5}),
+            ("get-tiny-image", {}),
+            ("get-structured-content", {"location": "New York"}),
+            ("get-annotated-message", {"messageType": "error"}),
+            ("get-sum", {"a": "x"}),
+        ],
+        "filesystem": [
+            ("read_text_file", {"path": str(folder / "a file.txt")}),
+            ("read_text_file", {"path": "/no/such"}),
+        ],
+        "memory": [("read_graph", {})],
+        "thinking": [("sequentialthinking", thought)],
+        "time": [("convert_time", time), ("convert_time", {})],
+        "git": [
+            ("git_log", {"repo_path": str(folder)}),
+            ("git_status", {"repo_path": "/no/such"}),
+        ],
+    }
+
+
+def test_every_tool_is_listed_and_called_as_without_the_proxy(
+    file: Path, servers: dict[str, dict[str, Any]], folder: Path
+) -> None:
+    with served(file) as proxy:
+        listed = tools(proxy)
+        for name, entry in servers.items():
+            with Wire(
+                [entry["command"], *entry["args"]], env={**os.environ, **entry.get("env", {})}
+            ) as direct:
+                initialize(direct, client_info={"name": "test", "version": "1"})
+                for tool, arguments in calls(folder)[name]:
+                    theirs = call(direct, tool, **arguments)
+                    ours = call(proxy, f"{name}:{tool}", **arguments)
+                    assert _outcome(ours) == _outcome(theirs)
+                own = {tool["name"]: tool for tool in tools(direct)}
+            ours_listed = [t for t in listed if t["name"].startswith(f"{name}:")]
+            assert [t["name"].partition(":")[2] for t in ours_listed] == list(own)
+            for listed_tool in ours_listed:
+                original = listed_tool["name"].partition(":")[2]
+                assert {**listed_tool, "name": original} == own[original]
+
+
+def test_tools_that_need_a_capability_are_shown_to_clients_that_have_it(file: Path) -> None:
+    def everything(**capabilities: Any) -> list[str]:
+        with running(file) as proxy:
+            initialize(proxy, capabilities=capabilities)
+            return [t["name"] for t in tools(proxy) if t["name"].startswith("everything:")]
+
+    few = everything()
+    many = everything(roots={}, sampling={}, elicitation={})
+    assert len(few) == 13
+    assert set(few) < set(many)
+    assert "everything:trigger-sampling-request" in many
+
+
+def test_the_sdks_own_client_lists_and_calls(file: Path, folder: Path) -> None:
+    async def use() -> tuple[int, str]:
+        parameters = mcp.StdioServerParameters(command=sys.executable, args=[str(file)])
+        async with mcp.Client(parameters) as client:
+            listed = await client.list_tools()
+            result = await client.call_tool("everything:echo", {"message": "hello"})
+            return len(listed.tools), result.content[0].text  # type: ignore[union-attr]
+
+    count, answer = asyncio.run(use())
+    assert count > 40
+    assert answer == "Echo: hello"
+
+
+def test_nothing_of_an_npx_tree_is_left(file: Path) -> None:
+    with served(file) as proxy:
+        call(proxy, "everything:echo", message="x")
+        family = proxy.family()
+        proxy.end_input()
+        assert proxy.wait() == 0
+    assert len(family) > 6
+    assert not [pid for pid in family if _runs(pid)]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _outcome(response: dict[str, Any]) -> str:
+    return json.dumps([response.get("result"), response.get("error")])
