@@ -1,0 +1,63 @@
+"""The benchmarks' child: an MCP server with eight tools that all echo, standard library only.
+
+    python3 echo.py [SECONDS [FILE]]
+
+It takes SECONDS to start, and adds a line with the time to FILE when its client has said
+`initialized`: then it is up.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+TOOLS = [
+    {
+        "name": name,
+        "description": f"Return the text: {name}.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {"text": {"type": "string", "description": "What to return"}},
+            "required": ["text"],
+        },
+    }
+    for name in ("echo", "repeat", "again", "mirror", "parrot", "reply", "return", "same")
+]
+
+
+def result(method: str, params: dict[str, object]) -> dict[str, object]:
+    """Answer one request."""
+    if method == "initialize":
+        return {
+            "protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "echo", "version": "1"},
+        }
+    if method == "tools/list":
+        return {"tools": TOOLS}
+    if method == "tools/call":
+        arguments = params["arguments"]
+        assert isinstance(arguments, dict)
+        return {"content": [{"type": "text", "text": arguments["text"]}]}
+    return {}
+
+
+def main() -> None:
+    """Serve until the end of input."""
+    time.sleep(float(sys.argv[1]) if sys.argv[1:] else 0)
+    output = sys.stdout.buffer
+    for line in sys.stdin.buffer:
+        message = json.loads(line)
+        if "id" in message:
+            answer = result(message["method"], message.get("params") or {})
+            reply = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
+            output.write(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
+            output.flush()
+        elif message["method"] == "notifications/initialized" and sys.argv[2:]:
+            with open(sys.argv[2], "a", encoding="ascii") as file:
+                file.write(f"{time.monotonic()}\n")
+
+
+if __name__ == "__main__":
+    main()
