@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.core import SAY, SEND, START, STOP
+from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
 from mcpagg_runtime.desk import Desk, Plan
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 from mcpagg_runtime.peers import Child
@@ -58,9 +58,14 @@ def plan(
     rows: Mapping[str, Json] | None = None,
     conditional: Mapping[str, list[str]] | None = None,
     instructions: str = "",
+    prompts: Mapping[str, list[str]] | None = None,
+    resources: Mapping[str, list[str]] | None = None,
     **options: Any,
 ) -> Plan:
-    """Return what the compiler would emit for servers {name: tools}, a tool by name or whole."""
+    """Return what the compiler would emit for servers {name: tools}, a tool by name or whole.
+
+    `prompts` {server: names} and `resources` {server: URIs} are for those that have some.
+    """
     chosen = {**DEFAULTS, **options}
     table = {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers}
     lists = {
@@ -74,12 +79,22 @@ def plan(
                 exposed = exposed_name(server, name, table[server], chosen["separator"])
                 owners[name if chosen["names"] == "bare" else exposed] = server, name
     portable = portable_names(owners)
+    snapshot = {server: {"tools": json_text(tools)} for server, tools in lists.items()}
+    asked = [(server, name) for server, names in (prompts or {}).items() for name in names]
+    for server, names in (prompts or {}).items():
+        snapshot[server]["prompts"] = json_text([{"name": name} for name in names])
+    for server, uris in (resources or {}).items():
+        snapshot[server]["resources"] = json_text([{"uri": uri, "name": "r"} for uri in uris])
+    declared = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
     return Plan(
         name="test",
         version="1",
         servers=table,
         routes={exposed: (*owner, portable[exposed]) for exposed, owner in owners.items()},
-        snapshot={server: {"tools": json_text(tools)} for server, tools in lists.items()},
+        snapshot=snapshot,
+        prompts={f"{server}:{name}": (server, name, f"{server}_{name}") for server, name in asked},
+        resources={uri: (server,) for server, uris in (resources or {}).items() for uri in uris},
+        capabilities=json.dumps({name: {"listChanged": True} for name in declared}),
         children={
             server: {"protocol": "2025-11-25", "conditional": (conditional or {}).get(server, [])}
             for server in servers
@@ -133,6 +148,7 @@ class World:
         self.router = Router(Desk(self.plan), lambda: self.now)
         self.started: list[str] = []
         self.stopped: list[tuple[str, str]] = []
+        self.asleep: list[str] = []
         self.said: list[str] = []
         self._sent: dict[Peer, list[str]] = {}
 
@@ -149,6 +165,8 @@ class World:
                 self.started.append(peer.name)
             elif kind == STOP:
                 self.stopped.append((peer.name, text))
+            elif kind == SLEEP:
+                self.asleep.append(peer.name)
             else:
                 assert kind == SAY
                 self.said.append(text)
@@ -212,10 +230,10 @@ class World:
         What was sent to it meanwhile is forgotten, calls excepted.
         """
         child = self.shaken(server)
-        self.list(child, tools)
+        self.give_list(child, tools)
         return child
 
-    def list(self, child: Child, tools: Iterable[str | Json] | None = None) -> None:
+    def give_list(self, child: Child, tools: Iterable[str | Json] | None = None) -> None:
         """Let a child answer the one request for its list that it was sent; see `up`."""
         text = self.plan.snapshot[child.name]["tools"].replace("\n", "")
         if tools is not None:

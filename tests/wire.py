@@ -337,6 +337,9 @@ class Wire:
 
     def _complaint(self, what: str) -> str:
         """Say what went wrong, and everything that helps to see why; the lock is held."""
+        with suppress(subprocess.TimeoutExpired):
+            if self._output_ended:  # it may take a moment from there to the exit
+                self.process.wait(1)
         status = self.process.poll()
         lines = "\n".join(f"  {line.raw[:300]!r}" for line in self.unread[-20:])
         errors = self._errors[-3000:].decode(errors="backslashreplace")

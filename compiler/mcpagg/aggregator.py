@@ -120,7 +120,7 @@ class Aggregator:
 
         async def read(server: ServerSpec) -> None:
             listed[server.name] = await self._ask(
-                server, self.connections[server.name].list_tools()
+                server, self.connections[server.name].list_items()
             )
 
         await side_by_side(read, self._connected_servers())

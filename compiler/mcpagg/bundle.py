@@ -39,8 +39,10 @@ class Bundle:
     folded: dict[str, str]
 
 
-def bundle(entry: str) -> Bundle:
+def bundle(entry: str, taken: Iterable[str] = ()) -> Bundle:
     """Join the runtime module `entry` and all that it imports.
+
+    `taken` are names that what surrounds the rooms defines, and no room may.
 
     Raises:
         BundleError: a module breaks a rule of joining.
@@ -51,7 +53,7 @@ def bundle(entry: str) -> Bundle:
     for room in list(everything.values()):
         for late in room.later:
             _collect(late, everything, ())
-    _refuse_doubles(everything.values())
+    _refuse_doubles(everything.values(), taken)
     plain = sorted({line for room in needed.values() for line in room.imports})
     guarded = [block for room in needed.values() for block in room.guarded]
     folded = {
@@ -75,8 +77,8 @@ def _collect(name: str, rooms: dict[str, _Room], above: tuple[str, ...]) -> None
     rooms[name] = room
 
 
-def _refuse_doubles(rooms: Iterable[_Room]) -> None:
-    owners: dict[str, str] = {}
+def _refuse_doubles(rooms: Iterable[_Room], taken: Iterable[str]) -> None:
+    owners = dict.fromkeys(taken, "the emitted file itself")
     for room in rooms:
         for defined in room.defines:
             if defined in owners:
@@ -117,6 +119,8 @@ class _Room:
             self.defines += [target.id for target in targets if isinstance(target, ast.Name)]
             return
         self.dropped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+        if isinstance(node, ast.Import) and any(_is_package(a.name) for a in node.names):
+            raise BundleError(f"{self.name}:{node.lineno}: write `from {PACKAGE}.room import name`")
         if isinstance(node, ast.ImportFrom) and _is_own(node):
             self.needs.append(self._room_of(node))
         elif isinstance(node, ast.Import | ast.ImportFrom):
@@ -151,7 +155,11 @@ class _Room:
 
 
 def _is_own(node: ast.ImportFrom) -> bool:
-    return bool(node.level) or (node.module or "").split(".")[0] == PACKAGE
+    return bool(node.level) or _is_package(node.module or "")
+
+
+def _is_package(name: str) -> bool:
+    return name.split(".", maxsplit=1)[0] == PACKAGE
 
 
 def _is_docstring(node: ast.stmt) -> bool:

@@ -92,6 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--on-drift", choices=("live", "warn", "refuse"), default="live", help="a list that changed"
     )
+    add("--restart", choices=("never", "on-call"), default="never", help="a server that is down")
+    add("--idle-stop", type=_seconds, metavar="S", help="end a server idle for so long; default no")
     add("--env", choices=("inherit", "minimal"), default="inherit", help="what servers inherit")
     add("--timeout", type=_seconds, metavar="S", help="per call; default none")
     add("--connect-timeout", type=_seconds, default=60.0, metavar="S", help="per start; default 60")

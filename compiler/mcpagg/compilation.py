@@ -116,8 +116,8 @@ def compile_proxy(
         options=source.options,
     )
     servers: dict[str, list[str]] = {name: [] for name in rows}
-    for exposed, (server, _, _) in linked.routes.items():
-        servers[server].append(exposed)
+    for exposed, route in linked.routes["tools"].items():
+        servers[route[0]].append(exposed)
     return Compilation(name, text, servers, (*warnings, *more))
 
 

@@ -24,6 +24,7 @@ from mcpagg.connection.requests import Connection, ConnectionFault
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, Kind
 
 RELAYED: Json = {
     "roots": {"listChanged": True},
@@ -37,6 +38,8 @@ RELAYED: Json = {
 HINT = 0.25
 QUIET = 0.5
 LONGEST = 2.0
+# How long a list other than the tools may take.
+OTHERS = 10.0
 
 # Windows has the first one only in name, and the second one not at all.
 _ENDING = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -128,6 +131,9 @@ class Discovery(Aggregator):
             capabilities=connection.capabilities,
             instructions=connection.instructions,
             tools=tuple(tools),
+            prompts=await self._others(connection, PROMPTS),
+            resources=await self._others(connection, RESOURCES),
+            templates=await self._others(connection, TEMPLATES),
             conditional=conditional,
         )
         took = anyio.current_time() - self._began
@@ -186,6 +192,24 @@ class Discovery(Aggregator):
             connection.remarks.append(f"offers {name!r} only to a client without capabilities")
         return frozenset(with_all - with_none)
 
+    async def _others(self, connection: Connection, kind: Kind) -> tuple[Json, ...]:
+        """Read a list other than the tools; whatever is wrong with it costs the child no tool."""
+        with anyio.move_on_after(min(self.connect_timeout, OTHERS)):
+            try:
+                return tuple(await connection.list_items(kind))
+            except MCPError as error:
+                # Many servers have resources and know nothing of templates.
+                if error.code != METHOD_NOT_FOUND or kind is not TEMPLATES:
+                    connection.remarks.append(
+                        f"answers {kind.method} with error {error.code}: taken for empty"
+                    )
+                return ()
+        connection.remarks.append(
+            f"did not answer {kind.method} within {min(self.connect_timeout, OTHERS):g} s: "
+            "its list is taken for empty"
+        )
+        return ()
+
     async def _tools(self, connection: Connection) -> list[Json]:
         """Read a child's list of tools.
 
@@ -194,7 +218,7 @@ class Discovery(Aggregator):
         """
         with anyio.move_on_after(self.connect_timeout):
             try:
-                return await connection.list_tools()
+                return await connection.list_items()
             except MCPError as error:
                 if error.code != METHOD_NOT_FOUND:
                     raise connection.refusal("tools/list", error) from None

@@ -23,10 +23,20 @@ from mcpagg.linking import Linked
 from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.launch import strings
 from mcpagg_runtime.references import references
 
 MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
+TABLES = {
+    "tools": "ROUTES",
+    "prompts": "PROMPT_ROUTES",
+    "resources": "RESOURCE_ROUTES",
+    "templates": "TEMPLATE_ROUTES",
+}
+# The names that the templates define, which no room may define again.
+DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
+DEFINED |= {"PLAN", *TABLES.values()}
 # A route is one line, however long its names.
 ROW_MODE = black.Mode(line_length=1000, target_versions={TargetVersion.PY39})
 NEEDS_NOTHING = "no variable of the environment"
@@ -47,12 +57,17 @@ def emit(
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
     check the file, as a shell would take them.
     """
-    runtime = bundle("main")
+    runtime = bundle("main", DEFINED)
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=_formatted(runtime.imports),
         servers=_table("SERVERS", rows),
-        routes=_table("ROUTES", linked.routes, ROW_MODE),
+        routes={
+            TABLES[name]: (name, _table(TABLES[name], rows, ROW_MODE))
+            for name, rows in linked.routes.items()
+            if rows or name == "tools"
+        },
+        capabilities=_formatted(repr(json.dumps(linked.capabilities, separators=(",", ":")))),
         children=_table("CHILDREN", linked.children),
         options=_table("OPTIONS", options.runtime()),
         instructions=_table("INSTRUCTIONS", linked.instructions),
@@ -63,7 +78,6 @@ def emit(
         proxy_version=_key(_digest(asdict(snapshot))[len("sha256:") :][:12]),
     )
     body = body.rstrip("\n") + "\n"
-    tools = sum(len(child.tools) for child in snapshot.children)
     return templates.get_template("server.py.j2").render(
         version=version("mcpagg"),
         source=comment(source),
@@ -72,7 +86,7 @@ def emit(
         config_digest=_digest(rows),
         options_digest=_digest(options.model_dump(mode="json")),
         snapshot_digest=_digest(asdict(snapshot)),
-        counts=f"{len(snapshot.children)} servers, {tools} tools",
+        counts=_counts(snapshot),
         needs=comment(_needs(rows)),
         body_digest=_hash(body),
         body=body,
@@ -101,11 +115,22 @@ def _lists(child: ChildSnapshot) -> dict[str, str]:
     about: dict[str, Any] = {"serverInfo": child.info, "capabilities": child.capabilities}
     if child.instructions is not None:
         about["instructions"] = child.instructions
-    return {_key("server"): json_text(about), _key("tools"): json_text(list(child.tools))}
+    lists = {"server": json_text(about)}
+    for kind in KINDS:
+        if child.items(kind) or kind is TOOLS:
+            lists[kind.name] = json_text(list(child.items(kind)))
+    return {_key(name): text for name, text in lists.items()}
 
 
 def _key(name: str) -> str:
     return _formatted(literal(name)).strip()
+
+
+def _counts(snapshot: Snapshot) -> str:
+    counts = {"servers": len(snapshot.children)}
+    for kind in KINDS:
+        counts[kind.name] = sum(len(child.items(kind)) for child in snapshot.children)
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _needs(rows: Mapping[str, Mapping[str, Any]]) -> str:

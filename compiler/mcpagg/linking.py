@@ -10,55 +10,116 @@ from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 
-Route = tuple[str, str, str]
+Route = tuple[str, ...]
 
 # Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
 INSTRUCTIONS_LIMIT = 2000
-# Claude Desktop, the Claude API's older limit and the OpenAI API, less the client's own prefix.
-EXPOSED_NAME_LIMIT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The routing table {exposed name: (server, own name, portable name)} and what goes with it."""
+    """The tables of the emitted file.
 
-    routes: dict[str, Route]
+    `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
+    {URI: (server,)}} for resources and templates; `children` what the runtime must know of each
+    server; `capabilities` what the proxy declares.
+    """
+
+    routes: dict[str, dict[str, Route]]
     children: dict[str, dict[str, Any]]
+    capabilities: dict[str, Any]
     instructions: str
 
 
 def link(
     spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, options: Options
 ) -> tuple[Linked, tuple[Problem, ...]]:
-    """Give every offered tool its exposed name; return the tables, and warnings.
+    """Give everything that is offered its exposed name; return the tables, and warnings.
 
     Raises:
-        NameClash: two tools would get one name; names both, for every such pair.
+        NameClash: two tools, or two prompts, would get one name; names both, for every such pair.
     """
     paths = {server.name: server.path for server in spec.servers}
-    owners: dict[str, tuple[str, str]] = {}
     clashes: list[Problem] = []
     warnings: list[Problem] = []
+    routes: dict[str, dict[str, Route]] = {}
+    for kind in (TOOLS, PROMPTS):
+        owners = _owners(kind, paths, rows, snapshot, options, clashes)
+        portable = portable_names(owners)
+        routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
+    for kind in (RESOURCES, TEMPLATES):
+        routes[kind.name] = _addresses(kind, paths, snapshot, warnings)
+    if clashes:
+        raise NameClash(spec.source, clashes)
     for child in snapshot.children:
         for tool in child.tools:
-            name = tool.get("name")
-            if not isinstance(name, str) or not name:
-                warnings.append(Problem(paths[child.name], "lists a tool without a name; left out"))
+            if offered(tool["name"], rows[child.name]):
+                warnings += _tool_warnings(paths[child.name], tool)
+    capabilities = _capabilities(snapshot)
+    linked = Linked(routes, _facts(snapshot), capabilities, _instructions(snapshot))
+    return linked, tuple(warnings)
+
+
+def _owners(
+    kind: Kind,
+    paths: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    options: Options,
+    clashes: list[Problem],
+) -> dict[str, tuple[str, str]]:
+    """Return {exposed name: (server, own name)}; the config filters tools."""
+    owners: dict[str, tuple[str, str]] = {}
+    for child in snapshot.children:
+        for name in (item["name"] for item in child.items(kind)):
+            if kind is TOOLS and not offered(name, rows[child.name]):
                 continue
-            if not offered(name, rows[child.name]):
-                continue
-            warnings += _schema_warnings(paths[child.name], name, tool)
             exposed = _exposed(child.name, name, rows[child.name], options)
             if exposed in owners:
                 clashes.append(_clash(exposed, owners[exposed], (child.name, name), paths))
             owners[exposed] = child.name, name
-    if clashes:
-        raise NameClash(spec.source, clashes)
-    portable = portable_names(owners)
-    routes = {exposed: (*owner, portable[exposed]) for exposed, owner in owners.items()}
-    return Linked(routes, _facts(snapshot), _instructions(snapshot)), tuple(warnings)
+    return owners
+
+
+def _addresses(
+    kind: Kind, paths: Mapping[str, str], snapshot: Snapshot, warnings: list[Problem]
+) -> dict[str, Route]:
+    """Return {URI: (server,)}: a URI stays as it is, so the first server that has it wins."""
+    owners: dict[str, Route] = {}
+    for child in snapshot.children:
+        for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
+            first = owners.setdefault(address, (child.name,))
+            if first != (child.name,):
+                what = f"{kind.key} {address!r} is also that of '{first[0]}', which is asked for it"
+                warnings.append(Problem(paths[child.name], what))
+    return owners
+
+
+def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
+    """Return what the proxy declares: what at least one child has and is passed on.
+
+    `experimental` is dropped and `tasks` is not relayed; extensions are merged, the first wins.
+    """
+    declared = [child.capabilities for child in snapshot.children]
+    found: dict[str, Any] = {"tools": {"listChanged": True}}
+    if any("prompts" in one for one in declared):
+        found["prompts"] = {"listChanged": True}
+    if any("resources" in one for one in declared):
+        found["resources"] = {"listChanged": True}
+        options = [one.get("resources") for one in declared]
+        if any(isinstance(one, dict) and one.get("subscribe") is True for one in options):
+            found["resources"]["subscribe"] = True
+    for name in ("completions", "logging"):
+        if any(name in one for one in declared):
+            found[name] = {}
+    extensions: dict[str, Any] = {}
+    for one in declared:
+        named = one.get("extensions")
+        extensions = {**(named if isinstance(named, dict) else {}), **extensions}
+    return {**found, "extensions": extensions} if extensions else found
 
 
 def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -> str:
@@ -81,13 +142,17 @@ def _clash(
     return Problem(paths[second[0]], f"the name '{exposed}' would stand for {same}", remedy)
 
 
-def _schema_warnings(path: str, name: str, tool: Mapping[str, Any]) -> list[Problem]:
-    """Warn of what makes strict clients drop a tool, or all tools of a server."""
-    schema = tool.get("inputSchema")
-    if isinstance(schema, dict) and schema.get("type") == "object":
-        return []
-    what = f'tool \'{name}\' has an inputSchema without "type": "object"'
-    return [Problem(path, what, "strict clients refuse it, some with all tools of the server")]
+def _tool_warnings(path: str, tool: Mapping[str, Any]) -> list[Problem]:
+    """Warn of what makes strict clients drop a tool, and of what cannot be passed on."""
+    name, schema, execution = tool["name"], tool.get("inputSchema"), tool.get("execution")
+    found = []
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        what = f'tool \'{name}\' has an inputSchema without "type": "object"'
+        found.append(Problem(path, what, "strict clients refuse it, some with all of the server's"))
+    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+        what = f"tool '{name}' can only be called as a task, and tasks are not relayed"
+        found.append(Problem(path, what, "a call of it fails; --hide it"))
+    return found
 
 
 def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:

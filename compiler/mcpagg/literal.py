@@ -7,6 +7,7 @@ of a config or a child can end a string and become code.
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 
@@ -27,6 +28,8 @@ def literal(value: Any) -> str:
             + ("," if len(value) == 1 else "")
             + ")"
         )
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
     return repr(value)
 
 

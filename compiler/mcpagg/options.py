@@ -15,6 +15,7 @@ RUNTIME_OPTIONS = (
     "env",
     "timeout",
     "connect_timeout",
+    "idle_stop",
 )
 """Those that the emitted file acts upon."""
 
@@ -34,6 +35,7 @@ class Options(Frozen):
     env: str = "inherit"
     timeout: float | None = None
     connect_timeout: float = 60.0
+    idle_stop: float | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
     expose: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg_runtime.catalogue import KINDS
 
 REBUILD = "#   rebuild:  "
 
@@ -69,6 +70,6 @@ def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnap
         info=about["serverInfo"],
         capabilities=about["capabilities"],
         instructions=about.get("instructions"),
-        tools=tuple(json.loads(lists["tools"])),
+        **{kind.name: tuple(json.loads(lists.get(kind.name, "[]"))) for kind in KINDS},
         conditional=frozenset(facts.get("conditional", ())),
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from mcpagg_runtime.catalogue import Kind
+
 Json = dict[str, Any]
 
 
@@ -18,8 +20,8 @@ class ChildSnapshot:
     """One child's answers.
 
     `protocol` is the version that the child negotiated (`2025-11-25`), `info` its `serverInfo`,
-    `tools` its tools as given. `conditional` names the tools that it offers only to a client that
-    declared capabilities (sampling, elicitation, roots).
+    `tools`, `prompts`, `resources` and `templates` its lists as given. `conditional` names the
+    tools that it offers only to a client that declared capabilities (sampling, elicitation, roots).
     """
 
     name: str
@@ -28,7 +30,15 @@ class ChildSnapshot:
     capabilities: Json = field(default_factory=dict)
     instructions: str | None = None
     tools: tuple[Json, ...] = ()
+    prompts: tuple[Json, ...] = ()
+    resources: tuple[Json, ...] = ()
+    templates: tuple[Json, ...] = ()
     conditional: frozenset[str] = frozenset()
+
+    def items(self, kind: Kind) -> tuple[Json, ...]:
+        """Return one of its lists."""
+        items: tuple[Json, ...] = getattr(self, kind.name)
+        return items
 
 
 @dataclass(frozen=True, slots=True)

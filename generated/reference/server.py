@@ -10,10 +10,10 @@
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
 #   config:   sha256:3a238f8ac15106b5f1793d141f559b193d093afd1c3fff6cfd9d2cc9e0436955
-#   options:  sha256:7afc09fffe26d929a050412d00de63c887b7a6e94ef0c40ca74dec9bea2531f5
-#   snapshot: sha256:11fcca3029a423fec04bbed807d71cec7ed7a6a9b21a08fcda30258e1e12bc70 (4 servers, 41 tools)
+#   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
+#   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:cd276ddb37927b1c386fdadca99d7c323c902be69deffaa36ea0dc95f7a65dff (everything below this line)
+#   body:     sha256:d319a7f8a5a30bbc2e790c30f6138699f879813f336c980ee63f9572e0be0a0e (everything below this line)
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ SERVERS = {
     },
 }
 
-# The names that clients see: (server, the server's own name, the portable name).
+# The names that clients see: (server, the server's own name, the portable name). Resources and
+# templates keep their URIs: (server,).
 # fmt: off
 ROUTES = {
     "everything:echo": ("everything", "echo", "everything_echo"),
@@ -124,6 +125,30 @@ ROUTES = {
     "memory:open_nodes": ("memory", "open_nodes", "memory_open_nodes"),
     "sequential-thinking:sequentialthinking": ("sequential-thinking", "sequentialthinking", "sequential-thinking_sequentialthinking"),
 }
+
+PROMPT_ROUTES = {
+    "everything:simple-prompt": ("everything", "simple-prompt", "everything_simple-prompt"),
+    "everything:args-prompt": ("everything", "args-prompt", "everything_args-prompt"),
+    "everything:completable-prompt": ("everything", "completable-prompt", "everything_completable-prompt"),
+    "everything:resource-prompt": ("everything", "resource-prompt", "everything_resource-prompt"),
+}
+
+RESOURCE_ROUTES = {
+    "demo://resource/static/document/architecture.md": ("everything",),
+    "demo://resource/static/document/extension.md": ("everything",),
+    "demo://resource/static/document/features.md": ("everything",),
+    "demo://resource/static/document/how-it-works.md": ("everything",),
+    "demo://resource/static/document/instructions.md": ("everything",),
+    "demo://resource/static/document/startup.md": ("everything",),
+    "demo://resource/static/document/structure.md": ("everything",),
+    "memory://knowledge-graph": ("memory",),
+}
+
+TEMPLATE_ROUTES = {
+    "demo://resource/dynamic/text/{resourceId}": ("everything",),
+    "demo://resource/dynamic/blob/{resourceId}": ("everything",),
+}
+
 # fmt: on
 
 # What else was learnt of each server: the protocol version that it speaks, and the tools that it
@@ -149,6 +174,9 @@ CHILDREN = {
     },
 }
 
+# What the proxy declares to clients: what at least one server has and the proxy passes on.
+CAPABILITIES = '{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"completions":{},"logging":{}}'
+
 OPTIONS = {
     "separator": ":",
     "names": "auto",
@@ -158,6 +186,7 @@ OPTIONS = {
     "env": "inherit",
     "timeout": None,
     "connect_timeout": 60.0,
+    "idle_stop": None,
 }
 
 INSTRUCTIONS = "Tools are named server:tool. What the servers say of their own tools, by their own names:\n\n# everything\n# Everything Server – Server Instructions\n\nAudience: These instructions are written for an LLM or autonomous agent integrating with the Everything MCP Server.\nFollow them to use, extend, and troubleshoot the server safely and effectively.\n\n## Cross-Feature Relationships\n\n- Use `get-roots-list` to see client workspace roots before file operations\n- `gzip-file-as-resource` creates session-scoped resources accessible only during the current session\n- Enable `toggle-simulated-logging` before debugging to see server log messages\n- Enable `toggle-subscriber-updates` to receive periodic resource update notifications\n\n## Constraints & Limitations\n\n- `gzip-file-as-resource`: Max fetch size controlled by `GZIP_MAX_FETCH_SIZE` (default 10MB), timeout by `GZIP_MAX_FETCH_TIME_MILLIS` (default 30s), allowed domains by `GZIP_ALLOWED_DOMAINS`\n- Session resources are ephemeral and lost when the session ends\n- Sampling requests (`trigger-sampling-request`) require client sampling capability\n- Elicitation requests (`trigger-elicitation-request`) require client elicitation capability\n\n## Operational Patterns\n\n- For long operations, use `trigger-long-running-operation` which sends progress notifications\n- Prefer reading resources before calling mutating tools\n- Check `get-roots-list` output to understand the client's workspace context\n\n## Easter Egg\n\nIf asked about server instructions, respond with \"🎉 Server instructions are working! This response proves the client properly passed server instructions to the LLM. This demonstrates MCP's instructions feature in action.\""
@@ -698,6 +727,121 @@ SNAPSHOT = {
   "execution": {
    "taskSupport": "required"
   }
+ }
+]""",
+        "prompts": r"""[
+ {
+  "name": "simple-prompt",
+  "title": "Simple Prompt",
+  "description": "A prompt with no arguments"
+ },
+ {
+  "name": "args-prompt",
+  "title": "Arguments Prompt",
+  "description": "A prompt with two arguments, one required and one optional",
+  "arguments": [
+   {
+    "name": "city",
+    "description": "Name of the city",
+    "required": true
+   },
+   {
+    "name": "state",
+    "required": false
+   }
+  ]
+ },
+ {
+  "name": "completable-prompt",
+  "title": "Team Management",
+  "description": "First argument choice narrows values for second argument.",
+  "arguments": [
+   {
+    "name": "department",
+    "description": "Choose the department.",
+    "required": true
+   },
+   {
+    "name": "name",
+    "description": "Choose a team member to lead the selected department.",
+    "required": true
+   }
+  ]
+ },
+ {
+  "name": "resource-prompt",
+  "title": "Resource Prompt",
+  "description": "A prompt that includes an embedded resource reference",
+  "arguments": [
+   {
+    "name": "resourceType",
+    "description": "Type of resource to fetch",
+    "required": true
+   },
+   {
+    "name": "resourceId",
+    "description": "ID of the text resource to fetch",
+    "required": true
+   }
+  ]
+ }
+]""",
+        "resources": r"""[
+ {
+  "uri": "demo://resource/static/document/architecture.md",
+  "name": "architecture.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: architecture.md"
+ },
+ {
+  "uri": "demo://resource/static/document/extension.md",
+  "name": "extension.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: extension.md"
+ },
+ {
+  "uri": "demo://resource/static/document/features.md",
+  "name": "features.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: features.md"
+ },
+ {
+  "uri": "demo://resource/static/document/how-it-works.md",
+  "name": "how-it-works.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: how-it-works.md"
+ },
+ {
+  "uri": "demo://resource/static/document/instructions.md",
+  "name": "instructions.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: instructions.md"
+ },
+ {
+  "uri": "demo://resource/static/document/startup.md",
+  "name": "startup.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: startup.md"
+ },
+ {
+  "uri": "demo://resource/static/document/structure.md",
+  "name": "structure.md",
+  "mimeType": "text/markdown",
+  "description": "Static document file exposed from /docs: structure.md"
+ }
+]""",
+        "templates": r"""[
+ {
+  "name": "Dynamic Text Resource",
+  "uriTemplate": "demo://resource/dynamic/text/{resourceId}",
+  "mimeType": "text/plain",
+  "description": "Plaintext dynamic resource fabricated from the {resourceId} variable, which must be an integer."
+ },
+ {
+  "name": "Dynamic Blob Resource",
+  "uriTemplate": "demo://resource/dynamic/blob/{resourceId}",
+  "mimeType": "application/octet-stream",
+  "description": "Binary (base64) dynamic resource fabricated from the {resourceId} variable, which must be an integer."
  }
 ]""",
     },
@@ -2098,6 +2242,15 @@ SNAPSHOT = {
   }
  }
 ]""",
+        "resources": r"""[
+ {
+  "uri": "memory://knowledge-graph",
+  "name": "knowledge-graph",
+  "title": "Knowledge Graph",
+  "description": "The full knowledge graph with all entities and relations",
+  "mimeType": "application/json"
+ }
+]""",
     },
     "sequential-thinking": {
         "server": r"""{
@@ -2306,22 +2459,61 @@ DOWN = "down"  # failed to start, or died; `reason` says how
 FOREVER = float("inf")
 
 
+class Reading:
+    """One list of a child: how it is read, and what came of it.
+
+    `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
+    long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
+    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
+    why {name that a client may use} is withheld.
+    """
+
+    __slots__ = (
+        "again_at",
+        "compared",
+        "deadline",
+        "drift",
+        "items",
+        "kind",
+        "pages",
+        "pause",
+        "refused",
+        "served_at",
+        "under_way",
+    )
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.under_way = False
+        self.items: list[Item] = []
+        self.pages: set[str] = set()
+        self.deadline = FOREVER
+        self.again_at = FOREVER
+        self.pause = 0.0
+        self.served_at = -FOREVER
+        self.compared = False
+        self.drift = ""
+        self.refused: dict[str, str] = {}
+
+
 class OwnRequest:
-    """One request of the proxy itself to a child: its handshake, its list."""
+    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
 
-    __slots__ = ("method",)
+    __slots__ = ("method", "reading")
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, reading: Reading | None) -> None:
         self.method = method
+        self.reading = reading
 
 
 class Call:
     """One request of a client on its way to a child.
 
-    `name` is the tool as the client named it, `original` as its child does, "" while the child has
-    still to be asked for such a tool. `identifier` is the client's id as JSON text, `key` the same
-    id as a value; `token` is the JSON text of its progress token, "" for none. `deadline`
-    is a time of the router's clock.
+    `name` is what it asks for as the client named it. `path` leads within params to the member that
+    becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
+    children to ask next if this one answers with an error. `identifier` is the client's id as JSON
+    text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
+    `deadline` is a time of the router's clock.
     """
 
     __slots__ = (
@@ -2334,6 +2526,8 @@ class Call:
         "message",
         "name",
         "original",
+        "others",
+        "path",
         "token",
     )
 
@@ -2343,6 +2537,8 @@ class Call:
         self.child = child
         self.name = name
         self.original = ""
+        self.path: tuple[str, ...] = ()
+        self.others: list[Child] = []
         self.identifier = message.raw("id")
         self.key = message.id
         self.token = ""
@@ -2370,31 +2566,27 @@ class Child:
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `refused` says why {name that a client may use} is withheld, `pages` are the cursors followed
-    in the reading under way. `deadline` is when its handshake or that reading has taken too long.
+    `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
+    handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
+    a row, and it is not started again before `retry_at`.
     """
 
     __slots__ = (
+        "active_at",
         "calls",
+        "capabilities",
         "client",
-        "compared",
         "deadline",
-        "drift",
-        "listed",
-        "listing",
-        "lists_tools",
+        "failures",
         "name",
         "next_id",
         "own",
-        "pages",
         "questions",
+        "readings",
         "ready_at",
         "reason",
-        "refused",
-        "relist_at",
-        "relist_pause",
+        "retry_at",
         "row",
-        "served_at",
         "state",
         "unknown",
         "waiting",
@@ -2406,6 +2598,8 @@ class Child:
         self.row = row
         self.next_id = 0
         self.warned = False
+        self.failures = 0
+        self.retry_at = -FOREVER
         self.reset(CREATED)
 
     def reset(self, state: str, reason: str = "") -> None:
@@ -2413,29 +2607,37 @@ class Child:
         self.state = state
         self.reason = reason
         self.client: Client | None = None
+        self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
         self.waiting: list[Call] = []
         self.unknown: list[Call] = []
         self.questions: list[Question] = []
-        self.refused: dict[str, str] = {}
+        self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
         self.ready_at = FOREVER
-        self.lists_tools = False
-        self.compared = False
-        self.listing = False
-        self.listed: list[Tool] = []
-        self.pages: set[str] = set()
-        self.drift = ""
-        self.relist_at = FOREVER
-        self.relist_pause = 0.0
-        self.served_at = -FOREVER
+        self.active_at = FOREVER
+
+    def withheld(self, method: str, name: str) -> str | None:
+        """Return why what a client asks for by `name` is withheld, None if it is not."""
+        for reading in self.readings.values():
+            # A prompt may be called like a tool.
+            if name in reading.refused and method.startswith(reading.kind.capability):
+                return reading.refused[name]
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do, and nobody waits for news of it."""
+        busy = self.calls or self.own or self.waiting or self.unknown or self.questions
+        return self.state == READY and not busy
 ''',
     "core": r'''
 
 SEND = "send"  # a line to a client or a child
 START = "start"  # a child's process
 STOP = "stop"  # a child's process; the text says why, and `child_down` follows
+SLEEP = "sleep"  # end a child's process without a word: it is wanted again
 SAY = "say"  # a line on standard error
 
 
@@ -2446,9 +2648,11 @@ class Core:
         self.desk = desk
         self.plan = plan = desk.plan
         self.clock = clock
-        self.catalogue = desk.catalogue
+        self.catalogues = desk.catalogues
         self.clients: list[Client] = []
         self.children = {name: Child(name, row) for name, row in plan.servers.items()}
+        self.level = ""
+        """The log level that clients asked for last, "" for none."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self._actions: list[Action] = []
@@ -2467,10 +2671,10 @@ class Core:
         self.alarm = min(self.alarm, deadline)
         return deadline
 
-    def _ask(self, child: Child, method: str, params: str) -> None:
+    def _ask(self, child: Child, method: str, params: str, reading: Reading | None = None) -> None:
         """Send a child a request of the proxy's own."""
         child.next_id += 1
-        child.own[child.next_id] = OwnRequest(method)
+        child.own[child.next_id] = OwnRequest(method, reading)
         self._send(child, request(child.next_id, method, params))
 
     def _refuse(self, call: Call, code: int, message: str, data: str = "") -> None:
@@ -2489,13 +2693,13 @@ class Core:
         if call in call.client.calls:
             call.client.calls.remove(call)
 
-    def _lists_changed(self, server: str, tools: list[str]) -> None:
-        """Tell the clients that see one of these tools of a server that their list changed."""
-        conditional = self.catalogue.conditional[server]
-        public = [name for name in tools if name not in conditional]
+    def _lists_changed(self, kind: Kind, server: str, names: list[str]) -> None:
+        """Tell the clients that see one of these items of a server that their list changed."""
+        conditional = self.catalogues[kind.name].conditional[server]
+        public = [name for name in names if name not in conditional]
         for client in self.clients:
-            if client.initialized and (public or (tools and client.capabilities)):
-                self._send(client, notification("notifications/tools/list_changed"))
+            if client.initialized and (public or (names and client.capabilities)):
+                self._send(client, notification(f"notifications/{kind.capability}/list_changed"))
 ''',
     "dotenv": r'''
 
@@ -2859,6 +3063,7 @@ class Process:
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
+        self.gone = threading.Event()
         self._last_words = b""
         self._claim = _thread.allocate_lock()
         theirs_in, ours_in = os.pipe()
@@ -2908,6 +3113,10 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
+        self._close()
+        self.gone.set()
+
+    def _close(self) -> None:
         self.outbox.close()
         if self.exited.wait(STDIN_GRACE_SECONDS) and not signal_group(self.popen.pid, 0):
             return
@@ -3013,31 +3222,41 @@ class Calls(Core):
     """Forwards calls to children that are up, and what comes back to the client that asked."""
 
     def _forward(self, child: Child, call: Call) -> None:
-        """Send a client's call to its child, under the child's own tool name."""
-        message, call.message = call.message, _SENT
+        """Send a client's call to its child, under the child's own name for what it asks for."""
+        message = call.message
+        if not call.others:
+            call.message = _SENT
         child.next_id += 1
         call.child_id = child.next_id
         child.calls[call.child_id] = call
-        _, start, _ = message.members["params"]
-        params, _ = members(message.text, start)
-        _, begin, end = params["name"]
-        changes: list[tuple[Span, str]] = [((begin, end), quote(call.original))]
-        if "_meta" in params and type(params["_meta"][0]) is dict:
-            meta, _ = members(message.text, params["_meta"][1])
-            value, begin, end = meta.get("progressToken", (None, 0, 0))
-            if value is not None:
-                call.token = message.text[begin:end]
-                changes.append(((begin, end), str(call.child_id)))
+        child.active_at = self.clock()
+        changes: list[tuple[Span, str]] = []
+        if call.path:
+            changes.append((_span(message, call.path), quote(call.original)))
+        token = _span(message, ("_meta", "progressToken"))
+        if token[1] and message.text[slice(*token)] != "null":
+            call.token = message.text[slice(*token)]
+            changes.append((token, str(call.child_id)))
         limit = child.row.get("timeout") or self.plan.options.get("timeout")
         if limit:
             call.deadline = self._arm(self.clock() + limit)
         method = message.method or ""
-        self._send(child, request(call.child_id, method, message.spliced_params(changes)))
+        params = message.spliced_params(changes) if "params" in message.members else ""
+        self._send(child, request(call.child_id, method, params))
 
     def _answered(self, call: Call, message: Message) -> None:
-        """Pass a child's answer on to the client that asked."""
+        """Pass a child's answer on to the client that asked, or ask the next child."""
+        call.child.active_at = self.clock()
+        if call.others and is_error(message):
+            call.child = call.others.pop(0)
+            self._submit(call)
+            return
         self._forget(call)
         self._send(call.client, _answer(call.identifier, message))
+
+    def _submit(self, call: Call) -> None:
+        """See that a call reaches its child; the room of lifecycles knows how."""
+        raise NotImplementedError
 
     def _cancel(self, client: Client, message: Message) -> None:
         """Stop a call that its client no longer wants; nobody gets an answer to it."""
@@ -3102,6 +3321,7 @@ class Calls(Core):
         question = client.questions.pop(minted(message.id), None)
         if question is not None:
             question.child.questions.remove(question)
+            question.child.active_at = self.clock()
             self._send(question.child, _answer(question.identifier, message))
 
     def _withdraw_question(self, child: Child, message: Message) -> None:
@@ -3146,6 +3366,16 @@ def _latest(line: list[Any], key: object) -> Any:
     """Return the youngest request of a peer that has the id `key`: one may be used again."""
     found = [asked for asked in line if asked.key == key] if is_id(key) else []
     return found[-1] if found else None
+
+
+def _span(message: Message, path: tuple[str, ...]) -> Span:
+    """Return where the member of params that `path` leads to stands, (0, 0) if there is none."""
+    value, start, end = message.members.get("params", (None, 0, 0))
+    for name in path:
+        if type(value) is not dict or name not in value:
+            return 0, 0
+        value, start, end = members(message.text, start)[0][name]
+    return start, end
 
 
 def _replaced(message: Message, member: str, text: str) -> str:
@@ -3225,89 +3455,152 @@ def _hashed(name: str, length: int) -> str:
 ''',
     "live": r'''
 
+# What a person or a model reads, and no program acts upon.
+_WORDS = ("title", "description", "icons")
+
+
 class Difference:
     """How a list of a child differs from another one, by value and whatever the order.
 
-    `added`, `removed` and `changed` are the tools' own names.
+    `added`, `removed` and `changed` are the items' own names; `changed` {name: what changed of it:
+    text, annotations, schema, other}, more than one word where more than one did.
     """
 
     __slots__ = ("added", "changed", "removed")
 
-    def __init__(self, old: Iterable[Tool], new: Iterable[Tool]) -> None:
+    def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
         before, now = _values(old), _values(new)
         self.added = [name for name in now if name not in before]
         self.removed = [name for name in before if name not in now]
         both = [name for name in now if name in before]
-        self.changed = [name for name in both if not _same(before[name], now[name])]
+        changed = {name: _nature(before[name], now[name]) for name in both}
+        self.changed = {name: nature for name, nature in changed.items() if nature}
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
     def __str__(self) -> str:
-        """`+added -removed ~changed`, each name with its sign."""
-        marks = (("+", self.added), ("-", self.removed), ("~", self.changed))
+        """`+added -removed ~changed(schema)`, each name with its sign."""
+        changed = [f"{name}({nature})" for name, nature in self.changed.items()]
+        marks = (("+", self.added), ("-", self.removed), ("~", changed))
         return " ".join(mark + name for mark, names in marks for name in names)
 
 
-def drift(catalogue: Catalogue, server: str, tools: list[Tool]) -> Difference:
+def drift(catalogue: Catalogue, server: str, items: list[Item]) -> Difference:
     """Return how what a child says now differs from its snapshot.
 
     A tool that depends on the client's capabilities may be missing.
     """
-    absent = catalogue.conditional[server] - {tool.original for tool in tools}
-    return Difference([t for t in catalogue.recorded(server) if t.original not in absent], tools)
+    absent = catalogue.conditional[server] - {item.original for item in items}
+    return Difference([t for t in catalogue.recorded(server) if t.original not in absent], items)
 
 
-def read_tools(server: str, row: Row, text: str) -> list[Tool]:
-    """Return the offered tools in the JSON text of a `tools/list` result, for `name_tools` to name.
+def read_items(kind: Kind, server: str, row: Row, text: str) -> list[Item]:
+    """Return the offered items in the JSON text of a list result, for `name_items` to name.
 
-    Tools without a name are passed over: nobody could call them.
+    Items without a name are passed over: nobody could ask for them. The config filters tools.
 
     Raises:
-        Malformed: the text has no list of tools.
+        Malformed: the text has no such list.
     """
     found, _ = members(text)
-    if "tools" not in found:
-        raise Malformed("no tools member")
-    tools = []
-    for value, start, _ in elements(text, found["tools"][1]):
+    if kind.member not in found:
+        raise Malformed(f"no {kind.member} member")
+    items = []
+    for value, start, _ in elements(text, found[kind.member][1]):
         name = value.get("name") if type(value) is dict else None
-        if type(name) is str and name and offered(name, row):
-            parts, end = members(text, start)
-            _, begin, stop = parts["name"]
-            tools.append(Tool(server, name, text[start:begin], text[stop:end]))
-    return tools
+        key = value.get(kind.key) if type(value) is dict else None
+        if type(name) is not str or type(key) is not str or not key:
+            continue
+        if kind is TOOLS and not offered(name, row):
+            continue
+        parts, end = members(text, start)
+        _, begin, stop = parts["name"]
+        items.append(Item(server, key, name, text[start:begin], text[stop:end]))
+    return items
 
 
-def name_tools(
-    catalogue: Catalogue, server: str, row: Row, tools: list[Tool], options: Mapping[str, Any]
-) -> list[Tool]:
-    """Give a child's tools their names; return them, less those whose name is taken.
+def name_items(
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
+) -> list[Item]:
+    """Give a child's items the names that they are listed under; return them.
 
-    A tool keeps the names that it had. One that is listed twice is taken once.
+    One that is listed twice is taken once, and one whose name is taken is left out.
     """
+    if catalogue.kind.key == "name":
+        return _named(catalogue, server, row, items, options)
+    for item in items:
+        item.exposed = item.portable = labelled(server, item.exposed)
+    return list({item.original: item for item in reversed(items)}.values())[::-1]
+
+
+def _named(
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
+) -> list[Item]:
+    """Name tools or prompts; one keeps the names that it had."""
     recorded, live = catalogue.recorded(server), catalogue.live
-    known = {tool.original: tool for tool in [*live.get(server, ()), *recorded]}
+    known = {item.original: item for item in [*live.get(server, ()), *recorded]}
     taken = {t.exposed: (t.server, t.original) for others in live.values() for t in others}
-    taken.update({exposed: route[:2] for exposed, route in catalogue.routes.items()})
-    named: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.original in known:
-            tool.exposed = known[tool.original].exposed
+    taken.update({exposed: (route[0], route[1]) for exposed, route in catalogue.routes.items()})
+    named: dict[str, Item] = {}
+    for item in items:
+        if item.original in known:
+            item.exposed = known[item.original].exposed
         elif options["names"] != "bare":
-            tool.exposed = exposed_name(server, tool.original, row, options["separator"])
-        owner = server, tool.original
-        if tool.original not in named and taken.setdefault(tool.exposed, owner) == owner:
-            named[tool.original] = tool
+            item.exposed = exposed_name(server, item.original, row, options["separator"])
+        owner = server, item.original
+        if item.original not in named and taken.setdefault(item.exposed, owner) == owner:
+            named[item.original] = item
     portable = portable_names(taken)
-    for tool in named.values():
-        same = known.get(tool.original)
-        tool.portable = same.portable if same else portable[tool.exposed]
+    for item in named.values():
+        same = known.get(item.original)
+        item.portable = same.portable if same else portable[item.exposed]
     return list(named.values())
 
 
-def _values(tools: Iterable[Tool]) -> dict[str, Any]:
-    return {tool.original: parse(tool.listed(tool.original)) for tool in tools}
+def _values(items: Iterable[Item]) -> dict[str, Any]:
+    return {item.original: parse(item.listed("")) for item in items}
+
+
+def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Say what changed between two values of one item, "" for nothing.
+
+    Descriptions inside a schema are text; a flipped annotation never is.
+    """
+    if _same(before, now):
+        return ""
+    natures = dict.fromkeys(
+        _member_nature(name, before.get(name), now.get(name))
+        for name in {**before, **now}
+        if not (name in before and name in now and _same(before[name], now[name]))
+    )
+    return ",".join(natures)
+
+
+def _member_nature(name: str, before: Any, now: Any) -> str:
+    if name in _WORDS:
+        return "text"
+    if name == "annotations":
+        return "annotations"
+    if name.endswith("Schema"):
+        try:
+            return "text" if _same(_bare(before), _bare(now)) else "schema"
+        except RecursionError:
+            return "schema"
+    return "other"
+
+
+def _bare(schema: Any) -> Any:
+    """Return a schema without the words in it; a property may be called `title`."""
+    if type(schema) is list:
+        return [_bare(part) for part in schema]
+    if type(schema) is not dict:
+        return schema
+    return {
+        name: _bare(part)
+        for name, part in schema.items()
+        if name not in ("title", "description") or type(part) is not str
+    }
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -3345,149 +3638,192 @@ MAXIMUM_PAGES = 1000
 class Drift(Calls):
     """Compares children's lists with the snapshot and applies the policy."""
 
-    def _read_list(self, child: Child) -> None:
-        """Ask a child for its list of tools, unless that is under way."""
-        if child.listing:
-            return
-        child.relist_at = FOREVER
-        if not child.lists_tools:
-            self._compared(child, [])
-            return
-        child.listing = True
-        child.listed = []
-        child.pages = set()
-        self._ask_page(child, "{}")
-
-    def _ask_page(self, child: Child, params: str) -> None:
-        child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
-        self._ask(child, "tools/list", params)
-
-    def _page(self, child: Child, message: Message) -> None:
-        """Take one page of a list; ask for the next, or compare."""
-        try:
-            child.listed += read_tools(child.name, child.row, message.raw("result"))
-            found, _ = members(message.raw("result"))
-        except Malformed as problem:
-            self._unread(child, str(problem))
-            return
-        cursor = found["nextCursor"][0] if "nextCursor" in found else None
-        if type(cursor) is str and cursor not in child.pages and len(child.pages) < MAXIMUM_PAGES:
-            child.pages.add(cursor)
-            self._ask_page(child, f'{{"cursor":{quote(cursor)}}}')
-            return
-        self._end_reading(child)
-        options = self.plan.options
-        tools = name_tools(self.catalogue, child.name, child.row, child.listed, options)
-        child.listed = []
-        self._compared(child, tools)
-
-    def _unread(self, child: Child, problem: str) -> None:
-        self._end_reading(child)
-        if self.plan.options["on_drift"] == "refuse":
-            # What cannot be compared may have changed.
-            self._actions.append((STOP, child, f"gave no list of tools to compare ({problem})"))
-            return
-        self._say(f"server '{child.name}' gave no list of tools ({problem}); its snapshot stays")
+    def _read_lists(self, child: Child) -> None:
+        """Ask a child for every list that it may have, or that the snapshot has of it."""
+        for kind in KINDS:
+            reading = child.readings[kind.name]
+            recorded = self.catalogues[kind.name].recorded(child.name)
+            if recorded or kind.capability in child.capabilities:
+                self._read_list(child, reading)
+            else:
+                reading.compared = True
         self._settle_calls(child)
 
-    def _end_reading(self, child: Child) -> None:
-        child.listing = False
-        child.own.clear()  # a reading that took too long may be answered yet
-        child.deadline = FOREVER
-        self._arm(child.relist_at)
+    def _read_list(self, child: Child, reading: Reading) -> None:
+        """Ask a child for one of its lists, unless that is under way."""
+        if reading.under_way:
+            return
+        reading.again_at = FOREVER
+        if reading.kind.capability not in child.capabilities:
+            self._compared(child, reading, [])
+            self._settle_calls(child)
+            return
+        reading.under_way = True
+        reading.items = []
+        reading.pages = set()
+        self._ask_page(child, reading, "{}")
 
-    def _compared(self, child: Child, tools: list[Tool]) -> None:
-        difference = drift(self.catalogue, child.name, tools)
+    def _ask_page(self, child: Child, reading: Reading, params: str) -> None:
+        reading.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+        self._ask(child, reading.kind.method, params, reading)
+
+    def _page(self, child: Child, reading: Reading, message: Message) -> None:
+        """Take one page of a list; ask for the next, or compare."""
+        text = message.raw("result")
+        try:
+            reading.items += read_items(reading.kind, child.name, child.row, text)
+            found, _ = members(text)
+        except Malformed as problem:
+            self._unread(child, reading, str(problem))
+            return
+        cursor = found["nextCursor"][0] if "nextCursor" in found else None
+        pages = reading.pages
+        if type(cursor) is str and cursor not in pages and len(pages) < MAXIMUM_PAGES:
+            pages.add(cursor)
+            self._ask_page(child, reading, f'{{"cursor":{quote(cursor)}}}')
+            return
+        self._end_reading(child, reading)
+        catalogue = self.catalogues[reading.kind.name]
+        items = name_items(catalogue, child.name, child.row, reading.items, self.plan.options)
+        reading.items = []
+        self._compared(child, reading, items)
+        self._settle_calls(child)
+
+    def _unread(self, child: Child, reading: Reading, problem: str) -> None:
+        self._end_reading(child, reading)
+        if self.plan.options["on_drift"] == "refuse":
+            # What cannot be compared may have changed.
+            what = f"gave no list of {reading.kind.name} to compare ({problem})"
+            self._actions.append((STOP, child, what))
+            return
+        what = f"gave no list of {reading.kind.name} ({problem})"
+        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        reading.compared = True
+        self._settle_calls(child)
+
+    def _end_reading(self, child: Child, reading: Reading) -> None:
+        reading.under_way = False
+        # A reading that took too long may be answered yet.
+        child.own = {key: own for key, own in child.own.items() if own.reading is not reading}
+        reading.deadline = FOREVER
+        child.active_at = self.clock()
+        self._arm(reading.again_at)
+
+    def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
+        difference = drift(self.catalogues[reading.kind.name], child.name, items)
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
         if difference and not settled and not child.unknown:
-            child.relist_at = self._arm(child.ready_at + SETTLE_SECONDS)
+            reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
             return
         policy = self.plan.options["on_drift"]
         if policy == "live":
-            self._go_live(child, tools, difference)
+            self._go_live(child, reading, items, difference)
         elif policy == "refuse":
-            self._refuse_changed(child, tools, difference)
-        if str(difference) != child.drift:
-            child.drift = str(difference)
+            self._refuse_changed(child, reading, items, difference)
+        if str(difference) != reading.drift:
+            reading.drift = str(difference)
             if difference:
-                self._report(child, policy)
-        self._settle_calls(child)
+                self._report(child, reading, policy)
+        reading.compared = True
 
-    def _go_live(self, child: Child, tools: list[Tool], difference: Difference) -> None:
-        absent = self.catalogue.conditional[child.name] - {tool.original for tool in tools}
-        if difference or absent or child.name in self.catalogue.live:
-            self._serve(child, tools)
+    def _go_live(
+        self, child: Child, reading: Reading, items: list[Item], difference: Difference
+    ) -> None:
+        catalogue = self.catalogues[reading.kind.name]
+        absent = catalogue.conditional[child.name] - {item.original for item in items}
+        if difference or absent or child.name in catalogue.live:
+            self._serve(child, reading, items)
 
-    def _refuse_changed(self, child: Child, tools: list[Tool], difference: Difference) -> None:
-        child.refused = {}
-        for tool in tools:
-            for names, what in ((difference.added, "is new"), (difference.changed, "changed")):
-                if tool.original in names:
-                    reason = (
-                        f"has a tool '{tool.original}' that {what} since this proxy was compiled"
-                    )
-                    child.refused[tool.portable] = child.refused[tool.exposed] = reason
+    def _refuse_changed(
+        self, child: Child, reading: Reading, items: list[Item], difference: Difference
+    ) -> None:
+        named = reading.kind.key == "name"
+        reading.refused = {}
+        for item in items:
+            how = "changed" if item.original in difference.changed else "is new"
+            if item.original in difference.changed or item.original in difference.added:
+                what = f"a {reading.kind.name[:-1]} '{item.original}'"
+                reason = f"has {what} that {how} since this proxy was compiled"
+                for name in (item.exposed, item.portable) if named else (item.original,):
+                    reading.refused[name] = reason
         gone = {*difference.changed, *difference.removed}
-        kept = [t for t in self.catalogue.recorded(child.name) if t.original not in gone]
-        self._serve(child, kept)
+        recorded = self.catalogues[reading.kind.name].recorded(child.name)
+        self._serve(child, reading, [item for item in recorded if item.original not in gone])
 
-    def _serve(self, child: Child, tools: list[Tool]) -> None:
+    def _serve(self, child: Child, reading: Reading, items: list[Item]) -> None:
         """Serve a list from now on, and tell clients if theirs is another one than before."""
-        change = Difference(self.catalogue.served(child.name), tools)
+        catalogue = self.catalogues[reading.kind.name]
+        change = Difference(catalogue.served(child.name), items)
         if change:
-            self.catalogue.serve(child.name, tools)
-            self._lists_changed(child.name, [*change.added, *change.removed, *change.changed])
-            if self.clock() >= child.served_at + CALM_SECONDS:
-                child.relist_pause = 0.0
-            child.served_at = self.clock()
+            catalogue.serve(child.name, items)
+            names = [*change.added, *change.removed, *change.changed]
+            self._lists_changed(reading.kind, child.name, names)
+            if self.clock() >= reading.served_at + CALM_SECONDS:
+                reading.pause = 0.0
+            reading.served_at = self.clock()
 
-    def _report(self, child: Child, policy: str) -> None:
+    def _report(self, child: Child, reading: Reading, policy: str) -> None:
         does = {
             "live": "its live list is served",
             "warn": "the snapshot is served",
             "refuse": "what differs is withheld",
         }
+        what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
         self._say(
-            f"server '{child.name}' differs from its snapshot: {child.drift}; "
+            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
             f"{does[policy]}, recompile to review it"
         )
 
     def _settle_calls(self, child: Child) -> None:
-        """Send on, or refuse, the calls that waited for the list."""
-        child.compared = True
-        unknown, child.unknown = child.unknown, []
-        for call in unknown:
-            tool = self.catalogue.find(call.name)
-            if tool is not None and tool.server == child.name:
-                call.original = tool.original
-                self._forward(child, call)
-            else:
-                self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+        """Send on, or refuse, the calls that waited for the lists."""
+        if child.readings["tools"].compared and not child.readings["tools"].under_way:
+            unknown, child.unknown = child.unknown, []
+            for call in unknown:
+                tool = self.catalogues["tools"].find(call.name)
+                if tool is not None and tool.server == child.name:
+                    call.original = tool.original
+                    self._forward(child, call)
+                else:
+                    self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Send a child the calls that waited; under `refuse`, not before its list is known."""
-        unknown = self.plan.options["on_drift"] == "refuse" and not child.compared
-        if child.state != READY or unknown:
+        """Send a child the calls that waited; under `refuse`, not before its lists are known."""
+        guarded = self.plan.options["on_drift"] == "refuse"
+        if child.state != READY or (
+            guarded and not all(reading.compared for reading in child.readings.values())
+        ):
             return
         waiting, child.waiting = child.waiting, []
         for call in waiting:
-            if call.name in child.refused:
-                self._fail(call, child.refused[call.name])
-            else:
+            reason = child.withheld(call.message.method or "", call.name)
+            if reason is None:
                 self._forward(child, call)
+            else:
+                self._fail(call, reason)
 
-    def _list_announced(self, child: Child) -> None:
-        """A child says that its list changed: read it, but not at every word."""
-        if child.relist_at < FOREVER or child.state != READY:
-            return
-        pause = child.relist_pause
-        child.relist_pause = min(pause * 2 or FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        child.relist_at = self._arm(self.clock() + pause)
+    def _list_announced(self, child: Child, method: str) -> None:
+        """A child says that a list of its changed: read it, but not at every word."""
+        for reading in child.readings.values():
+            if method != f"notifications/{reading.kind.capability}/list_changed":
+                continue
+            if reading.again_at < FOREVER or child.state != READY:
+                continue
+            pause = reading.pause
+            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            reading.again_at = self._arm(self.clock() + pause)
 ''',
     "lifecycle": r'''
 
 MAXIMUM_STARTING = 8
+# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
+MAXIMUM_IN_BACKGROUND = 7
+# How long after its nth failure in a row a child may be started again, and how many are too many.
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+# A child that lived so long has not failed to start.
+SOUND_SECONDS = 60.0
 
 
 class Lifecycle(Drift):
@@ -3520,15 +3856,27 @@ class Lifecycle(Drift):
         if child.state == DOWN:
             return self._taken()
         self._abandon(child, reason)
+        now = self.clock()
+        child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
+        pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
+        child.retry_at = now + pause
         child.reset(DOWN, reason)
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self._say(f"server '{child.name}' {reason}{words}")
-        if child.name not in self.catalogue.down:
-            self.catalogue.down.add(child.name)
-            served = self.catalogue.served(child.name)
-            self._lists_changed(child.name, [tool.original for tool in served])
+        if child.name not in self.desk.down:
+            self.desk.down.add(child.name)
+            self._all_changed(child)
         self._admit()
         return self._taken()
+
+    def _all_changed(self, child: Child) -> None:
+        """Everything that a child offers has left the lists, or is back in them."""
+        said = set()
+        for kind in KINDS:
+            served = self.catalogues[kind.name].served(child.name)
+            if served and kind.capability not in said:
+                said.add(kind.capability)
+                self._lists_changed(kind, child.name, [item.original for item in served])
 
     def tick(self) -> list[Action]:
         """Do what is due at this time, and set `alarm` anew."""
@@ -3536,55 +3884,97 @@ class Lifecycle(Drift):
         self.alarm = FOREVER
         for child in self.children.values():
             if child.deadline <= now:
-                self._too_late(child)
-            if child.relist_at <= now:
-                self._read_list(child)
-            self._time_out(child, now)
+                limit = f"{self.plan.options['connect_timeout']:g} s"
+                child.deadline = FOREVER
+                reason = f"did not finish its handshake within {limit}"
+                self._actions.append((STOP, child, reason))
             self._arm(child.deadline)
-            if not child.listing:
-                self._arm(child.relist_at)
+            self._read_what_is_due(child, now)
+            self._time_out(child, now)
+            self._sleep_if_idle(child, now)
         return self._taken()
 
-    def _too_late(self, child: Child) -> None:
-        """A child's handshake, or the reading of its list, takes too long."""
-        child.deadline = FOREVER
-        limit = f"within {self.plan.options['connect_timeout']:g} s"
-        if child.state == READY:
-            self._unread(child, f"no answer {limit}")
+    def _read_what_is_due(self, child: Child, now: float) -> None:
+        for reading in child.readings.values():
+            if reading.deadline <= now:
+                limit = f"{self.plan.options['connect_timeout']:g} s"
+                self._unread(child, reading, f"no answer within {limit}")
+            if reading.again_at <= now:
+                self._read_list(child, reading)
+            self._arm(reading.deadline)
+            if not reading.under_way:
+                self._arm(reading.again_at)
+
+    def _sleep_if_idle(self, child: Child, now: float) -> None:
+        """End a child that has had nothing to do for long enough; the next call starts it again."""
+        limit = self.plan.options.get("idle_stop")
+        if not limit or child.state != READY:
+            return
+        watched = any(uri for client in self.clients for uri in client.subscriptions)
+        due = (child.active_at if child.idle and not watched else now) + limit
+        if due <= now:
+            child.reset(CREATED)
+            self._actions.append((SLEEP, child, ""))
         else:
-            self._actions.append((STOP, child, f"did not finish its handshake {limit}"))
+            self._arm(due)
 
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
+        if child.state == DOWN and self._may_retry(child):
+            child.state = CREATED
         if child.state == CREATED:
             child.state = QUEUED
             child.client = client
+        if child.state == QUEUED:
             self._admit()
+
+    def _may_retry(self, child: Child) -> bool:
+        if self.plan.options["restart"] != "on-call" or child.failures >= MAXIMUM_FAILURES:
+            return False
+        return child.retry_at <= self.clock()
+
+    def _submit(self, call: Call) -> None:
+        """Have a call reach its child, started or not; fail it if the child is down for good."""
+        child = call.child
+        if child.state == DOWN and not self._may_retry(child):
+            self._fail(call, child.reason)
+            return
+        child.waiting.append(call)
+        self._wake(child, call.client)
+        self._flush(child)
 
     def _admit(self) -> None:
         """Start queued children, those that a call waits for first, a few at a time."""
         children = list(self.children.values())
-        room = MAXIMUM_STARTING - sum(child.state == STARTING for child in children)
+        starting = sum(child.state == STARTING for child in children)
         queued = [child for child in children if child.state == QUEUED]
         queued.sort(key=lambda child: not (child.waiting or child.unknown))
-        for child in queued[: max(room, 0)]:
+        for child in queued:
+            called = bool(child.waiting or child.unknown)
+            if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
+                return
+            starting += 1
             child.state = STARTING
             child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
             self._actions.append((START, child, ""))
 
-    def _own_answer(self, child: Child, method: str, message: Message) -> None:
+    def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
         """Take a child's answer to a request of the proxy's own."""
-        failed = is_error(message)
-        if method == "initialize":
-            if failed:
+        if own.method == "initialize":
+            if is_error(message):
                 detail = f"refused the handshake: {message.raw('error')}"
                 self._actions.append((STOP, child, detail))
             else:
                 self._shaken(child, message)
-        elif failed:
-            self._unread(child, message.raw("error"))
-        else:
-            self._page(child, message)
+        elif own.reading is not None:
+            kind = own.reading.kind
+            if kind is not TOOLS and _code(message) == METHOD_NOT_FOUND:
+                # Declared and not there is as good as empty; resources often have no templates.
+                message = read_message(f'{{"result":{{"{kind.member}":[]}}}}')
+            if is_error(message):
+                self._unread(child, own.reading, message.raw("error"))
+            else:
+                self._page(child, own.reading, message)
 
     def _shaken(self, child: Child, message: Message) -> None:
         """The handshake is done: say so, send what waited, and read what the child offers."""
@@ -3595,15 +3985,70 @@ class Lifecycle(Drift):
             capabilities = {}
         child.state = READY
         child.deadline = FOREVER
-        child.ready_at = self.clock()
-        child.lists_tools = type(capabilities) is dict and "tools" in capabilities
+        child.ready_at = child.active_at = self.clock()
+        child.capabilities = capabilities if type(capabilities) is dict else {}
         self._send(child, notification("notifications/initialized"))
+        if child.name in self.desk.down:
+            self.desk.down.discard(child.name)
+            self._all_changed(child)
+        self._resume(child)
         self._flush(child)
-        self._read_list(child)
+        self._read_lists(child)
+        self._sleep_if_idle(child, child.ready_at)
         self._admit()
+
+    def _resume(self, child: Child) -> None:
+        """Tell a child that came up what clients have asked for meanwhile."""
+        if self.level and "logging" in child.capabilities:
+            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+        for uri in sorted({uri for client in self.clients for uri in client.subscriptions}):
+            item = self.catalogues["resources"].find(uri)
+            if item is not None and item.server == child.name:
+                self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
+
+
+def _code(message: Message) -> object:
+    error = message.value("error")
+    return error.get("code") if type(error) is dict else None
+''',
+    "templates": r'''
+
+def fits(template: str, uri: str) -> bool:
+    """Whether some values of its variables would expand `template` to `uri`.
+
+    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
+    `{/path*}`, `{?query}`) take anything, their absence included. Good enough to choose whom to
+    ask: the server itself decides whether it has such a resource.
+    """
+    import re
+
+    pattern = []
+    rest = template
+    while rest:
+        literal, brace, rest = rest.partition("{")
+        pattern.append(re.escape(literal))
+        if brace:
+            expression, _, rest = rest.partition("}")
+            plain = expression[:1].isalnum() or expression[:1] in ("_", "%")
+            pattern.append("[^/?#]*" if plain and not expression.endswith("*") else ".*")
+    return re.fullmatch("".join(pattern), uri, re.DOTALL) is not None
 ''',
     "router": r'''
 
+# What goes to a child, and the capability that some child must have declared for it.
+FORWARDED = {
+    "tools/call": "tools",
+    "prompts/get": "prompts",
+    "resources/read": "resources",
+    "resources/subscribe": "resources",
+    "resources/unsubscribe": "resources",
+    "completion/complete": "completions",
+    "logging/setLevel": "logging",
+}
+ANNOUNCEMENTS = frozenset(f"notifications/{kind.capability}/list_changed" for kind in KINDS)
+# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+RESOURCE_NOT_FOUND = -32002
 BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 
 
@@ -3666,10 +4111,32 @@ class Router(Lifecycle):
             self._client_notification(client, message)
         elif message.id is None:
             self._invalid(client, message)
-        elif message.method == "tools/call":
-            self._call(client, message)
         else:
-            self._answer(client, message)
+            self._client_request(client, message)
+
+    def _client_request(self, client: Client, message: Message) -> None:
+        """Answer at the desk, or forward; what nobody declared is not found."""
+        method = message.method or ""
+        text = self.desk.answer(client, message)
+        if text is not None:
+            self._send(client, text)
+        elif FORWARDED.get(method) in self.desk.declared:
+            if type(message.value("params")) not in (dict, type(None)):
+                self._deny(client, message, INVALID_PARAMS, "params must be an object")
+            elif method == "logging/setLevel":
+                self._set_level(client, message)
+            elif method in ("tools/call", "prompts/get"):
+                self._call(client, message)
+            elif method == "completion/complete":
+                self._complete(client, message)
+            else:
+                self._resource(client, message)
+        else:
+            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own, without asking a child."""
+        self._send(client, failure(message.raw("id"), error(code, text, data)))
 
     def _invalid(self, client: Client, message: Message) -> None:
         identifier = "null" if message.id is None else message.raw("id")
@@ -3693,56 +4160,137 @@ class Router(Lifecycle):
             for child in self.children.values():
                 self._wake(child, client)
 
-    def _answer(self, client: Client, message: Message) -> None:
-        """Answer a request that needs no child."""
-        refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-        text = self.desk.answer(client, message)
-        self._send(client, text or failure(message.raw("id"), refusal))
-
     def _call(self, client: Client, message: Message) -> None:
-        """Route a call by the table; ask a child once about a name that may be new."""
+        """Route a call of a tool or a prompt by the table."""
         name = message.params.get("name")
+        kind = TOOLS if message.method == "tools/call" else PROMPTS
         if type(name) is not str:
-            refusal = error(INVALID_PARAMS, "tools/call needs params with the name of a tool")
-            self._send(client, failure(message.raw("id"), refusal))
+            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a name in params")
             return
-        tool = self.catalogue.find(name)
-        if tool is None:
+        item = self.catalogues[kind.name].find(name)
+        if item is not None:
+            self._route(client, message, self.children[item.server], name, ("name",), item)
+        elif kind is TOOLS:
             self._unknown(client, message, name)
-            return
-        child = self.children[tool.server]
+        elif not self._refused(client, message, name):
+            self._deny(client, message, INVALID_PARAMS, f"Prompt not found: {name}")
+
+    def _route(
+        self,
+        client: Client,
+        message: Message,
+        child: Child,
+        name: str,
+        path: tuple[str, ...] = (),
+        item: Item | None = None,
+    ) -> Call:
+        """Send a request on to a child; `path` leads to the member that becomes the item's own."""
         call = Call(client, message, child, name)
-        call.original = tool.original
+        if item is not None:
+            call.path, call.original = path, item.original
         client.calls.append(call)
-        if child.state == DOWN:
-            self._fail(call, child.reason)
-        else:
-            child.waiting.append(call)
-            self._wake(child, client)
-            self._flush(child)
+        self._submit(call)
+        return call
+
+    def _refused(self, client: Client, message: Message, name: str) -> bool:
+        """Whether a child has what is asked for, but it is withheld; the client is told so."""
+        for child in self.children.values():
+            reason = child.withheld(message.method or "", name)
+            if reason is not None:
+                self._fail(Call(client, message, child, name), reason)
+                return True
+        return False
 
     def _unknown(self, client: Client, message: Message, name: str) -> None:
         """Refuse a name that the table lacks, unless its child may have got it since."""
-        for child in self.children.values():
-            if name in child.refused:
-                self._fail(Call(client, message, child, name), child.refused[name])
-                return
+        if self._refused(client, message, name):
+            return
         server = prefix_of(name, self.children, self.plan.options["separator"])
         if server is None and self.plan.options["names"] != "bare":
-            refusal = error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-            self._send(client, failure(message.raw("id"), refusal))
+            text = f"Tool name must be prefixed with server key: {name}"
+            self._deny(client, message, INVALID_PARAMS, text)
             return
         asked = self.children[server] if server is not None else None
-        if asked is None or self.plan.options["on_drift"] != "live" or asked.state == DOWN:
-            refusal = error(METHOD_NOT_FOUND, f"Tool not found: {name}")
-            self._send(client, failure(message.raw("id"), refusal))
+        live = self.plan.options["on_drift"] == "live"
+        if asked is None or not live or (asked.state == DOWN and not self._may_retry(asked)):
+            self._deny(client, message, METHOD_NOT_FOUND, f"Tool not found: {name}")
             return
         call = Call(client, message, asked, name)
+        call.path = ("name",)
         client.calls.append(call)
         asked.unknown.append(call)
         self._wake(asked, client)
         if asked.state == READY:
-            self._read_list(asked)
+            self._read_list(asked, asked.readings["tools"])
+
+    def _complete(self, client: Client, message: Message) -> None:
+        """Ask the owner of a prompt or a template for completions; its names are translated."""
+        reference = message.params.get("ref")
+        of = reference if type(reference) is dict else {}
+        name, uri = of.get("name"), of.get("uri")
+        if type(name) is str and of.get("type") == "ref/prompt":
+            item = self.catalogues["prompts"].find(name)
+            path: tuple[str, ...] = ("ref", "name")
+        elif type(uri) is str and of.get("type") == "ref/resource":
+            templates, resources = self.catalogues["templates"], self.catalogues["resources"]
+            item, path = templates.find(uri) or resources.find(uri), ()
+        else:
+            self._deny(client, message, INVALID_PARAMS, "completion/complete needs a ref")
+            return
+        if item is None:
+            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {name or uri}")
+            return
+        wanted = name if path else uri
+        self._route(client, message, self.children[item.server], str(wanted), path, item)
+
+    def _resource(self, client: Client, message: Message) -> None:
+        """Route what is about a resource to its owner, or to those who may be it."""
+        uri = message.params.get("uri")
+        if type(uri) is not str:
+            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a uri in params")
+            return
+        if self._refused(client, message, uri):
+            return
+        owners = self._owners(uri)
+        if not owners:
+            data = f'{{"uri":{quote(uri)}}}'
+            self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
+            return
+        if message.method == "resources/subscribe":
+            client.subscriptions.add(uri)
+        elif message.method == "resources/unsubscribe":
+            client.subscriptions.discard(uri)
+        call = Call(client, message, owners[0], uri)
+        call.others = owners[1:]
+        client.calls.append(call)
+        self._submit(call)
+
+    def _owners(self, uri: str) -> list[Child]:
+        """Return who may have a resource: its owner, else those whose templates fit.
+
+        Children that are down are asked last: they can only say that they are.
+        """
+        item = self.catalogues["resources"].find(uri)
+        if item is not None:
+            return [self.children[item.server]]
+        catalogue = self.catalogues["templates"]
+        every = [item for server in self.children for item in catalogue.served(server)]
+        fitting = [item for item in every if fits(item.original, uri)]
+        servers = dict.fromkeys(item.server for item in fitting or every)
+        owners = [self.children[server] for server in servers]
+        return sorted(owners, key=lambda child: child.state == DOWN)
+
+    def _set_level(self, client: Client, message: Message) -> None:
+        """Pass a log level on to every child that logs, now or once it is up."""
+        level = message.params.get("level")
+        if level not in LEVELS:
+            self._deny(client, message, INVALID_PARAMS, f"Unknown log level: {level}")
+            return
+        self.level = level
+        for child in self.children.values():
+            if child.state == READY and "logging" in child.capabilities:
+                self._ask(child, "logging/setLevel", f'{{"level":{quote(level)}}}')
+        self._send(client, result(message.raw("id"), "{}"))
 
     def _child_message(self, child: Child, message: Message) -> None:
         if message.method is None:
@@ -3753,14 +4301,29 @@ class Router(Lifecycle):
             self._progress(child, message)
         elif message.method == "notifications/cancelled":
             self._withdraw_question(child, message)
-        elif message.method == "notifications/tools/list_changed":
-            self._list_announced(child)
+        elif message.method in ANNOUNCEMENTS:
+            self._list_announced(child, message.method)
+        elif child.state == READY:
+            self._pass_on(child, message)
+
+    def _pass_on(self, child: Child, message: Message) -> None:
+        """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
+        uri = message.params.get("uri")
+        for client in self.clients:
+            if not client.initialized:
+                continue
+            if message.method == "notifications/resources/updated":
+                if type(uri) is not str or uri not in client.subscriptions:
+                    continue
+            elif message.method == "notifications/message" and "logging" not in self.desk.declared:
+                continue
+            self._send(client, notification(message.method or "", message.raw("params")))
 
     def _child_answer(self, child: Child, message: Message) -> None:
         """Take a child's answer. One to nothing in flight is late, to a call that was cancelled."""
         number = minted(message.id)
         if number in child.own:
-            self._own_answer(child, child.own.pop(number).method, message)
+            self._own_answer(child, child.own.pop(number), message)
         elif number in child.calls:
             self._answered(child.calls.pop(number), message)
 
@@ -3808,6 +4371,7 @@ class Relay:
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
         self._processes: dict[Child, Process] = {}
+        self._started: list[Process] = []
         self._stderr = Outbox(2, private=False)
         self._closing = False
         self._awaited: Client | None = None
@@ -3837,7 +4401,7 @@ class Relay:
         """End all children, side by side; returns when none is left."""
         with self._spawning, self._lock:
             self._closing = True
-            processes = list(self._processes.values())
+            processes = list(self._started)
         gates = []
         for process in processes:
             process.silence()
@@ -3851,7 +4415,7 @@ class Relay:
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
-        for process in list(self._processes.values()):
+        for process in list(self._started):
             process.kill()
 
     def _bring(self, event: Callable[..., list[Action]], *details: Any) -> None:
@@ -3870,6 +4434,10 @@ class Relay:
                 _thread.start_new_thread(self._live, (peer,))
             elif kind == STOP and peer in self._processes:
                 _thread.start_new_thread(self._processes[peer].end, (text,))
+            elif kind == SLEEP and peer in self._processes:
+                process = self._processes.pop(peer)
+                process.silence()
+                _thread.start_new_thread(process.close, ())
         if self._awaited is not None and not self.router.owes(self._awaited):
             self._awaited = None
             self._paid.release()
@@ -3893,10 +4461,15 @@ class Relay:
             return
 
         def hear(line: bytes) -> None:
-            self._bring(self.router.from_child, child, line)
+            with self._lock:
+                # A grandchild may hold the pipes of a life that is over.
+                if self._processes.get(child) is process and not self._closing:
+                    self._perform(self.router.from_child(child, line))
 
         def ended(reason: str, last_words: str) -> None:
             self._bring(self.router.child_down, child, reason, last_words)
+
+        process: Process | None = None
 
         # Whoever closes the relay waits for a start under way, and none comes after.
         with self._spawning:
@@ -3908,9 +4481,15 @@ class Relay:
                 ended(launch.redact(f"could not be started: {problem}"), "")
                 return
             with self._lock:
+                self._started = [old for old in self._started if not old.gone.is_set()]
+                self._started.append(process)
                 self._processes[child] = process
                 self._perform(self.router.child_up(child))
-        process.read()
+        try:
+            process.read()
+        except Exception as fault:
+            # A fault of ours, but nobody may wait for ever for what this child owes.
+            process.end(f"was given up over an internal fault: {fault!r}")
 
     def _set_clock(self) -> None:
         self._due = self.router.alarm
@@ -3952,12 +4531,12 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
         description=f"{plan.name}: an MCP server over standard input and output."
     )
     asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--list", action="store_true", help="list the tools that it offers")
+    asked.add_argument("--list", action="store_true", help="list what it offers")
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
     if chosen.list:
-        return _print(_tools(plan))
+        return _print(_offers(plan))
     if chosen.env:
         return _print(_variables(plan))
     return _call(plan, folder, *chosen.call)
@@ -3973,16 +4552,20 @@ def _print(lines: Iterator[str]) -> int:
     return 0
 
 
-def _tools(plan: Plan) -> Iterator[str]:
+def _offers(plan: Plan) -> Iterator[str]:
     import json
 
     for server in plan.servers:
-        tools = {tool["name"]: tool for tool in json.loads(plan.snapshot[server]["tools"])}
-        yield f"{server}: {len(tools)} tools"
-        for exposed, (owner, original, _) in plan.routes.items():
-            if owner == server:
-                text = str(tools[original].get("description") or "").strip()
-                yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
+        lists = {kind: json.loads(plan.snapshot[server].get(kind.name, "[]")) for kind in KINDS}
+        counts = [f"{len(items)} {kind.name}" for kind, items in lists.items() if items]
+        yield f"{server}: {', '.join(counts) or 'nothing'}"
+        for kind, items in lists.items():
+            known = {item[kind.key]: item for item in items}
+            for exposed, route in plan.routes[kind.name].items():
+                if route[0] == server:
+                    item = known[route[1] if len(route) > 1 else exposed]
+                    text = str(item.get("description") or "").strip()
+                    yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
 
 
 def _variables(plan: Plan) -> Iterator[str]:
@@ -4379,16 +4962,17 @@ REFUSE_COLON = {
     "copilot-cli": "the same, under its other name",
 }
 
-# The attribute of Tool that each choice of --names shows; `auto` depends on the client.
+# The attribute of Item that each choice of --names shows; `auto` depends on the client.
 SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
 
 
 class Client:
-    """One client. `spelling` is the attribute of Tool that it is shown as name.
+    """One client. `spelling` is the attribute of Item that it is shown as name.
 
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
     those among what it declared that the proxy relays. `calls` are its requests in flight, oldest
-    first, `questions` those that children have asked it, by the id that the proxy minted.
+    first, `questions` those that children have asked it, by the id that the proxy minted, and
+    `subscriptions` the URIs that it wants news of.
     """
 
     __slots__ = (
@@ -4400,6 +4984,7 @@ class Client:
         "next_id",
         "questions",
         "spelling",
+        "subscriptions",
         "version",
     )
 
@@ -4413,6 +4998,7 @@ class Client:
         self.initialized = False
         self.calls: list[Call] = []
         self.questions: dict[int, Question] = {}
+        self.subscriptions: set[str] = set()
         self.next_id = 0
 
     def introduce(self, message: Message, names: str) -> None:
@@ -4446,115 +5032,165 @@ class Client:
 # --------------------------------------------------------------------------------------------------
 
 
-_NAME = '  "name": '  # how the compiler indents the one name that is the tool's own
+_NAME = '  "name": '  # how the compiler indents the one name that is the item's own
 
 
-class Tool:
-    """One tool of one child: its names, and its JSON text before and behind the name."""
+class Kind:
+    """One kind of list that the protocol knows.
+
+    `method` lists it, `member` holds it in the result, `capability` must be declared for it, and
+    `key` is what a client asks for an item by.
+    """
+
+    __slots__ = ("capability", "key", "member", "method", "name")
+
+    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
+        self.name = name
+        self.method = method
+        self.member = member
+        self.capability = capability
+        self.key = key
+
+
+TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
+PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
+RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
+TEMPLATES = Kind(
+    "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+)
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
+
+
+class Item:
+    """One tool, prompt, resource or template of one child.
+
+    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
+    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
+    """
 
     __slots__ = ("exposed", "head", "original", "portable", "server", "tail")
 
-    def __init__(self, server: str, original: str, head: str, tail: str) -> None:
+    def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
         self.server = server
         self.original = original
-        self.exposed = original
-        self.portable = original
+        self.exposed = name
+        self.portable = name
         self.head = head
         self.tail = tail
 
     def listed(self, name: str) -> str:
-        """Return the JSON text of the tool under `name`."""
+        """Return the JSON text of the item under `name`."""
         return self.head + quote(name) + self.tail
 
 
 class Catalogue:
-    """The lists of all children as they are served now.
+    """One kind of list of all children, as it is served now.
 
-    `routes` is the routing table {exposed name: (server, the server's own name, portable name)},
-    `snapshot` {server: {"tools": the compiler's indented JSON text}}, and `conditional` {server:
-    the tools it offers only to a client with capabilities}. `live` holds the lists that are served
-    instead of the snapshot, `down` the servers whose tools left the list.
+    `routes` is the routing table: {exposed name: (server, the server's own name, portable name)}
+    for tools and prompts, {URI: (server,)} for resources and templates. `snapshot` {server: {kind:
+    the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
+    with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
+    `live` holds the lists that are served instead of the snapshot.
     """
 
     def __init__(
         self,
+        kind: Kind,
         servers: tuple[str, ...],
         routes: Mapping[str, Route],
         snapshot: Mapping[str, Mapping[str, str]],
         conditional: Mapping[str, Iterable[str]],
+        down: set[str],
     ) -> None:
+        self.kind = kind
         self.servers = servers
         self.routes = routes
         self.snapshot = snapshot
         self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
-        self.live: dict[str, list[Tool]] = {}
-        self.down: set[str] = set()
-        self._recorded: dict[str, list[Tool]] = {}
-        self._names: dict[str, Tool] = {}
+        self.live: dict[str, list[Item]] = {}
+        self.down = down
+        self._recorded: dict[str, list[Item]] = {}
+        self._names: dict[str, Item] = {}
 
     def listing(self, spelling: str, capable: bool) -> str:
-        """Return the `tools/list` result as JSON text.
+        """Return the result of the list request as JSON text.
 
-        `spelling` is an attribute of Tool (exposed, portable); `capable` says whether
-        the client declared capabilities, without which conditional tools are left out.
+        `spelling` is an attribute of Item (exposed, portable); `capable` says whether the client
+        declared capabilities, without which conditional items are left out.
         """
         texts = [
-            tool.listed(getattr(tool, spelling))
+            item.listed(getattr(item, spelling))
             for server in self.servers
             if server not in self.down
-            for tool in self.served(server)
-            if capable or tool.original not in self.conditional[server]
+            for item in self.served(server)
+            if capable or item.original not in self.conditional[server]
         ]
-        return '{"tools":[' + ",".join(texts) + "]}"
+        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
 
-    def served(self, server: str) -> list[Tool]:
-        """Return the tools of a child as they are served now, down or not."""
+    def served(self, server: str) -> list[Item]:
+        """Return the items of a child as they are served now, down or not."""
         return self.live[server] if server in self.live else self.recorded(server)
 
-    def recorded(self, server: str) -> list[Tool]:
-        """Return the tools of a child as the snapshot and the routing table have them."""
+    def recorded(self, server: str) -> list[Item]:
+        """Return the items of a child as the snapshot and the routing table have them."""
         if server not in self._recorded:
-            tools = {tool.original: tool for tool in _cut(server, self.snapshot[server]["tools"])}
+            text = self.snapshot[server].get(self.kind.name, "[]")
+            items = {item.original: item for item in _cut(self.kind, server, text)}
             self._recorded[server] = []
-            for exposed, (owner, original, portable) in self.routes.items():
-                if owner == server:
-                    tool = tools[original]
-                    tool.exposed, tool.portable = exposed, portable
-                    self._recorded[server].append(tool)
+            for exposed, route in self.routes.items():
+                if route[0] == server:
+                    item = items[route[1] if len(route) > 1 else exposed]
+                    if len(route) > 1:
+                        item.exposed, item.portable = exposed, route[2]
+                    self._recorded[server].append(item)
         return self._recorded[server]
 
-    def serve(self, server: str, tools: list[Tool]) -> None:
-        """Serve `tools` for a child from now on."""
-        self.live[server] = tools
+    def serve(self, server: str, items: list[Item]) -> None:
+        """Serve `items` for a child from now on."""
+        self.live[server] = items
         self._names = {}
 
-    def find(self, name: str) -> Tool | None:
-        """Return the tool that a client means by `name`, in any spelling, served or down."""
+    def find(self, name: str) -> Item | None:
+        """Return the item that a client means by `name`, in any spelling, served or down.
+
+        Where two children have a resource of one URI, the first in the config's order is meant.
+        """
         if not self._names:
-            tools = [tool for server in self.servers for tool in self.served(server)]
-            self._names = {tool.portable: tool for tool in tools}
-            self._names.update({tool.exposed: tool for tool in tools})
+            items = [item for server in self.servers for item in self.served(server)]
+            if self.kind.key == "name":
+                self._names = {item.portable: item for item in items}
+                self._names.update({item.exposed: item for item in items})
+            else:
+                self._names = {item.original: item for item in reversed(items)}
         return self._names.get(name)
 
 
-def _cut(server: str, text: str) -> list[Tool]:
-    """Cut the compiler's text of a list of tools apart without parsing it.
+def labelled(server: str, name: str) -> str:
+    """Return the name that a resource or a template is listed under: its URI stays as it is."""
+    return f"[{server}] {name}"
 
-    The text is json.dumps(tools, indent=1): strings hold no raw newline, so line starts alone tell
-    where a tool ends (one space in) and which "name" is its own (two spaces in).
+
+def _cut(kind: Kind, server: str, text: str) -> list[Item]:
+    """Cut the compiler's text of a list apart without parsing it.
+
+    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
+    where an item ends (one space in) and which members are its own (two spaces in).
     """
-    tools = []
+    items = []
+    mark = f'  "{kind.key}": '
     for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
         lines = chunk.split("\n")
+        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
         for index, line in enumerate(lines):
-            if line.startswith(_NAME):
+            if keys and line.startswith(_NAME):
                 comma = "," if line.endswith(",") else ""
-                original = parse(line[len(_NAME) :].rstrip(","))
+                name = parse(line[len(_NAME) :].rstrip(","))
                 head = "{" + "".join([part.strip() for part in lines[:index]]) + '"name":'
                 tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-                tools.append(Tool(server, original, head, tail))
+                shown = name if kind.key == "name" else labelled(server, name)
+                items.append(Item(server, keys[-1], shown, head, tail))
                 break
-    return tools
+    return items
 
 
 # --------------------------------------------------------------------------------------------------
@@ -4567,7 +5203,8 @@ class Plan:
 
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
     speaks, "conditional": [tools for clients with capabilities]}}, `options` are the compiler's
-    options by name. For `routes` and `snapshot` see Catalogue.
+    options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
+    (`routes` is that of the tools) and `snapshot` see Catalogue.
     """
 
     def __init__(
@@ -4576,16 +5213,26 @@ class Plan:
         name: str,
         version: str,
         servers: Mapping[str, Mapping[str, Any]],
-        routes: Mapping[str, tuple[str, str, str]],
+        routes: Mapping[str, tuple[str, ...]],
         snapshot: Mapping[str, Mapping[str, str]],
         children: Mapping[str, Mapping[str, Any]],
         instructions: str,
         options: Mapping[str, Any],
+        prompts: Mapping[str, tuple[str, ...]] = {},
+        resources: Mapping[str, tuple[str, ...]] = {},
+        templates: Mapping[str, tuple[str, ...]] = {},
+        capabilities: str = '{"tools":{"listChanged":true}}',
     ) -> None:
         self.name = name
         self.version = version
         self.servers = servers
-        self.routes = routes
+        self.routes = {
+            "tools": routes,
+            "prompts": prompts,
+            "resources": resources,
+            "templates": templates,
+        }
+        self.capabilities = capabilities
         self.snapshot = snapshot
         self.children = children
         self.instructions = instructions
@@ -4603,7 +5250,21 @@ class Desk:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         conditional = {name: facts.get("conditional", ()) for name, facts in plan.children.items()}
-        self.catalogue = Catalogue(tuple(plan.servers), plan.routes, plan.snapshot, conditional)
+        servers = tuple(plan.servers)
+        self.down: set[str] = set()
+        self.declared = frozenset(members(plan.capabilities)[0])
+        self.catalogues = {
+            kind.name: Catalogue(
+                kind,
+                servers,
+                plan.routes[kind.name],
+                plan.snapshot,
+                conditional if kind.name == "tools" else {},
+                self.down,
+            )
+            for kind in KINDS
+        }
+        self._lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
 
     def serve(self, client: Client, line: bytes) -> str | None:
         """Return the answer to a line, "" if it wants none, None if it is not for the desk."""
@@ -4621,38 +5282,30 @@ class Desk:
 
     def answer(self, client: Client, message: Message) -> str | None:
         """Return the answer to a request, None if it is not for the desk."""
-        answers = {
-            "initialize": self._introduction,
-            "ping": self._pong,
-            "tools/list": self._tools,
-        }
-        answer = answers.get(message.method or "")
-        if answer is None:
+        method = message.method or ""
+        if method not in ("initialize", "ping") and method not in self._lists:
             return None
         identifier = message.raw("id")
         if type(message.value("params")) not in (dict, type(None)):
             return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
-        return answer(client, message)
+        if method == "initialize":
+            return result(identifier, self._introduction(client, message))
+        if method == "ping":
+            return result(identifier, "{}")
+        if message.params.get("cursor") is not None:
+            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+            return failure(identifier, refusal)
+        catalogue = self.catalogues[self._lists[method].name]
+        return result(identifier, catalogue.listing(client.spelling, bool(client.capabilities)))
 
     def _introduction(self, client: Client, message: Message) -> str:
         client.introduce(message, self.plan.options["names"])
         words = self.plan.instructions
-        answer = (
+        return (
             f'{{"protocolVersion":{quote(client.version)},'
-            f'"capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{self.plan.info}'
+            f'"capabilities":{self.plan.capabilities},"serverInfo":{self.plan.info}'
             + (f',"instructions":{quote(words)}}}' if words else "}")
         )
-        return result(message.raw("id"), answer)
-
-    def _pong(self, _: Client, message: Message) -> str:
-        return result(message.raw("id"), "{}")
-
-    def _tools(self, client: Client, message: Message) -> str:
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return failure(message.raw("id"), refusal)
-        listing = self.catalogue.listing(client.spelling, bool(client.capabilities))
-        return result(message.raw("id"), listing)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -4900,13 +5553,17 @@ def main(plan: Plan, file: str) -> None:
 
 PLAN = Plan(
     name="mcp",
-    version="11fcca3029a4",
+    version="d929f375c6f3",
     servers=SERVERS,
     routes=ROUTES,
     snapshot=SNAPSHOT,
     children=CHILDREN,
     instructions=INSTRUCTIONS,
     options=OPTIONS,
+    capabilities=CAPABILITIES,
+    prompts=PROMPT_ROUTES,
+    resources=RESOURCE_ROUTES,
+    templates=TEMPLATE_ROUTES,
 )
 
 if __name__ == "__main__":

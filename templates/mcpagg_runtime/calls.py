@@ -48,31 +48,41 @@ class Calls(Core):
     """Forwards calls to children that are up, and what comes back to the client that asked."""
 
     def _forward(self, child: Child, call: Call) -> None:
-        """Send a client's call to its child, under the child's own tool name."""
-        message, call.message = call.message, _SENT
+        """Send a client's call to its child, under the child's own name for what it asks for."""
+        message = call.message
+        if not call.others:
+            call.message = _SENT
         child.next_id += 1
         call.child_id = child.next_id
         child.calls[call.child_id] = call
-        _, start, _ = message.members["params"]
-        params, _ = members(message.text, start)
-        _, begin, end = params["name"]
-        changes: list[tuple[Span, str]] = [((begin, end), quote(call.original))]
-        if "_meta" in params and type(params["_meta"][0]) is dict:
-            meta, _ = members(message.text, params["_meta"][1])
-            value, begin, end = meta.get("progressToken", (None, 0, 0))
-            if value is not None:
-                call.token = message.text[begin:end]
-                changes.append(((begin, end), str(call.child_id)))
+        child.active_at = self.clock()
+        changes: list[tuple[Span, str]] = []
+        if call.path:
+            changes.append((_span(message, call.path), quote(call.original)))
+        token = _span(message, ("_meta", "progressToken"))
+        if token[1] and message.text[slice(*token)] != "null":
+            call.token = message.text[slice(*token)]
+            changes.append((token, str(call.child_id)))
         limit = child.row.get("timeout") or self.plan.options.get("timeout")
         if limit:
             call.deadline = self._arm(self.clock() + limit)
         method = message.method or ""
-        self._send(child, request(call.child_id, method, message.spliced_params(changes)))
+        params = message.spliced_params(changes) if "params" in message.members else ""
+        self._send(child, request(call.child_id, method, params))
 
     def _answered(self, call: Call, message: Message) -> None:
-        """Pass a child's answer on to the client that asked."""
+        """Pass a child's answer on to the client that asked, or ask the next child."""
+        call.child.active_at = self.clock()
+        if call.others and is_error(message):
+            call.child = call.others.pop(0)
+            self._submit(call)
+            return
         self._forget(call)
         self._send(call.client, _answer(call.identifier, message))
+
+    def _submit(self, call: Call) -> None:
+        """See that a call reaches its child; the room of lifecycles knows how."""
+        raise NotImplementedError
 
     def _cancel(self, client: Client, message: Message) -> None:
         """Stop a call that its client no longer wants; nobody gets an answer to it."""
@@ -137,6 +147,7 @@ class Calls(Core):
         question = client.questions.pop(minted(message.id), None)
         if question is not None:
             question.child.questions.remove(question)
+            question.child.active_at = self.clock()
             self._send(question.child, _answer(question.identifier, message))
 
     def _withdraw_question(self, child: Child, message: Message) -> None:
@@ -181,6 +192,16 @@ def _latest(line: list[Any], key: object) -> Any:
     """Return the youngest request of a peer that has the id `key`: one may be used again."""
     found = [asked for asked in line if asked.key == key] if is_id(key) else []
     return found[-1] if found else None
+
+
+def _span(message: Message, path: tuple[str, ...]) -> Span:
+    """Return where the member of params that `path` leads to stands, (0, 0) if there is none."""
+    value, start, end = message.members.get("params", (None, 0, 0))
+    for name in path:
+        if type(value) is not dict or name not in value:
+            return 0, 0
+        value, start, end = members(message.text, start)[0][name]
+    return start, end
 
 
 def _replaced(message: Message, member: str, text: str) -> str:

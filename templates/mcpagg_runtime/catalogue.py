@@ -1,7 +1,7 @@
 """What the proxy lists: the snapshot of each child, or what it says now where that is served.
 
-A tool is kept as the text that its child gave, with a hole where the name stands, so that a list
-costs a join and every field reaches the client unread.
+An item of a list is kept as the text that its child gave, with a hole where the name stands, so
+that a list costs a join and every field reaches the client unread.
 """
 
 from __future__ import annotations
@@ -13,114 +13,164 @@ from mcpagg_runtime.wire import parse, quote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Route = tuple[str, str, str]
+    Route = tuple[str, ...]
 
-_NAME = '  "name": '  # how the compiler indents the one name that is the tool's own
+_NAME = '  "name": '  # how the compiler indents the one name that is the item's own
 
 
-class Tool:
-    """One tool of one child: its names, and its JSON text before and behind the name."""
+class Kind:
+    """One kind of list that the protocol knows.
+
+    `method` lists it, `member` holds it in the result, `capability` must be declared for it, and
+    `key` is what a client asks for an item by.
+    """
+
+    __slots__ = ("capability", "key", "member", "method", "name")
+
+    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
+        self.name = name
+        self.method = method
+        self.member = member
+        self.capability = capability
+        self.key = key
+
+
+TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
+PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
+RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
+TEMPLATES = Kind(
+    "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+)
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
+
+
+class Item:
+    """One tool, prompt, resource or template of one child.
+
+    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
+    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
+    """
 
     __slots__ = ("exposed", "head", "original", "portable", "server", "tail")
 
-    def __init__(self, server: str, original: str, head: str, tail: str) -> None:
+    def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
         self.server = server
         self.original = original
-        self.exposed = original
-        self.portable = original
+        self.exposed = name
+        self.portable = name
         self.head = head
         self.tail = tail
 
     def listed(self, name: str) -> str:
-        """Return the JSON text of the tool under `name`."""
+        """Return the JSON text of the item under `name`."""
         return self.head + quote(name) + self.tail
 
 
 class Catalogue:
-    """The lists of all children as they are served now.
+    """One kind of list of all children, as it is served now.
 
-    `routes` is the routing table {exposed name: (server, the server's own name, portable name)},
-    `snapshot` {server: {"tools": the compiler's indented JSON text}}, and `conditional` {server:
-    the tools it offers only to a client with capabilities}. `live` holds the lists that are served
-    instead of the snapshot, `down` the servers whose tools left the list.
+    `routes` is the routing table: {exposed name: (server, the server's own name, portable name)}
+    for tools and prompts, {URI: (server,)} for resources and templates. `snapshot` {server: {kind:
+    the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
+    with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
+    `live` holds the lists that are served instead of the snapshot.
     """
 
     def __init__(
         self,
+        kind: Kind,
         servers: tuple[str, ...],
         routes: Mapping[str, Route],
         snapshot: Mapping[str, Mapping[str, str]],
         conditional: Mapping[str, Iterable[str]],
+        down: set[str],
     ) -> None:
+        self.kind = kind
         self.servers = servers
         self.routes = routes
         self.snapshot = snapshot
         self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
-        self.live: dict[str, list[Tool]] = {}
-        self.down: set[str] = set()
-        self._recorded: dict[str, list[Tool]] = {}
-        self._names: dict[str, Tool] = {}
+        self.live: dict[str, list[Item]] = {}
+        self.down = down
+        self._recorded: dict[str, list[Item]] = {}
+        self._names: dict[str, Item] = {}
 
     def listing(self, spelling: str, capable: bool) -> str:
-        """Return the `tools/list` result as JSON text.
+        """Return the result of the list request as JSON text.
 
-        `spelling` is an attribute of Tool (exposed, portable); `capable` says whether
-        the client declared capabilities, without which conditional tools are left out.
+        `spelling` is an attribute of Item (exposed, portable); `capable` says whether the client
+        declared capabilities, without which conditional items are left out.
         """
         texts = [
-            tool.listed(getattr(tool, spelling))
+            item.listed(getattr(item, spelling))
             for server in self.servers
             if server not in self.down
-            for tool in self.served(server)
-            if capable or tool.original not in self.conditional[server]
+            for item in self.served(server)
+            if capable or item.original not in self.conditional[server]
         ]
-        return '{"tools":[' + ",".join(texts) + "]}"
+        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
 
-    def served(self, server: str) -> list[Tool]:
-        """Return the tools of a child as they are served now, down or not."""
+    def served(self, server: str) -> list[Item]:
+        """Return the items of a child as they are served now, down or not."""
         return self.live[server] if server in self.live else self.recorded(server)
 
-    def recorded(self, server: str) -> list[Tool]:
-        """Return the tools of a child as the snapshot and the routing table have them."""
+    def recorded(self, server: str) -> list[Item]:
+        """Return the items of a child as the snapshot and the routing table have them."""
         if server not in self._recorded:
-            tools = {tool.original: tool for tool in _cut(server, self.snapshot[server]["tools"])}
+            text = self.snapshot[server].get(self.kind.name, "[]")
+            items = {item.original: item for item in _cut(self.kind, server, text)}
             self._recorded[server] = []
-            for exposed, (owner, original, portable) in self.routes.items():
-                if owner == server:
-                    tool = tools[original]
-                    tool.exposed, tool.portable = exposed, portable
-                    self._recorded[server].append(tool)
+            for exposed, route in self.routes.items():
+                if route[0] == server:
+                    item = items[route[1] if len(route) > 1 else exposed]
+                    if len(route) > 1:
+                        item.exposed, item.portable = exposed, route[2]
+                    self._recorded[server].append(item)
         return self._recorded[server]
 
-    def serve(self, server: str, tools: list[Tool]) -> None:
-        """Serve `tools` for a child from now on."""
-        self.live[server] = tools
+    def serve(self, server: str, items: list[Item]) -> None:
+        """Serve `items` for a child from now on."""
+        self.live[server] = items
         self._names = {}
 
-    def find(self, name: str) -> Tool | None:
-        """Return the tool that a client means by `name`, in any spelling, served or down."""
+    def find(self, name: str) -> Item | None:
+        """Return the item that a client means by `name`, in any spelling, served or down.
+
+        Where two children have a resource of one URI, the first in the config's order is meant.
+        """
         if not self._names:
-            tools = [tool for server in self.servers for tool in self.served(server)]
-            self._names = {tool.portable: tool for tool in tools}
-            self._names.update({tool.exposed: tool for tool in tools})
+            items = [item for server in self.servers for item in self.served(server)]
+            if self.kind.key == "name":
+                self._names = {item.portable: item for item in items}
+                self._names.update({item.exposed: item for item in items})
+            else:
+                self._names = {item.original: item for item in reversed(items)}
         return self._names.get(name)
 
 
-def _cut(server: str, text: str) -> list[Tool]:
-    """Cut the compiler's text of a list of tools apart without parsing it.
+def labelled(server: str, name: str) -> str:
+    """Return the name that a resource or a template is listed under: its URI stays as it is."""
+    return f"[{server}] {name}"
 
-    The text is json.dumps(tools, indent=1): strings hold no raw newline, so line starts alone tell
-    where a tool ends (one space in) and which "name" is its own (two spaces in).
+
+def _cut(kind: Kind, server: str, text: str) -> list[Item]:
+    """Cut the compiler's text of a list apart without parsing it.
+
+    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
+    where an item ends (one space in) and which members are its own (two spaces in).
     """
-    tools = []
+    items = []
+    mark = f'  "{kind.key}": '
     for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
         lines = chunk.split("\n")
+        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
         for index, line in enumerate(lines):
-            if line.startswith(_NAME):
+            if keys and line.startswith(_NAME):
                 comma = "," if line.endswith(",") else ""
-                original = parse(line[len(_NAME) :].rstrip(","))
+                name = parse(line[len(_NAME) :].rstrip(","))
                 head = "{" + "".join([part.strip() for part in lines[:index]]) + '"name":'
                 tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-                tools.append(Tool(server, original, head, tail))
+                shown = name if kind.key == "name" else labelled(server, name)
+                items.append(Item(server, keys[-1], shown, head, tail))
                 break
-    return tools
+    return items

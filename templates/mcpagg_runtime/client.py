@@ -25,16 +25,17 @@ REFUSE_COLON = {
     "copilot-cli": "the same, under its other name",
 }
 
-# The attribute of Tool that each choice of --names shows; `auto` depends on the client.
+# The attribute of Item that each choice of --names shows; `auto` depends on the client.
 SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
 
 
 class Client:
-    """One client. `spelling` is the attribute of Tool that it is shown as name.
+    """One client. `spelling` is the attribute of Item that it is shown as name.
 
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
     those among what it declared that the proxy relays. `calls` are its requests in flight, oldest
-    first, `questions` those that children have asked it, by the id that the proxy minted.
+    first, `questions` those that children have asked it, by the id that the proxy minted, and
+    `subscriptions` the URIs that it wants news of.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Client:
         "next_id",
         "questions",
         "spelling",
+        "subscriptions",
         "version",
     )
 
@@ -59,6 +61,7 @@ class Client:
         self.initialized = False
         self.calls: list[Call] = []
         self.questions: dict[int, Question] = {}
+        self.subscriptions: set[str] = set()
         self.next_id = 0
 
     def introduce(self, message: Message, names: str) -> None:

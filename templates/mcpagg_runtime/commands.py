@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.launch import strings
@@ -27,12 +28,12 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
         description=f"{plan.name}: an MCP server over standard input and output."
     )
     asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument("--list", action="store_true", help="list the tools that it offers")
+    asked.add_argument("--list", action="store_true", help="list what it offers")
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
     if chosen.list:
-        return _print(_tools(plan))
+        return _print(_offers(plan))
     if chosen.env:
         return _print(_variables(plan))
     return _call(plan, folder, *chosen.call)
@@ -48,16 +49,20 @@ def _print(lines: Iterator[str]) -> int:
     return 0
 
 
-def _tools(plan: Plan) -> Iterator[str]:
+def _offers(plan: Plan) -> Iterator[str]:
     import json
 
     for server in plan.servers:
-        tools = {tool["name"]: tool for tool in json.loads(plan.snapshot[server]["tools"])}
-        yield f"{server}: {len(tools)} tools"
-        for exposed, (owner, original, _) in plan.routes.items():
-            if owner == server:
-                text = str(tools[original].get("description") or "").strip()
-                yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
+        lists = {kind: json.loads(plan.snapshot[server].get(kind.name, "[]")) for kind in KINDS}
+        counts = [f"{len(items)} {kind.name}" for kind, items in lists.items() if items]
+        yield f"{server}: {', '.join(counts) or 'nothing'}"
+        for kind, items in lists.items():
+            known = {item[kind.key]: item for item in items}
+            for exposed, route in plan.routes[kind.name].items():
+                if route[0] == server:
+                    item = known[route[1] if len(route) > 1 else exposed]
+                    text = str(item.get("description") or "").strip()
+                    yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
 
 
 def _variables(plan: Plan) -> Iterator[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.peers import FOREVER, Call, Child, OwnRequest
+from mcpagg_runtime.peers import FOREVER, Call, Child, OwnRequest, Reading
 from mcpagg_runtime.wire import INTERNAL_ERROR, error, failure, notification, quote, request
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mcpagg_runtime.catalogue import Kind
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.desk import Desk
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 SEND = "send"  # a line to a client or a child
 START = "start"  # a child's process
 STOP = "stop"  # a child's process; the text says why, and `child_down` follows
+SLEEP = "sleep"  # end a child's process without a word: it is wanted again
 SAY = "say"  # a line on standard error
 
 
@@ -34,9 +36,11 @@ class Core:
         self.desk = desk
         self.plan = plan = desk.plan
         self.clock = clock
-        self.catalogue = desk.catalogue
+        self.catalogues = desk.catalogues
         self.clients: list[Client] = []
         self.children = {name: Child(name, row) for name, row in plan.servers.items()}
+        self.level = ""
+        """The log level that clients asked for last, "" for none."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self._actions: list[Action] = []
@@ -55,10 +59,10 @@ class Core:
         self.alarm = min(self.alarm, deadline)
         return deadline
 
-    def _ask(self, child: Child, method: str, params: str) -> None:
+    def _ask(self, child: Child, method: str, params: str, reading: Reading | None = None) -> None:
         """Send a child a request of the proxy's own."""
         child.next_id += 1
-        child.own[child.next_id] = OwnRequest(method)
+        child.own[child.next_id] = OwnRequest(method, reading)
         self._send(child, request(child.next_id, method, params))
 
     def _refuse(self, call: Call, code: int, message: str, data: str = "") -> None:
@@ -77,10 +81,10 @@ class Core:
         if call in call.client.calls:
             call.client.calls.remove(call)
 
-    def _lists_changed(self, server: str, tools: list[str]) -> None:
-        """Tell the clients that see one of these tools of a server that their list changed."""
-        conditional = self.catalogue.conditional[server]
-        public = [name for name in tools if name not in conditional]
+    def _lists_changed(self, kind: Kind, server: str, names: list[str]) -> None:
+        """Tell the clients that see one of these items of a server that their list changed."""
+        conditional = self.catalogues[kind.name].conditional[server]
+        public = [name for name in names if name not in conditional]
         for client in self.clients:
-            if client.initialized and (public or (tools and client.capabilities)):
-                self._send(client, notification("notifications/tools/list_changed"))
+            if client.initialized and (public or (names and client.capabilities)):
+                self._send(client, notification(f"notifications/{kind.capability}/list_changed"))

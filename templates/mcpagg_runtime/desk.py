@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import Catalogue
+from mcpagg_runtime.catalogue import KINDS, Catalogue
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
     Malformed,
     decode,
     error,
     failure,
+    members,
     quote,
     read_message,
     result,
@@ -32,7 +33,8 @@ class Plan:
 
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
     speaks, "conditional": [tools for clients with capabilities]}}, `options` are the compiler's
-    options by name. For `routes` and `snapshot` see Catalogue.
+    options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
+    (`routes` is that of the tools) and `snapshot` see Catalogue.
     """
 
     def __init__(
@@ -41,16 +43,26 @@ class Plan:
         name: str,
         version: str,
         servers: Mapping[str, Mapping[str, Any]],
-        routes: Mapping[str, tuple[str, str, str]],
+        routes: Mapping[str, tuple[str, ...]],
         snapshot: Mapping[str, Mapping[str, str]],
         children: Mapping[str, Mapping[str, Any]],
         instructions: str,
         options: Mapping[str, Any],
+        prompts: Mapping[str, tuple[str, ...]] = {},
+        resources: Mapping[str, tuple[str, ...]] = {},
+        templates: Mapping[str, tuple[str, ...]] = {},
+        capabilities: str = '{"tools":{"listChanged":true}}',
     ) -> None:
         self.name = name
         self.version = version
         self.servers = servers
-        self.routes = routes
+        self.routes = {
+            "tools": routes,
+            "prompts": prompts,
+            "resources": resources,
+            "templates": templates,
+        }
+        self.capabilities = capabilities
         self.snapshot = snapshot
         self.children = children
         self.instructions = instructions
@@ -68,7 +80,21 @@ class Desk:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         conditional = {name: facts.get("conditional", ()) for name, facts in plan.children.items()}
-        self.catalogue = Catalogue(tuple(plan.servers), plan.routes, plan.snapshot, conditional)
+        servers = tuple(plan.servers)
+        self.down: set[str] = set()
+        self.declared = frozenset(members(plan.capabilities)[0])
+        self.catalogues = {
+            kind.name: Catalogue(
+                kind,
+                servers,
+                plan.routes[kind.name],
+                plan.snapshot,
+                conditional if kind.name == "tools" else {},
+                self.down,
+            )
+            for kind in KINDS
+        }
+        self._lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
 
     def serve(self, client: Client, line: bytes) -> str | None:
         """Return the answer to a line, "" if it wants none, None if it is not for the desk."""
@@ -86,35 +112,27 @@ class Desk:
 
     def answer(self, client: Client, message: Message) -> str | None:
         """Return the answer to a request, None if it is not for the desk."""
-        answers = {
-            "initialize": self._introduction,
-            "ping": self._pong,
-            "tools/list": self._tools,
-        }
-        answer = answers.get(message.method or "")
-        if answer is None:
+        method = message.method or ""
+        if method not in ("initialize", "ping") and method not in self._lists:
             return None
         identifier = message.raw("id")
         if type(message.value("params")) not in (dict, type(None)):
             return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
-        return answer(client, message)
+        if method == "initialize":
+            return result(identifier, self._introduction(client, message))
+        if method == "ping":
+            return result(identifier, "{}")
+        if message.params.get("cursor") is not None:
+            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+            return failure(identifier, refusal)
+        catalogue = self.catalogues[self._lists[method].name]
+        return result(identifier, catalogue.listing(client.spelling, bool(client.capabilities)))
 
     def _introduction(self, client: Client, message: Message) -> str:
         client.introduce(message, self.plan.options["names"])
         words = self.plan.instructions
-        answer = (
+        return (
             f'{{"protocolVersion":{quote(client.version)},'
-            f'"capabilities":{{"tools":{{"listChanged":true}}}},"serverInfo":{self.plan.info}'
+            f'"capabilities":{self.plan.capabilities},"serverInfo":{self.plan.info}'
             + (f',"instructions":{quote(words)}}}' if words else "}")
         )
-        return result(message.raw("id"), answer)
-
-    def _pong(self, _: Client, message: Message) -> str:
-        return result(message.raw("id"), "{}")
-
-    def _tools(self, client: Client, message: Message) -> str:
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return failure(message.raw("id"), refusal)
-        listing = self.catalogue.listing(client.spelling, bool(client.capabilities))
-        return result(message.raw("id"), listing)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import Calls
+from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.core import STOP
-from mcpagg_runtime.live import Difference, drift, name_tools, read_tools
-from mcpagg_runtime.peers import FOREVER, READY, Child
+from mcpagg_runtime.live import Difference, drift, name_items, read_items
+from mcpagg_runtime.peers import FOREVER, READY, Child, Reading
 from mcpagg_runtime.wire import METHOD_NOT_FOUND, Malformed, Message, members, quote
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.catalogue import Tool
+    from mcpagg_runtime.catalogue import Item
 
 # Servers register tools after the handshake and say so: a first difference may pass by itself.
 SETTLE_SECONDS = 0.5
@@ -31,142 +32,177 @@ MAXIMUM_PAGES = 1000
 class Drift(Calls):
     """Compares children's lists with the snapshot and applies the policy."""
 
-    def _read_list(self, child: Child) -> None:
-        """Ask a child for its list of tools, unless that is under way."""
-        if child.listing:
-            return
-        child.relist_at = FOREVER
-        if not child.lists_tools:
-            self._compared(child, [])
-            return
-        child.listing = True
-        child.listed = []
-        child.pages = set()
-        self._ask_page(child, "{}")
-
-    def _ask_page(self, child: Child, params: str) -> None:
-        child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
-        self._ask(child, "tools/list", params)
-
-    def _page(self, child: Child, message: Message) -> None:
-        """Take one page of a list; ask for the next, or compare."""
-        try:
-            child.listed += read_tools(child.name, child.row, message.raw("result"))
-            found, _ = members(message.raw("result"))
-        except Malformed as problem:
-            self._unread(child, str(problem))
-            return
-        cursor = found["nextCursor"][0] if "nextCursor" in found else None
-        if type(cursor) is str and cursor not in child.pages and len(child.pages) < MAXIMUM_PAGES:
-            child.pages.add(cursor)
-            self._ask_page(child, f'{{"cursor":{quote(cursor)}}}')
-            return
-        self._end_reading(child)
-        options = self.plan.options
-        tools = name_tools(self.catalogue, child.name, child.row, child.listed, options)
-        child.listed = []
-        self._compared(child, tools)
-
-    def _unread(self, child: Child, problem: str) -> None:
-        self._end_reading(child)
-        if self.plan.options["on_drift"] == "refuse":
-            # What cannot be compared may have changed.
-            self._actions.append((STOP, child, f"gave no list of tools to compare ({problem})"))
-            return
-        self._say(f"server '{child.name}' gave no list of tools ({problem}); its snapshot stays")
+    def _read_lists(self, child: Child) -> None:
+        """Ask a child for every list that it may have, or that the snapshot has of it."""
+        for kind in KINDS:
+            reading = child.readings[kind.name]
+            recorded = self.catalogues[kind.name].recorded(child.name)
+            if recorded or kind.capability in child.capabilities:
+                self._read_list(child, reading)
+            else:
+                reading.compared = True
         self._settle_calls(child)
 
-    def _end_reading(self, child: Child) -> None:
-        child.listing = False
-        child.own.clear()  # a reading that took too long may be answered yet
-        child.deadline = FOREVER
-        self._arm(child.relist_at)
+    def _read_list(self, child: Child, reading: Reading) -> None:
+        """Ask a child for one of its lists, unless that is under way."""
+        if reading.under_way:
+            return
+        reading.again_at = FOREVER
+        if reading.kind.capability not in child.capabilities:
+            self._compared(child, reading, [])
+            self._settle_calls(child)
+            return
+        reading.under_way = True
+        reading.items = []
+        reading.pages = set()
+        self._ask_page(child, reading, "{}")
 
-    def _compared(self, child: Child, tools: list[Tool]) -> None:
-        difference = drift(self.catalogue, child.name, tools)
+    def _ask_page(self, child: Child, reading: Reading, params: str) -> None:
+        reading.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+        self._ask(child, reading.kind.method, params, reading)
+
+    def _page(self, child: Child, reading: Reading, message: Message) -> None:
+        """Take one page of a list; ask for the next, or compare."""
+        text = message.raw("result")
+        try:
+            reading.items += read_items(reading.kind, child.name, child.row, text)
+            found, _ = members(text)
+        except Malformed as problem:
+            self._unread(child, reading, str(problem))
+            return
+        cursor = found["nextCursor"][0] if "nextCursor" in found else None
+        pages = reading.pages
+        if type(cursor) is str and cursor not in pages and len(pages) < MAXIMUM_PAGES:
+            pages.add(cursor)
+            self._ask_page(child, reading, f'{{"cursor":{quote(cursor)}}}')
+            return
+        self._end_reading(child, reading)
+        catalogue = self.catalogues[reading.kind.name]
+        items = name_items(catalogue, child.name, child.row, reading.items, self.plan.options)
+        reading.items = []
+        self._compared(child, reading, items)
+        self._settle_calls(child)
+
+    def _unread(self, child: Child, reading: Reading, problem: str) -> None:
+        self._end_reading(child, reading)
+        if self.plan.options["on_drift"] == "refuse":
+            # What cannot be compared may have changed.
+            what = f"gave no list of {reading.kind.name} to compare ({problem})"
+            self._actions.append((STOP, child, what))
+            return
+        what = f"gave no list of {reading.kind.name} ({problem})"
+        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        reading.compared = True
+        self._settle_calls(child)
+
+    def _end_reading(self, child: Child, reading: Reading) -> None:
+        reading.under_way = False
+        # A reading that took too long may be answered yet.
+        child.own = {key: own for key, own in child.own.items() if own.reading is not reading}
+        reading.deadline = FOREVER
+        child.active_at = self.clock()
+        self._arm(reading.again_at)
+
+    def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
+        difference = drift(self.catalogues[reading.kind.name], child.name, items)
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
         if difference and not settled and not child.unknown:
-            child.relist_at = self._arm(child.ready_at + SETTLE_SECONDS)
+            reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
             return
         policy = self.plan.options["on_drift"]
         if policy == "live":
-            self._go_live(child, tools, difference)
+            self._go_live(child, reading, items, difference)
         elif policy == "refuse":
-            self._refuse_changed(child, tools, difference)
-        if str(difference) != child.drift:
-            child.drift = str(difference)
+            self._refuse_changed(child, reading, items, difference)
+        if str(difference) != reading.drift:
+            reading.drift = str(difference)
             if difference:
-                self._report(child, policy)
-        self._settle_calls(child)
+                self._report(child, reading, policy)
+        reading.compared = True
 
-    def _go_live(self, child: Child, tools: list[Tool], difference: Difference) -> None:
-        absent = self.catalogue.conditional[child.name] - {tool.original for tool in tools}
-        if difference or absent or child.name in self.catalogue.live:
-            self._serve(child, tools)
+    def _go_live(
+        self, child: Child, reading: Reading, items: list[Item], difference: Difference
+    ) -> None:
+        catalogue = self.catalogues[reading.kind.name]
+        absent = catalogue.conditional[child.name] - {item.original for item in items}
+        if difference or absent or child.name in catalogue.live:
+            self._serve(child, reading, items)
 
-    def _refuse_changed(self, child: Child, tools: list[Tool], difference: Difference) -> None:
-        child.refused = {}
-        for tool in tools:
-            for names, what in ((difference.added, "is new"), (difference.changed, "changed")):
-                if tool.original in names:
-                    reason = (
-                        f"has a tool '{tool.original}' that {what} since this proxy was compiled"
-                    )
-                    child.refused[tool.portable] = child.refused[tool.exposed] = reason
+    def _refuse_changed(
+        self, child: Child, reading: Reading, items: list[Item], difference: Difference
+    ) -> None:
+        named = reading.kind.key == "name"
+        reading.refused = {}
+        for item in items:
+            how = "changed" if item.original in difference.changed else "is new"
+            if item.original in difference.changed or item.original in difference.added:
+                what = f"a {reading.kind.name[:-1]} '{item.original}'"
+                reason = f"has {what} that {how} since this proxy was compiled"
+                for name in (item.exposed, item.portable) if named else (item.original,):
+                    reading.refused[name] = reason
         gone = {*difference.changed, *difference.removed}
-        kept = [t for t in self.catalogue.recorded(child.name) if t.original not in gone]
-        self._serve(child, kept)
+        recorded = self.catalogues[reading.kind.name].recorded(child.name)
+        self._serve(child, reading, [item for item in recorded if item.original not in gone])
 
-    def _serve(self, child: Child, tools: list[Tool]) -> None:
+    def _serve(self, child: Child, reading: Reading, items: list[Item]) -> None:
         """Serve a list from now on, and tell clients if theirs is another one than before."""
-        change = Difference(self.catalogue.served(child.name), tools)
+        catalogue = self.catalogues[reading.kind.name]
+        change = Difference(catalogue.served(child.name), items)
         if change:
-            self.catalogue.serve(child.name, tools)
-            self._lists_changed(child.name, [*change.added, *change.removed, *change.changed])
-            if self.clock() >= child.served_at + CALM_SECONDS:
-                child.relist_pause = 0.0
-            child.served_at = self.clock()
+            catalogue.serve(child.name, items)
+            names = [*change.added, *change.removed, *change.changed]
+            self._lists_changed(reading.kind, child.name, names)
+            if self.clock() >= reading.served_at + CALM_SECONDS:
+                reading.pause = 0.0
+            reading.served_at = self.clock()
 
-    def _report(self, child: Child, policy: str) -> None:
+    def _report(self, child: Child, reading: Reading, policy: str) -> None:
         does = {
             "live": "its live list is served",
             "warn": "the snapshot is served",
             "refuse": "what differs is withheld",
         }
+        what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
         self._say(
-            f"server '{child.name}' differs from its snapshot: {child.drift}; "
+            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
             f"{does[policy]}, recompile to review it"
         )
 
     def _settle_calls(self, child: Child) -> None:
-        """Send on, or refuse, the calls that waited for the list."""
-        child.compared = True
-        unknown, child.unknown = child.unknown, []
-        for call in unknown:
-            tool = self.catalogue.find(call.name)
-            if tool is not None and tool.server == child.name:
-                call.original = tool.original
-                self._forward(child, call)
-            else:
-                self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+        """Send on, or refuse, the calls that waited for the lists."""
+        if child.readings["tools"].compared and not child.readings["tools"].under_way:
+            unknown, child.unknown = child.unknown, []
+            for call in unknown:
+                tool = self.catalogues["tools"].find(call.name)
+                if tool is not None and tool.server == child.name:
+                    call.original = tool.original
+                    self._forward(child, call)
+                else:
+                    self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Send a child the calls that waited; under `refuse`, not before its list is known."""
-        unknown = self.plan.options["on_drift"] == "refuse" and not child.compared
-        if child.state != READY or unknown:
+        """Send a child the calls that waited; under `refuse`, not before its lists are known."""
+        guarded = self.plan.options["on_drift"] == "refuse"
+        if child.state != READY or (
+            guarded and not all(reading.compared for reading in child.readings.values())
+        ):
             return
         waiting, child.waiting = child.waiting, []
         for call in waiting:
-            if call.name in child.refused:
-                self._fail(call, child.refused[call.name])
-            else:
+            reason = child.withheld(call.message.method or "", call.name)
+            if reason is None:
                 self._forward(child, call)
+            else:
+                self._fail(call, reason)
 
-    def _list_announced(self, child: Child) -> None:
-        """A child says that its list changed: read it, but not at every word."""
-        if child.relist_at < FOREVER or child.state != READY:
-            return
-        pause = child.relist_pause
-        child.relist_pause = min(pause * 2 or FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-        child.relist_at = self._arm(self.clock() + pause)
+    def _list_announced(self, child: Child, method: str) -> None:
+        """A child says that a list of its changed: read it, but not at every word."""
+        for reading in child.readings.values():
+            if method != f"notifications/{reading.kind.capability}/list_changed":
+                continue
+            if reading.again_at < FOREVER or child.state != READY:
+                continue
+            pause = reading.pause
+            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            reading.again_at = self._arm(self.clock() + pause)

@@ -1,7 +1,9 @@
-"""A child's life: created → queued → starting → ready → down.
+"""A child's life: created → queued → starting → ready → down, or asleep again.
 
 Children start side by side in the background, a few at a time, one that a call waits for first.
-A child that is down stays down, as the specification asks, and its tools leave the list.
+A child that is down stays down, as the specification asks, and its items leave the lists; with
+`--restart on-call` the next call starts it again, after a pause that grows with each failure. With
+`--idle-stop` a child that has had nothing to do for that long is ended until the next call.
 """
 
 from __future__ import annotations
@@ -9,17 +11,35 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import is_error
+from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.client import LEGACY_VERSIONS
-from mcpagg_runtime.core import START, STOP
+from mcpagg_runtime.core import SLEEP, START, STOP
 from mcpagg_runtime.drift import Drift
 from mcpagg_runtime.peers import CREATED, DOWN, FOREVER, QUEUED, READY, STARTING, Child
-from mcpagg_runtime.wire import Malformed, Message, members, notification, quote
+from mcpagg_runtime.wire import (
+    METHOD_NOT_FOUND,
+    Malformed,
+    Message,
+    members,
+    notification,
+    quote,
+    read_message,
+)
 
 if TYPE_CHECKING:
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.core import Action
+    from mcpagg_runtime.peers import Call, OwnRequest
 
 MAXIMUM_STARTING = 8
+# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
+MAXIMUM_IN_BACKGROUND = 7
+# How long after its nth failure in a row a child may be started again, and how many are too many.
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+# A child that lived so long has not failed to start.
+SOUND_SECONDS = 60.0
 
 
 class Lifecycle(Drift):
@@ -52,15 +72,27 @@ class Lifecycle(Drift):
         if child.state == DOWN:
             return self._taken()
         self._abandon(child, reason)
+        now = self.clock()
+        child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
+        pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
+        child.retry_at = now + pause
         child.reset(DOWN, reason)
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self._say(f"server '{child.name}' {reason}{words}")
-        if child.name not in self.catalogue.down:
-            self.catalogue.down.add(child.name)
-            served = self.catalogue.served(child.name)
-            self._lists_changed(child.name, [tool.original for tool in served])
+        if child.name not in self.desk.down:
+            self.desk.down.add(child.name)
+            self._all_changed(child)
         self._admit()
         return self._taken()
+
+    def _all_changed(self, child: Child) -> None:
+        """Everything that a child offers has left the lists, or is back in them."""
+        said = set()
+        for kind in KINDS:
+            served = self.catalogues[kind.name].served(child.name)
+            if served and kind.capability not in said:
+                said.add(kind.capability)
+                self._lists_changed(kind, child.name, [item.original for item in served])
 
     def tick(self) -> list[Action]:
         """Do what is due at this time, and set `alarm` anew."""
@@ -68,55 +100,97 @@ class Lifecycle(Drift):
         self.alarm = FOREVER
         for child in self.children.values():
             if child.deadline <= now:
-                self._too_late(child)
-            if child.relist_at <= now:
-                self._read_list(child)
-            self._time_out(child, now)
+                limit = f"{self.plan.options['connect_timeout']:g} s"
+                child.deadline = FOREVER
+                reason = f"did not finish its handshake within {limit}"
+                self._actions.append((STOP, child, reason))
             self._arm(child.deadline)
-            if not child.listing:
-                self._arm(child.relist_at)
+            self._read_what_is_due(child, now)
+            self._time_out(child, now)
+            self._sleep_if_idle(child, now)
         return self._taken()
 
-    def _too_late(self, child: Child) -> None:
-        """A child's handshake, or the reading of its list, takes too long."""
-        child.deadline = FOREVER
-        limit = f"within {self.plan.options['connect_timeout']:g} s"
-        if child.state == READY:
-            self._unread(child, f"no answer {limit}")
+    def _read_what_is_due(self, child: Child, now: float) -> None:
+        for reading in child.readings.values():
+            if reading.deadline <= now:
+                limit = f"{self.plan.options['connect_timeout']:g} s"
+                self._unread(child, reading, f"no answer within {limit}")
+            if reading.again_at <= now:
+                self._read_list(child, reading)
+            self._arm(reading.deadline)
+            if not reading.under_way:
+                self._arm(reading.again_at)
+
+    def _sleep_if_idle(self, child: Child, now: float) -> None:
+        """End a child that has had nothing to do for long enough; the next call starts it again."""
+        limit = self.plan.options.get("idle_stop")
+        if not limit or child.state != READY:
+            return
+        watched = any(uri for client in self.clients for uri in client.subscriptions)
+        due = (child.active_at if child.idle and not watched else now) + limit
+        if due <= now:
+            child.reset(CREATED)
+            self._actions.append((SLEEP, child, ""))
         else:
-            self._actions.append((STOP, child, f"did not finish its handshake {limit}"))
+            self._arm(due)
 
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
+        if child.state == DOWN and self._may_retry(child):
+            child.state = CREATED
         if child.state == CREATED:
             child.state = QUEUED
             child.client = client
+        if child.state == QUEUED:
             self._admit()
+
+    def _may_retry(self, child: Child) -> bool:
+        if self.plan.options["restart"] != "on-call" or child.failures >= MAXIMUM_FAILURES:
+            return False
+        return child.retry_at <= self.clock()
+
+    def _submit(self, call: Call) -> None:
+        """Have a call reach its child, started or not; fail it if the child is down for good."""
+        child = call.child
+        if child.state == DOWN and not self._may_retry(child):
+            self._fail(call, child.reason)
+            return
+        child.waiting.append(call)
+        self._wake(child, call.client)
+        self._flush(child)
 
     def _admit(self) -> None:
         """Start queued children, those that a call waits for first, a few at a time."""
         children = list(self.children.values())
-        room = MAXIMUM_STARTING - sum(child.state == STARTING for child in children)
+        starting = sum(child.state == STARTING for child in children)
         queued = [child for child in children if child.state == QUEUED]
         queued.sort(key=lambda child: not (child.waiting or child.unknown))
-        for child in queued[: max(room, 0)]:
+        for child in queued:
+            called = bool(child.waiting or child.unknown)
+            if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
+                return
+            starting += 1
             child.state = STARTING
             child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
             self._actions.append((START, child, ""))
 
-    def _own_answer(self, child: Child, method: str, message: Message) -> None:
+    def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
         """Take a child's answer to a request of the proxy's own."""
-        failed = is_error(message)
-        if method == "initialize":
-            if failed:
+        if own.method == "initialize":
+            if is_error(message):
                 detail = f"refused the handshake: {message.raw('error')}"
                 self._actions.append((STOP, child, detail))
             else:
                 self._shaken(child, message)
-        elif failed:
-            self._unread(child, message.raw("error"))
-        else:
-            self._page(child, message)
+        elif own.reading is not None:
+            kind = own.reading.kind
+            if kind is not TOOLS and _code(message) == METHOD_NOT_FOUND:
+                # Declared and not there is as good as empty; resources often have no templates.
+                message = read_message(f'{{"result":{{"{kind.member}":[]}}}}')
+            if is_error(message):
+                self._unread(child, own.reading, message.raw("error"))
+            else:
+                self._page(child, own.reading, message)
 
     def _shaken(self, child: Child, message: Message) -> None:
         """The handshake is done: say so, send what waited, and read what the child offers."""
@@ -127,9 +201,28 @@ class Lifecycle(Drift):
             capabilities = {}
         child.state = READY
         child.deadline = FOREVER
-        child.ready_at = self.clock()
-        child.lists_tools = type(capabilities) is dict and "tools" in capabilities
+        child.ready_at = child.active_at = self.clock()
+        child.capabilities = capabilities if type(capabilities) is dict else {}
         self._send(child, notification("notifications/initialized"))
+        if child.name in self.desk.down:
+            self.desk.down.discard(child.name)
+            self._all_changed(child)
+        self._resume(child)
         self._flush(child)
-        self._read_list(child)
+        self._read_lists(child)
+        self._sleep_if_idle(child, child.ready_at)
         self._admit()
+
+    def _resume(self, child: Child) -> None:
+        """Tell a child that came up what clients have asked for meanwhile."""
+        if self.level and "logging" in child.capabilities:
+            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+        for uri in sorted({uri for client in self.clients for uri in client.subscriptions}):
+            item = self.catalogues["resources"].find(uri)
+            if item is not None and item.server == child.name:
+                self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
+
+
+def _code(message: Message) -> object:
+    error = message.value("error")
+    return error.get("code") if type(error) is dict else None

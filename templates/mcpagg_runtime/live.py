@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import Tool
+from mcpagg_runtime.catalogue import TOOLS, Item, labelled
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 from mcpagg_runtime.wire import Malformed, elements, members, parse
 
@@ -12,94 +12,156 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.catalogue import Catalogue
+    from mcpagg_runtime.catalogue import Catalogue, Kind
 
     Row = Mapping[str, Any]
+
+# What a person or a model reads, and no program acts upon.
+_WORDS = ("title", "description", "icons")
 
 
 class Difference:
     """How a list of a child differs from another one, by value and whatever the order.
 
-    `added`, `removed` and `changed` are the tools' own names.
+    `added`, `removed` and `changed` are the items' own names; `changed` {name: what changed of it:
+    text, annotations, schema, other}, more than one word where more than one did.
     """
 
     __slots__ = ("added", "changed", "removed")
 
-    def __init__(self, old: Iterable[Tool], new: Iterable[Tool]) -> None:
+    def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
         before, now = _values(old), _values(new)
         self.added = [name for name in now if name not in before]
         self.removed = [name for name in before if name not in now]
         both = [name for name in now if name in before]
-        self.changed = [name for name in both if not _same(before[name], now[name])]
+        changed = {name: _nature(before[name], now[name]) for name in both}
+        self.changed = {name: nature for name, nature in changed.items() if nature}
 
     def __bool__(self) -> bool:
         return bool(self.added or self.removed or self.changed)
 
     def __str__(self) -> str:
-        """`+added -removed ~changed`, each name with its sign."""
-        marks = (("+", self.added), ("-", self.removed), ("~", self.changed))
+        """`+added -removed ~changed(schema)`, each name with its sign."""
+        changed = [f"{name}({nature})" for name, nature in self.changed.items()]
+        marks = (("+", self.added), ("-", self.removed), ("~", changed))
         return " ".join(mark + name for mark, names in marks for name in names)
 
 
-def drift(catalogue: Catalogue, server: str, tools: list[Tool]) -> Difference:
+def drift(catalogue: Catalogue, server: str, items: list[Item]) -> Difference:
     """Return how what a child says now differs from its snapshot.
 
     A tool that depends on the client's capabilities may be missing.
     """
-    absent = catalogue.conditional[server] - {tool.original for tool in tools}
-    return Difference([t for t in catalogue.recorded(server) if t.original not in absent], tools)
+    absent = catalogue.conditional[server] - {item.original for item in items}
+    return Difference([t for t in catalogue.recorded(server) if t.original not in absent], items)
 
 
-def read_tools(server: str, row: Row, text: str) -> list[Tool]:
-    """Return the offered tools in the JSON text of a `tools/list` result, for `name_tools` to name.
+def read_items(kind: Kind, server: str, row: Row, text: str) -> list[Item]:
+    """Return the offered items in the JSON text of a list result, for `name_items` to name.
 
-    Tools without a name are passed over: nobody could call them.
+    Items without a name are passed over: nobody could ask for them. The config filters tools.
 
     Raises:
-        Malformed: the text has no list of tools.
+        Malformed: the text has no such list.
     """
     found, _ = members(text)
-    if "tools" not in found:
-        raise Malformed("no tools member")
-    tools = []
-    for value, start, _ in elements(text, found["tools"][1]):
+    if kind.member not in found:
+        raise Malformed(f"no {kind.member} member")
+    items = []
+    for value, start, _ in elements(text, found[kind.member][1]):
         name = value.get("name") if type(value) is dict else None
-        if type(name) is str and name and offered(name, row):
-            parts, end = members(text, start)
-            _, begin, stop = parts["name"]
-            tools.append(Tool(server, name, text[start:begin], text[stop:end]))
-    return tools
+        key = value.get(kind.key) if type(value) is dict else None
+        if type(name) is not str or type(key) is not str or not key:
+            continue
+        if kind is TOOLS and not offered(name, row):
+            continue
+        parts, end = members(text, start)
+        _, begin, stop = parts["name"]
+        items.append(Item(server, key, name, text[start:begin], text[stop:end]))
+    return items
 
 
-def name_tools(
-    catalogue: Catalogue, server: str, row: Row, tools: list[Tool], options: Mapping[str, Any]
-) -> list[Tool]:
-    """Give a child's tools their names; return them, less those whose name is taken.
+def name_items(
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
+) -> list[Item]:
+    """Give a child's items the names that they are listed under; return them.
 
-    A tool keeps the names that it had. One that is listed twice is taken once.
+    One that is listed twice is taken once, and one whose name is taken is left out.
     """
+    if catalogue.kind.key == "name":
+        return _named(catalogue, server, row, items, options)
+    for item in items:
+        item.exposed = item.portable = labelled(server, item.exposed)
+    return list({item.original: item for item in reversed(items)}.values())[::-1]
+
+
+def _named(
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
+) -> list[Item]:
+    """Name tools or prompts; one keeps the names that it had."""
     recorded, live = catalogue.recorded(server), catalogue.live
-    known = {tool.original: tool for tool in [*live.get(server, ()), *recorded]}
+    known = {item.original: item for item in [*live.get(server, ()), *recorded]}
     taken = {t.exposed: (t.server, t.original) for others in live.values() for t in others}
-    taken.update({exposed: route[:2] for exposed, route in catalogue.routes.items()})
-    named: dict[str, Tool] = {}
-    for tool in tools:
-        if tool.original in known:
-            tool.exposed = known[tool.original].exposed
+    taken.update({exposed: (route[0], route[1]) for exposed, route in catalogue.routes.items()})
+    named: dict[str, Item] = {}
+    for item in items:
+        if item.original in known:
+            item.exposed = known[item.original].exposed
         elif options["names"] != "bare":
-            tool.exposed = exposed_name(server, tool.original, row, options["separator"])
-        owner = server, tool.original
-        if tool.original not in named and taken.setdefault(tool.exposed, owner) == owner:
-            named[tool.original] = tool
+            item.exposed = exposed_name(server, item.original, row, options["separator"])
+        owner = server, item.original
+        if item.original not in named and taken.setdefault(item.exposed, owner) == owner:
+            named[item.original] = item
     portable = portable_names(taken)
-    for tool in named.values():
-        same = known.get(tool.original)
-        tool.portable = same.portable if same else portable[tool.exposed]
+    for item in named.values():
+        same = known.get(item.original)
+        item.portable = same.portable if same else portable[item.exposed]
     return list(named.values())
 
 
-def _values(tools: Iterable[Tool]) -> dict[str, Any]:
-    return {tool.original: parse(tool.listed(tool.original)) for tool in tools}
+def _values(items: Iterable[Item]) -> dict[str, Any]:
+    return {item.original: parse(item.listed("")) for item in items}
+
+
+def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Say what changed between two values of one item, "" for nothing.
+
+    Descriptions inside a schema are text; a flipped annotation never is.
+    """
+    if _same(before, now):
+        return ""
+    natures = dict.fromkeys(
+        _member_nature(name, before.get(name), now.get(name))
+        for name in {**before, **now}
+        if not (name in before and name in now and _same(before[name], now[name]))
+    )
+    return ",".join(natures)
+
+
+def _member_nature(name: str, before: Any, now: Any) -> str:
+    if name in _WORDS:
+        return "text"
+    if name == "annotations":
+        return "annotations"
+    if name.endswith("Schema"):
+        try:
+            return "text" if _same(_bare(before), _bare(now)) else "schema"
+        except RecursionError:
+            return "schema"
+    return "other"
+
+
+def _bare(schema: Any) -> Any:
+    """Return a schema without the words in it; a property may be called `title`."""
+    if type(schema) is list:
+        return [_bare(part) for part in schema]
+    if type(schema) is not dict:
+        return schema
+    return {
+        name: _bare(part)
+        for name, part in schema.items()
+        if name not in ("title", "description") or type(part) is not str
+    }
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.catalogue import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.catalogue import Tool
+    from mcpagg_runtime.catalogue import Item, Kind
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.wire import Message
 
@@ -21,22 +23,61 @@ DOWN = "down"  # failed to start, or died; `reason` says how
 FOREVER = float("inf")
 
 
+class Reading:
+    """One list of a child: how it is read, and what came of it.
+
+    `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
+    long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
+    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
+    why {name that a client may use} is withheld.
+    """
+
+    __slots__ = (
+        "again_at",
+        "compared",
+        "deadline",
+        "drift",
+        "items",
+        "kind",
+        "pages",
+        "pause",
+        "refused",
+        "served_at",
+        "under_way",
+    )
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.under_way = False
+        self.items: list[Item] = []
+        self.pages: set[str] = set()
+        self.deadline = FOREVER
+        self.again_at = FOREVER
+        self.pause = 0.0
+        self.served_at = -FOREVER
+        self.compared = False
+        self.drift = ""
+        self.refused: dict[str, str] = {}
+
+
 class OwnRequest:
-    """One request of the proxy itself to a child: its handshake, its list."""
+    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
 
-    __slots__ = ("method",)
+    __slots__ = ("method", "reading")
 
-    def __init__(self, method: str) -> None:
+    def __init__(self, method: str, reading: Reading | None) -> None:
         self.method = method
+        self.reading = reading
 
 
 class Call:
     """One request of a client on its way to a child.
 
-    `name` is the tool as the client named it, `original` as its child does, "" while the child has
-    still to be asked for such a tool. `identifier` is the client's id as JSON text, `key` the same
-    id as a value; `token` is the JSON text of its progress token, "" for none. `deadline`
-    is a time of the router's clock.
+    `name` is what it asks for as the client named it. `path` leads within params to the member that
+    becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
+    children to ask next if this one answers with an error. `identifier` is the client's id as JSON
+    text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
+    `deadline` is a time of the router's clock.
     """
 
     __slots__ = (
@@ -49,6 +90,8 @@ class Call:
         "message",
         "name",
         "original",
+        "others",
+        "path",
         "token",
     )
 
@@ -58,6 +101,8 @@ class Call:
         self.child = child
         self.name = name
         self.original = ""
+        self.path: tuple[str, ...] = ()
+        self.others: list[Child] = []
         self.identifier = message.raw("id")
         self.key = message.id
         self.token = ""
@@ -85,31 +130,27 @@ class Child:
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `refused` says why {name that a client may use} is withheld, `pages` are the cursors followed
-    in the reading under way. `deadline` is when its handshake or that reading has taken too long.
+    `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
+    handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
+    a row, and it is not started again before `retry_at`.
     """
 
     __slots__ = (
+        "active_at",
         "calls",
+        "capabilities",
         "client",
-        "compared",
         "deadline",
-        "drift",
-        "listed",
-        "listing",
-        "lists_tools",
+        "failures",
         "name",
         "next_id",
         "own",
-        "pages",
         "questions",
+        "readings",
         "ready_at",
         "reason",
-        "refused",
-        "relist_at",
-        "relist_pause",
+        "retry_at",
         "row",
-        "served_at",
         "state",
         "unknown",
         "waiting",
@@ -121,6 +162,8 @@ class Child:
         self.row = row
         self.next_id = 0
         self.warned = False
+        self.failures = 0
+        self.retry_at = -FOREVER
         self.reset(CREATED)
 
     def reset(self, state: str, reason: str = "") -> None:
@@ -128,20 +171,27 @@ class Child:
         self.state = state
         self.reason = reason
         self.client: Client | None = None
+        self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
         self.waiting: list[Call] = []
         self.unknown: list[Call] = []
         self.questions: list[Question] = []
-        self.refused: dict[str, str] = {}
+        self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
         self.ready_at = FOREVER
-        self.lists_tools = False
-        self.compared = False
-        self.listing = False
-        self.listed: list[Tool] = []
-        self.pages: set[str] = set()
-        self.drift = ""
-        self.relist_at = FOREVER
-        self.relist_pause = 0.0
-        self.served_at = -FOREVER
+        self.active_at = FOREVER
+
+    def withheld(self, method: str, name: str) -> str | None:
+        """Return why what a client asks for by `name` is withheld, None if it is not."""
+        for reading in self.readings.values():
+            # A prompt may be called like a tool.
+            if name in reading.refused and method.startswith(reading.kind.capability):
+                return reading.refused[name]
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do, and nobody waits for news of it."""
+        busy = self.calls or self.own or self.waiting or self.unknown or self.questions
+        return self.state == READY and not busy

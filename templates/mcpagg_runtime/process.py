@@ -58,6 +58,7 @@ class Process:
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
+        self.gone = threading.Event()
         self._last_words = b""
         self._claim = _thread.allocate_lock()
         theirs_in, ours_in = os.pipe()
@@ -107,6 +108,10 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
+        self._close()
+        self.gone.set()
+
+    def _close(self) -> None:
         self.outbox.close()
         if self.exited.wait(STDIN_GRACE_SECONDS) and not signal_group(self.popen.pid, 0):
             return

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.core import SAY, SEND, START, STOP
+from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.outbox import Outbox
 from mcpagg_runtime.peers import FOREVER
@@ -48,6 +48,7 @@ class Relay:
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
         self._processes: dict[Child, Process] = {}
+        self._started: list[Process] = []
         self._stderr = Outbox(2, private=False)
         self._closing = False
         self._awaited: Client | None = None
@@ -77,7 +78,7 @@ class Relay:
         """End all children, side by side; returns when none is left."""
         with self._spawning, self._lock:
             self._closing = True
-            processes = list(self._processes.values())
+            processes = list(self._started)
         gates = []
         for process in processes:
             process.silence()
@@ -91,7 +92,7 @@ class Relay:
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
-        for process in list(self._processes.values()):
+        for process in list(self._started):
             process.kill()
 
     def _bring(self, event: Callable[..., list[Action]], *details: Any) -> None:
@@ -110,6 +111,10 @@ class Relay:
                 _thread.start_new_thread(self._live, (peer,))
             elif kind == STOP and peer in self._processes:
                 _thread.start_new_thread(self._processes[peer].end, (text,))
+            elif kind == SLEEP and peer in self._processes:
+                process = self._processes.pop(peer)
+                process.silence()
+                _thread.start_new_thread(process.close, ())
         if self._awaited is not None and not self.router.owes(self._awaited):
             self._awaited = None
             self._paid.release()
@@ -133,10 +138,15 @@ class Relay:
             return
 
         def hear(line: bytes) -> None:
-            self._bring(self.router.from_child, child, line)
+            with self._lock:
+                # A grandchild may hold the pipes of a life that is over.
+                if self._processes.get(child) is process and not self._closing:
+                    self._perform(self.router.from_child(child, line))
 
         def ended(reason: str, last_words: str) -> None:
             self._bring(self.router.child_down, child, reason, last_words)
+
+        process: Process | None = None
 
         # Whoever closes the relay waits for a start under way, and none comes after.
         with self._spawning:
@@ -148,9 +158,15 @@ class Relay:
                 ended(launch.redact(f"could not be started: {problem}"), "")
                 return
             with self._lock:
+                self._started = [old for old in self._started if not old.gone.is_set()]
+                self._started.append(process)
                 self._processes[child] = process
                 self._perform(self.router.child_up(child))
-        process.read()
+        try:
+            process.read()
+        except Exception as fault:
+            # A fault of ours, but nobody may wait for ever for what this child owes.
+            process.end(f"was given up over an internal fault: {fault!r}")
 
     def _set_clock(self) -> None:
         self._due = self.router.alarm

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import minted
+from mcpagg_runtime.catalogue import KINDS, PROMPTS, TOOLS
 from mcpagg_runtime.lifecycle import Lifecycle
 from mcpagg_runtime.names import prefix_of
 from mcpagg_runtime.peers import DOWN, READY, STARTING, Call, Child
+from mcpagg_runtime.templates import fits
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -25,13 +27,30 @@ from mcpagg_runtime.wire import (
     error,
     failure,
     notification,
+    quote,
     read_message,
+    result,
 )
 
 if TYPE_CHECKING:
+    from mcpagg_runtime.catalogue import Item
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.core import Action
 
+# What goes to a child, and the capability that some child must have declared for it.
+FORWARDED = {
+    "tools/call": "tools",
+    "prompts/get": "prompts",
+    "resources/read": "resources",
+    "resources/subscribe": "resources",
+    "resources/unsubscribe": "resources",
+    "completion/complete": "completions",
+    "logging/setLevel": "logging",
+}
+ANNOUNCEMENTS = frozenset(f"notifications/{kind.capability}/list_changed" for kind in KINDS)
+# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+RESOURCE_NOT_FOUND = -32002
 BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 
 
@@ -94,10 +113,32 @@ class Router(Lifecycle):
             self._client_notification(client, message)
         elif message.id is None:
             self._invalid(client, message)
-        elif message.method == "tools/call":
-            self._call(client, message)
         else:
-            self._answer(client, message)
+            self._client_request(client, message)
+
+    def _client_request(self, client: Client, message: Message) -> None:
+        """Answer at the desk, or forward; what nobody declared is not found."""
+        method = message.method or ""
+        text = self.desk.answer(client, message)
+        if text is not None:
+            self._send(client, text)
+        elif FORWARDED.get(method) in self.desk.declared:
+            if type(message.value("params")) not in (dict, type(None)):
+                self._deny(client, message, INVALID_PARAMS, "params must be an object")
+            elif method == "logging/setLevel":
+                self._set_level(client, message)
+            elif method in ("tools/call", "prompts/get"):
+                self._call(client, message)
+            elif method == "completion/complete":
+                self._complete(client, message)
+            else:
+                self._resource(client, message)
+        else:
+            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own, without asking a child."""
+        self._send(client, failure(message.raw("id"), error(code, text, data)))
 
     def _invalid(self, client: Client, message: Message) -> None:
         identifier = "null" if message.id is None else message.raw("id")
@@ -121,56 +162,137 @@ class Router(Lifecycle):
             for child in self.children.values():
                 self._wake(child, client)
 
-    def _answer(self, client: Client, message: Message) -> None:
-        """Answer a request that needs no child."""
-        refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-        text = self.desk.answer(client, message)
-        self._send(client, text or failure(message.raw("id"), refusal))
-
     def _call(self, client: Client, message: Message) -> None:
-        """Route a call by the table; ask a child once about a name that may be new."""
+        """Route a call of a tool or a prompt by the table."""
         name = message.params.get("name")
+        kind = TOOLS if message.method == "tools/call" else PROMPTS
         if type(name) is not str:
-            refusal = error(INVALID_PARAMS, "tools/call needs params with the name of a tool")
-            self._send(client, failure(message.raw("id"), refusal))
+            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a name in params")
             return
-        tool = self.catalogue.find(name)
-        if tool is None:
+        item = self.catalogues[kind.name].find(name)
+        if item is not None:
+            self._route(client, message, self.children[item.server], name, ("name",), item)
+        elif kind is TOOLS:
             self._unknown(client, message, name)
-            return
-        child = self.children[tool.server]
+        elif not self._refused(client, message, name):
+            self._deny(client, message, INVALID_PARAMS, f"Prompt not found: {name}")
+
+    def _route(
+        self,
+        client: Client,
+        message: Message,
+        child: Child,
+        name: str,
+        path: tuple[str, ...] = (),
+        item: Item | None = None,
+    ) -> Call:
+        """Send a request on to a child; `path` leads to the member that becomes the item's own."""
         call = Call(client, message, child, name)
-        call.original = tool.original
+        if item is not None:
+            call.path, call.original = path, item.original
         client.calls.append(call)
-        if child.state == DOWN:
-            self._fail(call, child.reason)
-        else:
-            child.waiting.append(call)
-            self._wake(child, client)
-            self._flush(child)
+        self._submit(call)
+        return call
+
+    def _refused(self, client: Client, message: Message, name: str) -> bool:
+        """Whether a child has what is asked for, but it is withheld; the client is told so."""
+        for child in self.children.values():
+            reason = child.withheld(message.method or "", name)
+            if reason is not None:
+                self._fail(Call(client, message, child, name), reason)
+                return True
+        return False
 
     def _unknown(self, client: Client, message: Message, name: str) -> None:
         """Refuse a name that the table lacks, unless its child may have got it since."""
-        for child in self.children.values():
-            if name in child.refused:
-                self._fail(Call(client, message, child, name), child.refused[name])
-                return
+        if self._refused(client, message, name):
+            return
         server = prefix_of(name, self.children, self.plan.options["separator"])
         if server is None and self.plan.options["names"] != "bare":
-            refusal = error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-            self._send(client, failure(message.raw("id"), refusal))
+            text = f"Tool name must be prefixed with server key: {name}"
+            self._deny(client, message, INVALID_PARAMS, text)
             return
         asked = self.children[server] if server is not None else None
-        if asked is None or self.plan.options["on_drift"] != "live" or asked.state == DOWN:
-            refusal = error(METHOD_NOT_FOUND, f"Tool not found: {name}")
-            self._send(client, failure(message.raw("id"), refusal))
+        live = self.plan.options["on_drift"] == "live"
+        if asked is None or not live or (asked.state == DOWN and not self._may_retry(asked)):
+            self._deny(client, message, METHOD_NOT_FOUND, f"Tool not found: {name}")
             return
         call = Call(client, message, asked, name)
+        call.path = ("name",)
         client.calls.append(call)
         asked.unknown.append(call)
         self._wake(asked, client)
         if asked.state == READY:
-            self._read_list(asked)
+            self._read_list(asked, asked.readings["tools"])
+
+    def _complete(self, client: Client, message: Message) -> None:
+        """Ask the owner of a prompt or a template for completions; its names are translated."""
+        reference = message.params.get("ref")
+        of = reference if type(reference) is dict else {}
+        name, uri = of.get("name"), of.get("uri")
+        if type(name) is str and of.get("type") == "ref/prompt":
+            item = self.catalogues["prompts"].find(name)
+            path: tuple[str, ...] = ("ref", "name")
+        elif type(uri) is str and of.get("type") == "ref/resource":
+            templates, resources = self.catalogues["templates"], self.catalogues["resources"]
+            item, path = templates.find(uri) or resources.find(uri), ()
+        else:
+            self._deny(client, message, INVALID_PARAMS, "completion/complete needs a ref")
+            return
+        if item is None:
+            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {name or uri}")
+            return
+        wanted = name if path else uri
+        self._route(client, message, self.children[item.server], str(wanted), path, item)
+
+    def _resource(self, client: Client, message: Message) -> None:
+        """Route what is about a resource to its owner, or to those who may be it."""
+        uri = message.params.get("uri")
+        if type(uri) is not str:
+            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a uri in params")
+            return
+        if self._refused(client, message, uri):
+            return
+        owners = self._owners(uri)
+        if not owners:
+            data = f'{{"uri":{quote(uri)}}}'
+            self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
+            return
+        if message.method == "resources/subscribe":
+            client.subscriptions.add(uri)
+        elif message.method == "resources/unsubscribe":
+            client.subscriptions.discard(uri)
+        call = Call(client, message, owners[0], uri)
+        call.others = owners[1:]
+        client.calls.append(call)
+        self._submit(call)
+
+    def _owners(self, uri: str) -> list[Child]:
+        """Return who may have a resource: its owner, else those whose templates fit.
+
+        Children that are down are asked last: they can only say that they are.
+        """
+        item = self.catalogues["resources"].find(uri)
+        if item is not None:
+            return [self.children[item.server]]
+        catalogue = self.catalogues["templates"]
+        every = [item for server in self.children for item in catalogue.served(server)]
+        fitting = [item for item in every if fits(item.original, uri)]
+        servers = dict.fromkeys(item.server for item in fitting or every)
+        owners = [self.children[server] for server in servers]
+        return sorted(owners, key=lambda child: child.state == DOWN)
+
+    def _set_level(self, client: Client, message: Message) -> None:
+        """Pass a log level on to every child that logs, now or once it is up."""
+        level = message.params.get("level")
+        if level not in LEVELS:
+            self._deny(client, message, INVALID_PARAMS, f"Unknown log level: {level}")
+            return
+        self.level = level
+        for child in self.children.values():
+            if child.state == READY and "logging" in child.capabilities:
+                self._ask(child, "logging/setLevel", f'{{"level":{quote(level)}}}')
+        self._send(client, result(message.raw("id"), "{}"))
 
     def _child_message(self, child: Child, message: Message) -> None:
         if message.method is None:
@@ -181,14 +303,29 @@ class Router(Lifecycle):
             self._progress(child, message)
         elif message.method == "notifications/cancelled":
             self._withdraw_question(child, message)
-        elif message.method == "notifications/tools/list_changed":
-            self._list_announced(child)
+        elif message.method in ANNOUNCEMENTS:
+            self._list_announced(child, message.method)
+        elif child.state == READY:
+            self._pass_on(child, message)
+
+    def _pass_on(self, child: Child, message: Message) -> None:
+        """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
+        uri = message.params.get("uri")
+        for client in self.clients:
+            if not client.initialized:
+                continue
+            if message.method == "notifications/resources/updated":
+                if type(uri) is not str or uri not in client.subscriptions:
+                    continue
+            elif message.method == "notifications/message" and "logging" not in self.desk.declared:
+                continue
+            self._send(client, notification(message.method or "", message.raw("params")))
 
     def _child_answer(self, child: Child, message: Message) -> None:
         """Take a child's answer. One to nothing in flight is late, to a call that was cancelled."""
         number = minted(message.id)
         if number in child.own:
-            self._own_answer(child, child.own.pop(number).method, message)
+            self._own_answer(child, child.own.pop(number), message)
         elif number in child.calls:
             self._answered(child.calls.pop(number), message)
 

@@ -80,9 +80,15 @@ def test_everything_that_a_child_says_is_kept() -> None:
     }
     info = {"name": "n", "version": "1", "x": {"y": 1}}
     capabilities = {"tools": {"listChanged": False, "x": 1}, "prompts": {}, "vendor": {"z": [1]}}
+    prompt = {"name": "p", "arguments": [{"name": "a", "x": 1}], "_meta": {"k": 1}}
     found = child(
-        tools=[tool, "plain"], server_info=info, capabilities=capabilities, instructions="Do."
+        tools=[tool, "plain"],
+        server_info=info,
+        capabilities=capabilities,
+        instructions="Do.",
+        answers={"prompts/list": {"result": {"prompts": [prompt]}}},
     )
+    assert found.prompts == (prompt,)
     assert found.tools[0] == tool
     assert names(found) == ["odd", "plain"]
     assert (found.info, found.capabilities) == (info, capabilities)
@@ -182,8 +188,8 @@ def test_a_tool_without_a_name_is_left_out_and_told() -> None:
 
 
 def test_a_child_without_the_capability_is_not_asked_for_tools(log: Path) -> None:
-    found = child(capabilities={"prompts": {}}, log=str(log))
-    assert (found.tools, found.capabilities) == ((), {"prompts": {}})
+    found = child(capabilities={"completions": {}}, log=str(log))
+    assert (found.tools, found.capabilities) == ((), {"completions": {}})
     assert "tools/list" not in [message["method"] for message in received(log)]
 
 

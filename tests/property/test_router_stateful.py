@@ -12,19 +12,23 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
+from core import ROOTS, Json, Peer, World, tool
 from hypothesis import note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from core import ROOTS, Json, Peer, World, tool
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.drift import SETTLE_SECONDS
+from mcpagg_runtime.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 
 SNAPSHOT = {"a": ["x", "y"], "a_b": ["x"], "c": ["x:y"]}
 CALL_SECONDS = 20.0
+IDLE_SECONDS = 30.0
 START_SECONDS = 60.0
 
 IDS = ["0", "1", '"1"', '""', '"0"', "-1", "18446744073709551616", '"\\ud800"', "1"]
@@ -63,11 +67,12 @@ CHILD_JUNK = [
     b'{"method":"notifications/progress"}',
     b'{"method":"notifications/progress","params":{"progressToken":"1"}}',
     b'{"method":"notifications/cancelled","params":{"requestId":77}}',
-    b'{"method":"notifications/unknown","params":{}}',
     b'{"id":null,"error":{}}',
 ]
 
 numbers = st.integers(0, 10**6)
+shapes = st.sampled_from(["result", "string id", "both", "error", "batch"])
+seldom = st.sampled_from([False] * 5 + [True])
 ids, tokens, targets = st.sampled_from(IDS), st.sampled_from(TOKENS), st.sampled_from(TARGETS)
 
 
@@ -75,6 +80,25 @@ def key(raw: str) -> tuple[type, Any]:
     """Return an id as something that tells 1 from "1"."""
     value = json.loads(raw)
     return type(value), value
+
+
+class Nobody(Exception):
+    """Raised where a move has nobody to make it; then it is none."""
+
+
+def move(**drawn: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
+    """Make a rule that is always possible: one that seldom is would seldom be tried."""
+
+    def decorate(function: Callable[..., None]) -> Any:
+        @wraps(function)
+        def attempt(self: RouterMachine, *args: Any, **kwargs: Any) -> None:
+            with suppress(Nobody):
+                function(self, *args, **kwargs)
+
+        made: Any = rule  # its overloads know no ** of strategies
+        return made(**drawn)(attempt)
+
+    return decorate
 
 
 @dataclass(eq=False)
@@ -108,18 +132,30 @@ class Server:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.state = "new"  # asked (to start), born, ready, down
+        self.failures = 0
+        self.retry_at = 0.0
+        self.served = {entry: tool(entry) for entry in SNAPSHOT[name]}
+        self.spent: list[int] = []
+        self.used: set[int] = set()
+        self.forget("new")
+
+    def forget(self, state: str) -> None:
+        """End a life; what is served and the ids that were used outlive it."""
+        self.state = state  # new, asked (to start), born, ready, down
         self.hello = 0
         self.deadline = float("inf")
-        self.ready_at = 0.0
+        self.ready_at = float("inf")
         self.starter: Client | None = None
-        self.served = {entry: tool(entry) for entry in SNAPSHOT[name]}
         self.refused: set[str] = set()
         self.compared = False
         self.listing = 0
         self.list_deadline = float("inf")
-        self.spent: list[int] = []
-        self.used: set[int] = set()
+
+    def fail(self, now: float) -> None:
+        """Die."""
+        self.failures = 1 if now - self.ready_at > SOUND_SECONDS else self.failures + 1
+        self.retry_at = now + min(2.0 ** (self.failures - 1), LONGEST_RETRY_SECONDS)
+        self.forget("down")
 
 
 class RouterMachine(RuleBasedStateMachine):
@@ -129,24 +165,42 @@ class RouterMachine(RuleBasedStateMachine):
         policy=st.sampled_from(["live", "live", "warn", "refuse"]),
         timeout=st.sampled_from([None, CALL_SECONDS]),
         start=st.sampled_from(["eager", "eager", "lazy"]),
+        restart=st.sampled_from(["never", "on-call"]),
+        idle_stop=st.sampled_from([None, None, IDLE_SECONDS]),
         up=st.booleans(),
     )
-    def begin(self, policy: str, timeout: float | None, start: str, up: bool) -> None:
+    def begin(
+        self,
+        policy: str,
+        timeout: float | None,
+        start: str,
+        restart: str,
+        idle_stop: float | None,
+        up: bool,
+    ) -> None:
         self.policy = policy
         self.timeout = timeout
         self.eager = start == "eager"
-        self.world = World(SNAPSHOT, on_drift=policy, timeout=timeout, start=start)
+        self.restart = restart
+        self.world = World(
+            SNAPSHOT,
+            on_drift=policy,
+            timeout=timeout,
+            start=start,
+            restart=restart,
+            idle_stop=idle_stop,
+        )
         self.servers = {name: Server(name) for name in SNAPSHOT}
         self.clients: list[Client] = []
         self.owed: list[Asked] = []
         self.questions: list[Wondered] = []
         self.serial = 0
         self.expected: dict[Peer, Counter[str]] = {}
-        self.told = False  # whether this event may change a list
+        self.told = False  # whether this event may change a list, or be worth a warning
         self.connect(capable=True)
-        while up and any(server.state == "asked" for server in self.servers.values()):
-            self.be_born(0)
-            self.shake_hands(0)
+        while up and self.within("asked"):
+            self.grow(0)
+            self.grow(0)
             self.list_tools(0, 0)
 
     # --- What the model expects, and what came ------------------------------------------------
@@ -178,9 +232,10 @@ class RouterMachine(RuleBasedStateMachine):
         """Hold what everybody was sent in this event against what the model expects."""
         for name in self.world.started:
             server = self.servers[name]
-            if server.state == "new":
-                server.state = "asked"
-                server.deadline = self.world.now + START_SECONDS
+            assert server.state in ("new", "down")
+            server.state = "asked"
+            server.deadline = self.world.now + START_SECONDS
+        self.world.started.clear()
         for server in self.servers.values():
             self._check_child(server)
         for client in self.clients:
@@ -191,6 +246,8 @@ class RouterMachine(RuleBasedStateMachine):
             del lines[changed]
             assert lines == self.expected.pop(client, Counter())
         assert not any(self.expected.values()), self.expected
+        assert self.told or not self.world.said
+        self.world.said.clear()
         self.expected, self.told = {}, False
         for client in self.clients:
             owed = any(asked.client is client for asked in self.owed)
@@ -243,14 +300,16 @@ class RouterMachine(RuleBasedStateMachine):
         server.used.add(number)
 
     def pick(self, items: list[Any], number: int) -> Any:
+        if not items:
+            raise Nobody
         return items[number % len(items)]
+
+    def within(self, *states: str) -> list[Server]:
+        return [server for server in self.servers.values() if server.state in states]
 
     def next_serial(self) -> int:
         self.serial += 1
         return self.serial
-
-    def ready(self) -> list[Server]:
-        return [server for server in self.servers.values() if server.state == "ready"]
 
     def sent(self) -> list[Asked]:
         return [asked for asked in self.owed if asked.child_id]
@@ -266,12 +325,17 @@ class RouterMachine(RuleBasedStateMachine):
     # --- Clients ------------------------------------------------------------------------------
 
     def wake(self, server: Server, client: Client) -> None:
-        if server.state == "new":
+        if server.state == "new" or self.may_retry(server):
             server.starter = client
 
-    @precondition(lambda self: len(self.clients) < 3)
-    @rule(capable=st.booleans())
+    def may_retry(self, server: Server) -> bool:
+        again = self.restart == "on-call" and server.failures < MAXIMUM_FAILURES
+        return server.state == "down" and again and server.retry_at <= self.world.now
+
+    @move(capable=st.booleans())
     def connect(self, capable: bool) -> None:
+        if len(self.clients) == 3:
+            return
         client = self.world.client(ROOTS if capable else {})
         self.clients.append(client)
         if self.eager:
@@ -279,10 +343,9 @@ class RouterMachine(RuleBasedStateMachine):
                 self.wake(server, client)
         self.check()
 
-    @precondition(lambda self: self.clients)
-    @rule(who=numbers)
-    def disconnect(self, who: int) -> None:
-        client = self.pick(self.clients, who)
+    @move(who=numbers, really=seldom)
+    def disconnect(self, who: int, really: bool = True) -> None:
+        client = self.pick(self.clients if really else [], who)
         for asked in [asked for asked in self.owed if asked.client is client]:
             if asked.child_id:
                 self.expect_cancel(self.world[asked.server], asked.child_id)
@@ -299,11 +362,16 @@ class RouterMachine(RuleBasedStateMachine):
         self.check()
         assert self.world.lines(client) == []
 
-    @precondition(lambda self: self.clients)
-    @rule(who=numbers, calls=st.lists(st.tuples(ids, targets, tokens), min_size=1, max_size=5))
-    def call(self, who: int, calls: list[tuple[str, tuple[str, str, str], str]]) -> None:
+    @move(
+        who=numbers,
+        calls=st.lists(st.tuples(ids, targets, tokens), min_size=1, max_size=5),
+        alike=st.booleans(),
+    )
+    def call(
+        self, who: int, calls: list[tuple[str, tuple[str, str, str], str]], alike: bool
+    ) -> None:
         for raw, target, token in calls:
-            self._call(self.pick(self.clients, who), raw, target, token)
+            self._call(self.pick(self.clients, who), calls[0][0] if alike else raw, target, token)
 
     def _call(self, client: Client, raw: str, target: tuple[str, str, str], token: str) -> None:
         name, place, original = target
@@ -318,14 +386,15 @@ class RouterMachine(RuleBasedStateMachine):
         self.say(client, f'{{"id":{raw},"method":"tools/call","params":{params}}}')
 
     def _called(self, asked: Asked, server: Server, name: str) -> None:
+        lost = server.state == "down" and not self.may_retry(server)
         if asked.original in server.served:
-            if server.state == "down":
+            if lost:
                 self.expect_down(asked, "died")
                 return
         elif asked.original in server.refused:
             self.expect_down(asked, self._refusal(asked))
             return
-        elif self.policy != "live" or server.state == "down":
+        elif self.policy != "live" or lost:
             self.expect_failure(asked, -32601, f"Tool not found: {name}")
             return
         else:
@@ -337,8 +406,7 @@ class RouterMachine(RuleBasedStateMachine):
         what = "changed" if asked.original in SNAPSHOT[asked.server] else "is new"
         return f"has a tool '{asked.original}' that {what} since this proxy was compiled"
 
-    @precondition(lambda self: self.clients)
-    @rule(who=numbers, raw=st.sampled_from([*IDS, "true", "null", "1.0"]))
+    @move(who=numbers, raw=st.sampled_from([*IDS, "true", "null", "1.0"]))
     def cancel(self, who: int, raw: str) -> None:
         client = self.pick(self.clients, who)
         for asked in reversed(self.owed):
@@ -349,14 +417,12 @@ class RouterMachine(RuleBasedStateMachine):
                 break
         self.say(client, f'{{"method":"notifications/cancelled","params":{{"requestId":{raw}}}}}')
 
-    @precondition(lambda self: self.owed)
-    @rule(which=numbers)
+    @move(which=numbers)
     def cancel_one_in_flight(self, which: int) -> None:
         asked = self.pick(self.owed, which)
         self.cancel(self.clients.index(asked.client), asked.raw)
 
-    @precondition(lambda self: self.clients)
-    @rule(who=numbers, raw=ids, junk=st.sampled_from([None, *CLIENT_JUNK]))
+    @move(who=numbers, raw=ids, junk=st.sampled_from([None, *CLIENT_JUNK]))
     def ping_or_junk(self, who: int, raw: str, junk: bytes | None) -> None:
         client = self.pick(self.clients, who)
         if junk is None:
@@ -370,10 +436,15 @@ class RouterMachine(RuleBasedStateMachine):
 
     # --- Children -----------------------------------------------------------------------------
 
-    @precondition(lambda self: any(s.state == "asked" for s in self.servers.values()))
-    @rule(which=numbers)
-    def be_born(self, which: int) -> None:
-        server = self.pick([s for s in self.servers.values() if s.state == "asked"], which)
+    @move(which=numbers)
+    def grow(self, which: int) -> None:
+        server = self.pick(self.within("asked", "born"), which)
+        if server.state == "asked":
+            self._be_born(server)
+        else:
+            self._shake_hands(server)
+
+    def _be_born(self, server: Server) -> None:
         self.world.do(self.world.router.child_up(self.world[server.name]))
         [hello] = self.world.received(self.world[server.name])
         assert hello["method"] == "initialize"
@@ -384,10 +455,8 @@ class RouterMachine(RuleBasedStateMachine):
         server.hello, server.state = hello["id"], "born"
         self.check()
 
-    @precondition(lambda self: any(s.state == "born" for s in self.servers.values()))
-    @rule(which=numbers)
-    def shake_hands(self, which: int) -> None:
-        server = self.pick([s for s in self.servers.values() if s.state == "born"], which)
+    def _shake_hands(self, server: Server) -> None:
+        self.told = server.failures > 0  # its tools are back in the list
         server.state, server.ready_at = "ready", self.world.now
         server.deadline = float("inf")
         server.spent.append(server.hello)
@@ -398,11 +467,13 @@ class RouterMachine(RuleBasedStateMachine):
         self.hear(server, f'{{"id":{server.hello},"result":{answer}}}')
         assert server.listing
 
-    @precondition(lambda self: any(s.listing for s in self.servers.values()))
-    @rule(which=numbers, variant=st.sampled_from(range(-1, len(VARIANTS))))
+    @move(which=numbers, variant=st.sampled_from(range(-1, len(VARIANTS))))
     def list_tools(self, which: int, variant: int) -> None:
         server = self.pick([s for s in self.servers.values() if s.listing], which)
-        number, server.listing = server.listing, 0
+        self._list(server, variant)
+
+    def _list(self, server: Server, variant: int) -> None:
+        number, server.listing, server.list_deadline = server.listing, 0, float("inf")
         server.spent.append(number)
         if variant < 0:
             self._unread(server)
@@ -444,14 +515,16 @@ class RouterMachine(RuleBasedStateMachine):
                     self.settle(asked)
 
     def _unread(self, server: Server) -> None:
-        server.list_deadline = float("inf")
+        self.told = True
         if self.policy != "refuse":
             self._answer_unknown(server)
 
-    @precondition(lambda self: self.sent())
-    @rule(which=numbers, shape=st.sampled_from(["result", "string id", "both", "error", "batch"]))
-    def answer(self, which: int, shape: str) -> None:
-        asked = self.pick(self.sent(), which)
+    @move(answers=st.lists(st.tuples(numbers, shapes), min_size=1, max_size=4))
+    def answer(self, answers: list[tuple[int, str]]) -> None:
+        for which, shape in answers:
+            self._answer(self.pick(self.sent(), which), shape)
+
+    def _answer(self, asked: Asked, shape: str) -> None:
         server, number = self.servers[asked.server], asked.child_id
         raw = f'{{"serial":{asked.serial},"n":1.0,"n":1e999}}'
         line = {
@@ -466,8 +539,7 @@ class RouterMachine(RuleBasedStateMachine):
         self.settle(asked)
         self.hear(server, line)
 
-    @precondition(lambda self: any(s.spent for s in self.servers.values()))
-    @rule(which=numbers, what=st.sampled_from(["result", "error", "progress"]), one=numbers)
+    @move(which=numbers, what=st.sampled_from(["result", "error", "progress"]), one=numbers)
     def answer_late(self, which: int, what: str, one: int) -> None:
         """A child answers what nobody waits for any more, or what it was never asked."""
         server = self.pick([s for s in self.servers.values() if s.spent], which)
@@ -483,18 +555,16 @@ class RouterMachine(RuleBasedStateMachine):
             f'{{"progressToken":{token},"progress":1.0}}}}'
         )
 
-    @precondition(lambda self: self.sent())
-    @rule(which=numbers)
+    @move(which=numbers)
     def report_progress(self, which: int) -> None:
         asked = self.pick(self.sent(), which)
         if asked.token:
             self.expect(asked.client, self._progress(asked.token))
         self.hear(self.servers[asked.server], self._progress(asked.child_id))
 
-    @precondition(lambda self: self.ready())
-    @rule(which=numbers, raw=ids)
+    @move(which=numbers, raw=ids)
     def ask_client(self, which: int, raw: str) -> None:
-        server = self.pick(self.ready(), which)
+        server = self.pick(self.within("ready"), which)
         child, serial = self.world[server.name], self.next_serial()
         client = server.starter if server.starter in self.clients else None
         mine = [asked for asked in self.sent() if asked.server == server.name]
@@ -513,10 +583,9 @@ class RouterMachine(RuleBasedStateMachine):
         self.questions.append(Wondered(serial, server.name, raw, client, asked["id"]))
         self.check()
 
-    @precondition(lambda self: self.ready())
-    @rule(which=numbers, raw=ids)
+    @move(which=numbers, raw=ids)
     def take_question_back(self, which: int, raw: str) -> None:
-        server = self.pick(self.ready(), which)
+        server = self.pick(self.within("ready"), which)
         for question in reversed(self.questions):
             if question.server == server.name and key(question.raw) == key(raw):
                 self.expect_cancel(question.client, question.client_id)
@@ -524,8 +593,7 @@ class RouterMachine(RuleBasedStateMachine):
                 break
         self.hear(server, f'{{"method":"notifications/cancelled","params":{{"requestId":{raw}}}}}')
 
-    @precondition(lambda self: self.questions)
-    @rule(which=numbers, failed=st.booleans())
+    @move(which=numbers, failed=st.booleans())
     def answer_question(self, which: int, failed: bool) -> None:
         question = self.pick(self.questions, which)
         raw = f'{{"serial":{question.serial},"n":1.0}}'
@@ -539,24 +607,52 @@ class RouterMachine(RuleBasedStateMachine):
         self.say(question.client, line)
         self.say(question.client, line)  # twice: the second one answers nothing
 
-    @precondition(lambda self: self.world.started)
-    @rule(which=numbers, junk=st.sampled_from(CHILD_JUNK))
+    @move(which=numbers, junk=st.sampled_from(CHILD_JUNK))
     def babble(self, which: int, junk: bytes) -> None:
-        self.hear(self.servers[self.pick(self.world.started, which)], junk)
+        server = self.pick(list(self.servers.values()), which)
+        self.told = True
+        self.hear(server, junk)
 
-    @precondition(lambda self: self.ready())
-    @rule(which=numbers, times=st.sampled_from([1, 1, 50]))
+    @move(which=numbers)
+    def say_something_new(self, which: int) -> None:
+        server = self.pick(list(self.servers.values()), which)
+        line = '{"jsonrpc":"2.0","method":"notifications/unknown","params":{"n":1.0}}'
+        if server.state == "ready":
+            for client in self.clients:
+                self.expect(client, line)
+        self.hear(server, line)
+
+    @move(which=numbers, raw=ids, method=st.sampled_from(["roots/list", "ping"]))
+    def ask_from_the_grave(self, which: int, raw: str, method: str) -> None:
+        server = self.pick(self.within("down"), which)
+        self.hear(server, f'{{"id":{raw},"method":"{method}"}}')
+
+    @move(which=numbers, times=st.sampled_from([1, 1, 50]))
     def announce_changes(self, which: int, times: int) -> None:
-        server = self.pick(self.ready(), which)
+        server = self.pick(self.within("ready"), which)
         for _ in range(times):
             self.hear(server, '{"method":"notifications/tools/list_changed"}')
 
-    @precondition(lambda self: self.mortal())
-    @rule(which=numbers)
-    def die(self, which: int) -> None:
-        server = self.pick(self.mortal(), which)
-        server.state, server.listing, server.refused = "down", 0, set()
-        server.deadline = server.list_deadline = float("inf")
+    @move(which=numbers, variant=st.sampled_from(range(len(VARIANTS))))
+    def change_list(self, which: int, variant: int) -> None:
+        """Announce a list, and give it as soon as it is asked for."""
+        server = self.pick(self.within("ready"), which)
+        self.hear(server, '{"method":"notifications/tools/list_changed"}')
+        self.wait(SETTLE_SECONDS)
+        if server.listing:
+            self._list(server, variant)
+
+    @move(who=numbers, what=numbers, really=seldom)
+    def call_the_dead(self, who: int, what: int, really: bool) -> None:
+        """Let a child die, and at once want something of it."""
+        self.die(what, really)
+        client, name = self.pick(self.clients, who), self.pick(self.within("down"), what).name
+        self._call(client, "1", self.pick([t for t in TARGETS if t[1] == name], what), "")
+
+    @move(which=numbers, really=seldom)
+    def die(self, which: int, really: bool = True) -> None:
+        server = self.pick(self.within("asked", "born", "ready") if really else [], which)
+        server.fail(self.world.now)
         for asked in [asked for asked in self.owed if asked.server == server.name]:
             self.expect_down(asked, "died")
             self.settle(asked)
@@ -567,27 +663,35 @@ class RouterMachine(RuleBasedStateMachine):
         self.world.down(server.name, "died")
         self.check()
 
-    def mortal(self) -> list[Server]:
-        return [s for s in self.servers.values() if s.state in ("asked", "born", "ready")]
-
     # --- Time ---------------------------------------------------------------------------------
 
-    @rule(seconds=st.sampled_from([0.0, 0.05, SETTLE_SECONDS, 10.0, CALL_SECONDS, 61.0]))
+    @move(seconds=st.sampled_from([0.0, 0.05, SETTLE_SECONDS, 10.0, CALL_SECONDS, 61.0]))
     def wait(self, seconds: float) -> None:
         world = self.world
         end = world.now + seconds
         while world.router.alarm <= end:
             world.now = max(world.now, world.router.alarm)
-            stopped = len(world.stopped)
             late = self._pass_time()
+            world.stopped.clear()
             world.do(world.router.tick())
-            assert [name for name, _ in world.stopped[stopped:]] == late
+            assert [name for name, _ in world.stopped] == late
+            self._fall_asleep()
             self.check()
         world.now = end
         overdue = [asked.deadline for asked in self.owed]
         for server in self.servers.values():
             overdue += [server.deadline, server.list_deadline]
         assert not overdue or min(overdue) > end
+
+    def _fall_asleep(self) -> None:
+        """Only a child without anything to do may be sent to sleep."""
+        for server in (self.servers[name] for name in self.world.asleep):
+            assert server.state == "ready"
+            assert not server.listing
+            assert server.name not in [asked.server for asked in self.owed]
+            assert server.name not in [question.server for question in self.questions]
+            server.forget("new")
+        self.world.asleep.clear()
 
     def _pass_time(self) -> list[str]:
         """Expect what is due now; return the children that are to be stopped."""
@@ -613,7 +717,7 @@ class RouterMachine(RuleBasedStateMachine):
         """Whatever happened: once all is over, nothing is owed and nothing remembered."""
         if not hasattr(self, "world"):
             return
-        while self.mortal():
+        while self.within("asked", "born", "ready"):
             self.die(0)
         assert self.owed == []
         while self.clients:
@@ -621,5 +725,5 @@ class RouterMachine(RuleBasedStateMachine):
         assert self.world.idle()
 
 
-RouterMachine.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
+RouterMachine.TestCase.settings = settings(max_examples=500, stateful_step_count=50)
 TestEveryRequestIsAnsweredOnceAndRight = RouterMachine.TestCase

@@ -8,7 +8,7 @@ from typing import Any
 
 from core import Json, plan, tool
 
-from mcpagg_runtime.catalogue import Catalogue, Tool
+from mcpagg_runtime.catalogue import Catalogue, Item
 from mcpagg_runtime.desk import Desk
 
 RICH: Json = {
@@ -26,7 +26,7 @@ RICH: Json = {
 
 def catalogue(servers: dict[str, Iterable[str | Json]], **choices: Any) -> Catalogue:
     """Return the catalogue of servers {name: tools}."""
-    return Desk(plan(servers, **choices)).catalogue
+    return Desk(plan(servers, **choices)).catalogues["tools"]
 
 
 def listed(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[Json]:
@@ -115,7 +115,7 @@ def test_a_child_that_is_down_is_not_listed_but_found() -> None:
 def test_what_is_served_instead_of_the_snapshot_is_listed_and_found() -> None:
     found = catalogue({"a": ["old"], "b": ["t"]})
     assert found.find("a:old") is not None
-    new = Tool("a", "new", '{"x":1e999,"name" :', ' ,"y":1}')
+    new = Item("a", "new", "new", '{"x":1e999,"name" :', ' ,"y":1}')
     new.exposed, new.portable = "a:new", "a_new"
     found.serve("a", [new])
     assert names(found, "portable") == ["a_new", "b_t"]

@@ -19,7 +19,7 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.catalogue import Tool
+from mcpagg_runtime.catalogue import Item
 from mcpagg_runtime.drift import (
     CALM_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -47,7 +47,8 @@ def drifted(
 def difference(old: list[Json], new: list[Json]) -> str:
     """Return how one list differs from another."""
     one, other = (
-        [Tool("s", entry["name"], *_parts(entry)) for entry in part] for part in (old, new)
+        [Item("s", entry["name"], entry["name"], *_parts(entry)) for entry in part]
+        for part in (old, new)
     )
     return str(Difference(one, other))
 
@@ -81,14 +82,16 @@ def _parts(entry: Json) -> tuple[str, str]:
 )
 def test_tools_are_compared_by_value(old: Json, new: Json, changed: bool) -> None:
     found = difference([{"name": "t", **old}], [{**new, "name": "t"}])
-    assert found == ("~t" if changed else "")
+    assert found == ("~t(other)" if changed else "")
 
 
 def test_deeply_nested_tools_are_compared() -> None:
     deep, other = ('{"d":' + "[" * 5000 + value + "]" * 5000 + ',"name":' for value in "12")
-    same = Difference([Tool("s", "t", deep, "}")], [Tool("s", "t", deep, "}")])
+    same = Difference([Item("s", "t", "t", deep, "}")], [Item("s", "t", "t", deep, "}")])
     assert not same
-    assert Difference([Tool("s", "t", deep, "}")], [Tool("s", "t", other, "}")]).changed == ["t"]
+    assert Difference(
+        [Item("s", "t", "t", deep, "}")], [Item("s", "t", "t", other, "}")]
+    ).changed == {"t": "other"}
 
 
 def test_the_order_of_tools_does_not_count() -> None:
@@ -98,7 +101,7 @@ def test_the_order_of_tools_does_not_count() -> None:
 def test_a_difference_names_every_tool_with_its_sign() -> None:
     old = [tool("same"), tool("gone"), tool("other", title="A")]
     new = [tool("new"), tool("other", title="B"), tool("same")]
-    assert difference(old, new) == "+new -gone ~other"
+    assert difference(old, new) == "+new -gone ~other(text)"
 
 
 # --- The policies -----------------------------------------------------------------------------
@@ -118,7 +121,7 @@ def test_live_serves_what_the_child_says_now_and_tells_the_client_once() -> None
     world, client, a = drifted([tool("x", title="X"), new])
     assert world.received(client) == [TOOLS_CHANGED]
     assert world.said == [
-        "server 'a' differs from its snapshot: +new -y ~x; its live list is served, "
+        "server 'a' differs from its snapshot: +new -y ~x(text); its live list is served, "
         "recompile to review it"
     ]
     answer = world.ask(client, request(1, "tools/list"))
@@ -136,7 +139,7 @@ def test_live_asks_the_child_about_a_tool_that_it_dropped() -> None:
     world, client, a = drifted(["x"])
     world.lines(client)
     world.say(client, call(1, "a:y"))
-    world.list(a, ["x"])
+    world.give_list(a, ["x"])
     assert world.received(client) == [failure(1, -32601, "Tool not found: a:y")]
 
 
@@ -173,7 +176,7 @@ def test_refuse_keeps_what_is_unchanged_and_withdraws_the_rest() -> None:
     world, client, a = drifted([tool("x", **READONLY), "y", "new"], on_drift="refuse")
     assert world.received(client) == [TOOLS_CHANGED]
     assert world.said == [
-        "server 'a' differs from its snapshot: +new ~x; what differs is withheld, "
+        "server 'a' differs from its snapshot: +new ~x(annotations); what differs is withheld, "
         "recompile to review it"
     ]
     assert world.names(client) == ["a:y", "b:z"]
@@ -193,10 +196,10 @@ def test_refuse_forwards_nothing_before_the_comparison() -> None:
     world = World({"a": ["x", "y"]}, on_drift="refuse")
     client, a = world.client(), world.shaken("a")
     world.say(client, call(1, "a:x"), call(2, "a:y"))
-    world.list(a, [tool("x", **READONLY), "y"])
+    world.give_list(a, [tool("x", **READONLY), "y"])
     assert (world.lines(a), world.lines(client)) == ([], [])
     world.wait(SETTLE_SECONDS)
-    world.list(a, [tool("x", **READONLY), "y"])
+    world.give_list(a, [tool("x", **READONLY), "y"])
     assert [message["params"]["name"] for message in world.received(a)] == ["y"]
     told, refused = world.received(client)
     assert (told, refused["id"], refused["error"]["code"]) == (TOOLS_CHANGED, 1, -32603)
@@ -224,7 +227,7 @@ def test_refuse_trusts_a_tool_again_that_is_as_it_was() -> None:
     world, client, a = drifted([tool("x", **READONLY), "y"], on_drift="refuse")
     world.say(a, TOOLS_CHANGED)
     world.wait(1)
-    world.list(a)
+    world.give_list(a)
     assert world.names(client) == ["a:x", "a:y", "b:z"]
     world.say(client, call(1, "a:x"))
     assert len(world.lines(a)) == 1
@@ -235,13 +238,13 @@ def test_a_change_while_the_child_runs_is_served_and_reported() -> None:
     for listed, summary in ((["x"], "-y"), (["x", "new"], "+new -y")):
         world.say(a, TOOLS_CHANGED)
         world.wait(CALM_SECONDS)
-        world.list(a, listed)
+        world.give_list(a, listed)
         assert world.received(client) == [TOOLS_CHANGED]
         assert world.names(client) == [f"a:{name}" for name in listed] + ["b:z"]
         assert world.said.pop().startswith(f"server 'a' differs from its snapshot: {summary};")
     world.say(a, TOOLS_CHANGED)
     world.wait(CALM_SECONDS)
-    world.list(a)
+    world.give_list(a)
     assert world.received(client)[-1] == TOOLS_CHANGED
     assert world.names(client) == ["a:x", "a:y", "b:z"]
     assert world.said == []
@@ -254,7 +257,7 @@ def test_a_call_in_flight_outlives_a_change_of_the_list() -> None:
     [sent] = world.received(a)
     world.say(a, TOOLS_CHANGED)
     world.wait(SETTLE_SECONDS)
-    world.list(a, ["x"])
+    world.give_list(a, ["x"])
     world.say(a, result(sent["id"], {}))
     assert world.received(client) == [TOOLS_CHANGED, result(1, {})]
 
@@ -268,7 +271,7 @@ def test_a_difference_counts_only_once_the_child_has_settled() -> None:
     world.wait(SETTLE_SECONDS / 2)
     assert (world.lines(a), world.lines(client)) == ([], [])
     world.wait(SETTLE_SECONDS)
-    world.list(a)
+    world.give_list(a)
     assert (world.lines(client), world.said) == ([], [])
     assert world.idle()
 
@@ -281,7 +284,7 @@ def test_an_announcement_before_the_child_has_settled_waits_with_it() -> None:
     world.wait(SETTLE_SECONDS - 0.01)
     assert world.lines(a) == []
     world.wait(0.01)
-    world.list(a)
+    world.give_list(a)
     assert (world.lines(client), world.said) == ([], [])
 
 
@@ -305,9 +308,9 @@ def test_a_thousand_announcements_at_once_cost_two_readings() -> None:
     world.wait(0)
     for _ in range(1000):
         world.say(a, TOOLS_CHANGED)
-    world.list(a)
+    world.give_list(a)
     world.wait(1)
-    world.list(a)
+    world.give_list(a)
     world.wait(100)
     assert (world.lines(a), world.lines(client)) == ([], [])
 
@@ -332,7 +335,7 @@ def test_a_change_now_and_then_is_read_at_once() -> None:
         world.wait(CALM_SECONDS)
         world.say(a, TOOLS_CHANGED)
         world.wait(0.1)
-        world.list(a, ["x", f"y{number}"])
+        world.give_list(a, ["x", f"y{number}"])
         assert world.received(client) == [TOOLS_CHANGED]
 
 
@@ -351,7 +354,7 @@ def test_an_announcement_during_a_reading_causes_another_without_polling() -> No
     assert world.lines(a) == []
     world.say(a, result(asked["id"], {"tools": [tool("x"), tool("y")]}))
     world.wait(0.1)
-    world.list(a, ["x"])
+    world.give_list(a, ["x"])
     assert world.received(client) == [TOOLS_CHANGED]
 
 
@@ -458,6 +461,32 @@ def test_each_page_may_take_the_time_of_a_start() -> None:
     assert world.idle()
 
 
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_a_prompt_that_changed_leaves_the_tool_of_its_name_alone(policy: str) -> None:
+    world = World({"a": ["x"]}, prompts={"a": ["x"]}, on_drift=policy)
+    client, a = world.client(), world.shaken("a", {"tools": {}, "prompts": {}})
+    world.say(client, call(1, "a:x"), request(2, "prompts/get", {"name": "a:x"}))
+    for _ in range(2):
+        for asked in world.received(a):
+            if asked["method"] == "tools/list":
+                world.say(a, result(asked["id"], {"tools": [tool("x")]}))
+            elif asked["method"] == "prompts/list":
+                world.say(a, result(asked["id"], {"prompts": [{"name": "x", "arguments": []}]}))
+            elif asked["method"] in ("tools/call", "prompts/get"):
+                world.say(a, result(asked["id"], {"served": asked["method"]}))
+        world.wait(SETTLE_SECONDS)
+    for asked in world.received(a):
+        world.say(a, result(asked["id"], {"served": asked["method"]}))
+    answers = {m["id"]: m for m in world.received(client) if "id" in m}
+    assert answers[1] == result(1, {"served": "tools/call"})
+    reason = "Server 'a' has a prompt 'x' that changed since this proxy was compiled"
+    if policy == "refuse":
+        assert answers[2] == failure(2, -32603, reason, server="a")
+    else:
+        assert answers[2] == result(2, {"served": "prompts/get"})
+    assert world.idle()
+
+
 # --- Names and filters of a live list ---------------------------------------------------------
 
 
@@ -486,7 +515,7 @@ def test_a_hidden_tool_cannot_be_called_by_asking_for_it() -> None:
     world = World({"a": ["x"]}, rows={"a": {"hide": ["secret"]}})
     client, a = world.client(), world.up("a", ["x", "secret"])
     world.say(client, call(1, "a:secret"))
-    world.list(a, ["x", "secret"])
+    world.give_list(a, ["x", "secret"])
     assert world.received(client) == [failure(1, -32601, "Tool not found: a:secret")]
 
 
@@ -497,7 +526,7 @@ def test_a_live_tool_never_takes_the_name_of_another_servers(first: str) -> None
     client = world.client()
     a, ab = world.up("a", ["x", "b:c", "y"]), world.up("a:b")
     world.wait(SETTLE_SECONDS)
-    world.list(a, ["x", "b:c"])
+    world.give_list(a, ["x", "b:c"])
     assert sorted(world.names(client)) == ["a:b:c", "a:x"]
     world.say(client, call(1, "a:b:c"))
     assert (len(world.lines(a)), len(world.lines(ab))) == (0, 1)
@@ -508,9 +537,9 @@ def test_live_tools_of_two_servers_get_different_portable_names() -> None:
     client = world.client()
     one, two = world.up("a.b", ["x", "t"]), world.up("a_b", ["y", "t"])
     world.wait(SETTLE_SECONDS)
-    world.list(one, ["x", "t"])
+    world.give_list(one, ["x", "t"])
     first = world.names(client)
-    world.list(two, ["y", "t"])
+    world.give_list(two, ["y", "t"])
     names = world.names(client)
     assert len(set(names)) == 4
     assert set(first) <= set(names)
@@ -523,11 +552,11 @@ def test_a_live_tool_keeps_its_names_while_it_lives() -> None:
     world = World({"a": ["x"]}, names="portable")
     client, a = world.client(), world.up("a", ["x", "t.t"])
     world.wait(SETTLE_SECONDS)
-    world.list(a, ["x", "t.t"])
+    world.give_list(a, ["x", "t.t"])
     assert world.names(client) == ["a_x", "a_t_t"]
     world.say(a, TOOLS_CHANGED)
     world.wait(1)
-    world.list(a, ["x", "t_t", "t.t"])
+    world.give_list(a, ["x", "t_t", "t.t"])
     names = world.names(client)
     assert (names[0], names[2], len(set(names))) == ("a_x", "a_t_t", 3)
 
@@ -536,7 +565,7 @@ def test_a_live_tool_in_bare_mode_is_called_by_its_own_name() -> None:
     world = World({"a": ["x"], "b": ["z"]}, names="bare")
     client, a, b = world.client(), world.up("a", ["x", "new", "z"]), world.up("b")
     world.wait(SETTLE_SECONDS)
-    world.list(a, ["x", "new", "z"])
+    world.give_list(a, ["x", "new", "z"])
     assert world.names(client) == ["x", "new", "z"]
     world.say(client, call(1, "new"), call(2, "z"))
     assert (len(world.lines(a)), len(world.lines(b))) == (1, 1)
@@ -549,7 +578,7 @@ def test_an_unknown_tool_of_a_known_child_is_asked_for_once() -> None:
     world = World({"a": ["x"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:new", {"n": 1.0}, "p"), call(2, "a_new"), call(3, "a:none"))
-    world.list(a, ["x", "new"])
+    world.give_list(a, ["x", "new"])
     first, second = world.received(a)
     assert first["params"]["name"] == second["params"]["name"] == "new"
     assert world.received(client) == [TOOLS_CHANGED, failure(3, -32601, "Tool not found: a:none")]
@@ -593,7 +622,7 @@ def test_a_conditional_tool_that_a_capable_client_lacks_leaves_its_list() -> Non
 
 
 def test_a_conditional_tool_that_changed_is_drift() -> None:
-    listed = ["x", tool("y", **READONLY)]
+    listed: list[str | Json] = ["x", tool("y", **READONLY)]
     world, _, _ = drifted(listed, conditional={"a": ["y"]}, capabilities=ROOTS)
     assert "~y" in world.said[0]
 
@@ -604,14 +633,14 @@ def test_only_clients_whose_own_list_changed_are_told() -> None:
     a = world.up("a")
     world.say(a, TOOLS_CHANGED)
     world.wait(SETTLE_SECONDS)
-    world.list(a, ["x"])
+    world.give_list(a, ["x"])
     assert (world.received(capable), world.received(plain)) == ([TOOLS_CHANGED], [])
 
 
 def test_a_child_that_declares_no_tools_is_not_asked_for_them() -> None:
     world = World({"a": [], "b": ["z"]})
     client = world.client()
-    a, b = world.shaken("a", {}), world.shaken("b", {"prompts": {}})
+    a, b = world.shaken("a", {}), world.shaken("b", {"completions": {}})
     assert [message["method"] for message in world.received(a)] == ["notifications/initialized"]
     world.lines(b)
     world.wait(SETTLE_SECONDS)

@@ -19,7 +19,7 @@ from core import (
 )
 
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.lifecycle import MAXIMUM_STARTING
+from mcpagg_runtime.lifecycle import MAXIMUM_FAILURES, MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 from mcpagg_runtime.peers import CREATED, DOWN, FOREVER, QUEUED, READY, STARTING
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
@@ -69,14 +69,14 @@ def test_lazy_children_are_started_by_a_call_that_needs_them(name: str) -> None:
 def test_only_a_few_start_at_a_time_in_the_order_of_the_config() -> None:
     world = World(MANY)
     world.client()
-    assert world.started == list(MANY)[:MAXIMUM_STARTING]
+    assert world.started == list(MANY)[:MAXIMUM_IN_BACKGROUND]
     world.up("s05")
     world.up("s00")
-    assert world.started[MAXIMUM_STARTING:] == ["s08", "s09"]
+    assert world.started[MAXIMUM_IN_BACKGROUND:] == ["s07", "s08"]
     world.down("s01")
-    assert world.started[-1] == "s10"
+    assert world.started[-1] == "s09"
     world.client()
-    assert len(world.started) == 11
+    assert len(world.started) == 10
 
 
 @pytest.mark.parametrize("name", ["s11:t", "s11:new"])
@@ -84,11 +84,15 @@ def test_a_child_that_a_call_waits_for_starts_first(name: str) -> None:
     world = World(MANY)
     client = world.client()
     world.say(client, call(1, name))
-    assert world["s11"].state == QUEUED
-    world.up("s00")
     assert world.started[-1] == "s11"
+    world.say(client, call(2, "s10:t"))
+    assert world["s10"].state == QUEUED
+    world.up("s00")
+    assert world.started[-1] == "s10"
     world.up("s01")
-    assert world.started[-1] == "s08"
+    assert len(world.started) == MAXIMUM_STARTING + 1
+    world.up("s02")
+    assert world.started[-1] == "s07"
 
 
 def test_every_child_gets_its_turn_when_all_of_them_fail() -> None:
@@ -168,7 +172,7 @@ def test_a_handshake_of_any_shape_makes_a_child_ready(answer: str) -> None:
     identifier = world.born("a")
     world.say(world["a"], f'{{"id":{identifier},"result":{answer}}}')
     assert world["a"].state == READY
-    assert not world["a"].lists_tools
+    assert "tools" not in world["a"].capabilities
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01", None])
@@ -329,3 +333,115 @@ def test_time_without_anything_due_needs_no_tick() -> None:
     assert world.router.alarm == FOREVER
     world.say(client, call(1, "a:t"))
     assert world.router.alarm == FOREVER
+
+
+# --- Another life -----------------------------------------------------------------------------
+
+
+def idle(world: World, client: Client, seconds: float) -> None:
+    """Let one call be made and answered, then time pass."""
+    world.say(client, call("work", "a:t"))
+    for asked in world.received(world["a"]):
+        world.say(world["a"], result(asked["id"], {}))
+    world.lines(client)
+    world.wait(seconds)
+
+
+def test_an_idle_child_is_ended_and_the_next_call_starts_it_again() -> None:
+    world = World({"a": ["t"]}, idle_stop=5)
+    client = world.client()
+    world.up("a")
+    idle(world, client, 4.9)
+    idle(world, client, 4.9)
+    assert world.asleep == []
+    world.wait(0.2)
+    assert (world.asleep, world.said, world.lines(client)) == (["a"], [], [])
+    assert world.names(client) == ["a:t"]
+    world.lines(client)
+    world.say(client, call(1, "a:t"))
+    assert world.started == ["a", "a"]
+    a = world.up("a")
+    [asked] = world.received(a)
+    world.say(a, result(asked["id"], {}))
+    assert world.received(client) == [result(1, {})]
+
+
+def test_a_child_that_never_gets_a_call_is_ended_in_time() -> None:
+    world = World({"a": ["t"]}, idle_stop=5)
+    world.client()
+    world.up("a")
+    world.wait(5.1)
+    assert world.asleep == ["a"]
+
+
+def test_a_child_with_work_in_flight_is_never_ended() -> None:
+    world = World({"a": ["t"]}, idle_stop=5)
+    client = world.client(ROOTS)
+    a = world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.wait(100)
+    assert world.asleep == []
+    [asked] = world.received(a)
+    world.say(a, request("q", "roots/list"), result(asked["id"], {}))
+    world.wait(100)
+    assert world.asleep == []
+    [question, _] = world.received(client)
+    world.say(client, result(question["id"], {}))
+    world.wait(100)
+    assert world.asleep == ["a"]
+    assert world.router.alarm == FOREVER
+
+
+def test_a_child_is_started_again_by_a_call_with_growing_pauses_and_a_cap() -> None:
+    world = World({"a": ["t"]}, restart="on-call")
+    client = world.client()
+    world.up("a")
+    pauses = []
+    for _ in range(MAXIMUM_FAILURES - 1):
+        world.down("a", "died")
+        died, starts = world.now, len(world.started)
+        assert world.ask(client, call(1, "a:t"))["error"]["message"] == "Server 'a' died"
+        while len(world.started) == starts:
+            world.wait(0.5)
+            world.say(client, call(2, "a:t"))
+        pauses.append(world.now - died)
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, *[60.0] * (len(pauses) - 6)]
+    world.down("a", "died")
+    world.wait(10_000)
+    world.lines(client)
+    assert world.ask(client, call(3, "a:t"))["error"]["message"] == "Server 'a' died"
+
+
+def test_a_child_that_is_up_again_is_back_in_the_list() -> None:
+    world = World({"a": ["t"]}, restart="on-call")
+    client = world.client()
+    world.up("a")
+    world.down("a")
+    assert world.received(client) == [TOOLS_CHANGED]
+    assert world.names(client) == []
+    world.wait(2)
+    world.lines(client)
+    world.say(client, call(1, "a:t"))
+    a = world.up("a")
+    assert world.received(client) == [TOOLS_CHANGED]
+    [asked] = world.received(a)
+    world.say(a, result(asked["id"], {}))
+    assert world.received(client) == [result(1, {})]
+    assert world.names(client) == ["a:t"]
+
+
+def test_an_answer_of_an_earlier_life_is_nobodys() -> None:
+    world = World({"a": ["t"]}, restart="on-call")
+    client = world.client()
+    a = world.up("a")
+    world.say(client, call(1, "a:t"))
+    [first] = world.received(a)
+    world.down("a")
+    world.wait(2)
+    world.say(client, call(2, "a:t"))
+    world.up("a")
+    [second] = world.received(a)
+    assert second["id"] != first["id"]
+    world.lines(client)
+    world.say(a, result(first["id"], "old"), result(second["id"], "new"))
+    assert world.received(client) == [result(2, "new")]

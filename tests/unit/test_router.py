@@ -57,7 +57,7 @@ def test_a_call_reaches_its_child_under_the_childs_own_name() -> None:
         '{"name":NAME}',
         '{"name":NAME,"arguments":null}',
         '{"name":NAME,"arguments":{}}',
-        '{ "arguments" : { "b":1.0,"a":1e999,"b":-0.0 } , "name" : NAME , "task":{"ttl":1}, "x":[] }',
+        '{ "arguments" : { "b":1.0,"a":1e999,"b":-0.0 } , "name" : NAME , "task":{"t":1}, "x":[] }',
         '{"foo":"bar","name":NAME,"_meta":{"traceparent":"00-..","vendor/k":null}}',
         '{"name":NAME,"arguments":{"s":"\\ud800 \u2028\\u0041","i":%s}}' % ("7" * 5000),
         '{"name":NAME,"arguments":%s}' % ('{"a":' * 3000 + "[]" + "}" * 3000),
@@ -211,7 +211,8 @@ def test_what_a_child_that_is_gone_said_last_is_dropped() -> None:
     world.say(client, call(1, "a:t"))
     world.down("a")
     assert [message.get("id") for message in world.received(client)] == [1, None]
-    world.lines(a), world.said.clear()
+    world.lines(a)
+    world.said.clear()
     world.say(a, result(3, {}), request(1, "roots/list"), "junk", TOOLS_CHANGED, progress(3))
     assert (world.lines(client), world.lines(a), world.said) == ([], [], [])
     assert world.idle()
@@ -239,7 +240,7 @@ def test_an_unknown_name_is_refused(name: str, code: int, message: str, policy: 
     world.say(client, call(1, name))
     if code == -32601 and policy == "live":
         assert world.lines(client) == []
-        world.list(a)
+        world.give_list(a)
     assert world.received(client) == [failure(1, code, message)]
     assert world.idle()
 
@@ -412,7 +413,8 @@ def test_progress_that_nobody_asked_for_is_dropped() -> None:
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"), call(2, "a:t", None, 9))
     plain, asked = (message["id"] for message in world.received(a))
-    for token in (plain, 9, str(asked), float(asked), True, None, [], 77):
+    tokens: list[Any] = [plain, 9, str(asked), float(asked), True, None, [], 77]
+    for token in tokens:
         world.say(a, progress(token))
     world.say(a, notification("notifications/progress"), notification("notifications/progress", []))
     assert world.lines(client) == []
@@ -424,7 +426,7 @@ def test_progress_that_nobody_asked_for_is_dropped() -> None:
 
 # --- Questions --------------------------------------------------------------------------------
 
-SAMPLING = {"sampling": {}}
+SAMPLING: Json = {"sampling": {}}
 
 
 def test_a_question_reaches_the_client_and_its_answer_the_child() -> None:
@@ -566,6 +568,38 @@ def test_roots_changes_reach_the_children_that_the_client_started() -> None:
     assert world.lines(world["b"]) == []
 
 
+# --- Notifications ----------------------------------------------------------------------------
+
+
+def test_news_of_a_resource_reach_the_clients_that_asked_for_them() -> None:
+    world = World({"a": ["t"]}, resources={"a": ["file:///x"]})
+    one, two = world.client(), world.client()
+    a = world.up("a")
+    world.say(one, request(1, "resources/subscribe", {"uri": "file:///x"}))
+    [asked] = world.received(a)
+    world.say(a, result(asked["id"], {}))
+    assert world.received(one) == [result(1, {})]
+    news = notification("notifications/resources/updated", {"uri": "file:///x"})
+    world.say(a, news, notification("notifications/resources/updated", {"uri": "file:///y"}))
+    assert (world.received(one), world.received(two)) == ([news], [])
+
+
+@pytest.mark.parametrize("params", [None, [], {}, {"uri": []}, {"uri": {}}, {"uri": 5}])
+def test_news_of_no_resource_reach_nobody(params: Any) -> None:
+    world = World({"a": ["t"]}, resources={"a": ["file:///x"]})
+    client, a = world.client(), world.up("a")
+    world.say(a, notification("notifications/resources/updated", params))
+    assert world.lines(client) == []
+
+
+@pytest.mark.parametrize("uri", [None, 5, [], {}])
+@pytest.mark.parametrize("method", ["read", "subscribe", "unsubscribe"])
+def test_a_request_for_no_resource_is_refused(uri: Any, method: str) -> None:
+    world = World({"a": ["t"]}, resources={"a": ["file:///x"]})
+    answer = world.ask(world.client(), request(1, f"resources/{method}", {"uri": uri}))
+    assert (answer["id"], answer["error"]["code"]) == (1, -32602)
+
+
 # --- Errors and junk --------------------------------------------------------------------------
 
 
@@ -646,7 +680,7 @@ def test_a_batch_of_a_child_is_taken_apart() -> None:
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t", None, "p"))
     world.say(a, [progress(3), notification("x"), result(3, {"n": 1})])
-    assert world.received(client) == [progress("p"), result(1, {"n": 1})]
+    assert world.received(client) == [progress("p"), notification("x"), result(1, {"n": 1})]
 
 
 def test_junk_of_a_child_is_passed_over_with_one_warning() -> None:
@@ -655,9 +689,9 @@ def test_junk_of_a_child_is_passed_over_with_one_warning() -> None:
     world.say(client, call(1, "a:t"))
     for line in ("🖥️ Server mode: STDIO", "", "  ", b"\xff\xfe bad", "5", "null", '"s"', "[]"):
         world.say(a, line)
-    for message in ('{"jsonrpc":"2.0"}', '{"method":5}', '{"method":"window/logMessage"}', "[[]]"):
+    for message in ('{"jsonrpc":"2.0"}', '{"method":5}', "[[]]"):
         world.say(a, message)
-    world.say(a, '{"method":"notifications/cancelled"}', '{"method":"notifications/x"}')
+    world.say(a, '{"method":"notifications/cancelled"}')
     assert world.said == [
         "server 'a' wrote something else than JSON-RPC: no JSON value at character 0"
     ]

@@ -25,6 +25,7 @@ from mcpagg.connection.remote import RemoteChild
 from mcpagg.connection.stdio import ChildProcess
 from mcpagg.snapshot import Json
 from mcpagg.spec import ServerSpec
+from mcpagg_runtime.catalogue import TOOLS, Kind
 from mcpagg_runtime.client import LEGACY_VERSIONS
 from mcpagg_runtime.launch import Launch
 
@@ -140,20 +141,24 @@ class Connection:
                 raise
         raise self.fault(f"{await self._link.fate()} before it answered {method}")
 
-    async def list_tools(self) -> list[Json]:
-        """Return the child's tools as it gave them, page after page; see `request` for errors.
+    async def list_items(self, kind: Kind = TOOLS) -> list[Json]:
+        """Return one list of the child as it gave it, page after page; see `request` for errors.
 
-        A tool without a name is left out with a remark: nobody could call it.
+        An item without a name or a URI is left out with a remark: nobody could ask for it.
         """
-        if "tools" not in self.capabilities:
+        if kind.capability not in self.capabilities:
             return []
-        tools = []
-        for tool in await self._all("tools/list", "tools"):
-            if isinstance(tool, dict) and isinstance(tool.get("name"), str):
-                tools.append(tool)
+        items = []
+        for item in await self._all(kind.method, kind.member):
+            named = isinstance(item, dict) and all(
+                isinstance(item.get(key), str) for key in ("name", kind.key)
+            )
+            if named:
+                items.append(item)
             else:
-                self.remarks.append("lists a tool that has no name; it is left out")
-        return tools
+                what = "that has no name" if kind.key == "name" else f"without name or {kind.key}"
+                self.remarks.append(f"lists a {kind.name[:-1]} {what}; it is left out")
+        return items
 
     async def _all(self, method: str, key: str) -> list[Any]:
         """Return the entries of all pages of a list.
