@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:3b745403d5b0583e63681475639c921af4eb2f9a59b6c0c26c93c33a0b3b3dfc (everything below this line)
+#   body:     sha256:43a30ca96f128ec0cfa1d9b5386fcaa770cfe33fe49f4cd2ad125ce3f60783c7 (everything below this line)
 
 from __future__ import annotations
 
@@ -1874,6 +1874,11 @@ class Lifecycle(Drift):
         else:
             self._arm(due)
 
+    def wake(self, child: Child, client: Client) -> list[Action]:
+        """Start a child although nobody calls it."""
+        self._wake(child, client)
+        return self._taken()
+
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
         if child.state == DOWN and self._may_retry(child):
@@ -2344,6 +2349,10 @@ class Relay:
         """Take one line of a client."""
         self._bring(self.router.from_client, client, line)
 
+    def wake(self, child: Child, client: Client) -> None:
+        """See to it that a child runs, on behalf of a client."""
+        self._bring(self.router.wake, child, client)
+
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
         with self._lock:
@@ -2489,12 +2498,15 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--list", action="store_true", help="list what it offers")
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
+    asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
     if chosen.list:
         return _print(_offers(plan))
     if chosen.env:
         return _print(_variables(plan))
+    if chosen.check:
+        return _check(plan, folder)
     return _call(plan, folder, *chosen.call)
 
 
@@ -2532,6 +2544,45 @@ def _variables(plan: Plan) -> Iterator[str]:
                 if default is not None and name not in os.environ:
                     state = "not set, has a default"
                 yield f"{name}  {state}  ({server}: {place})"
+
+
+def _check(plan: Plan, folder: str) -> int:
+    """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
+    from time import sleep
+
+    relay = Relay(Desk(plan), folder)
+    client = Client("spec")
+    client.capabilities = dict.fromkeys(RELAYED, "{}")
+    client.initialized = True
+    relay.connect(client, _Answers())
+    children = relay.router.children.values()
+    try:
+        for child in children:
+            relay.wake(child, client)
+        while not all(child.state == DOWN or _compared(child) for child in children):
+            sleep(0.01)
+    finally:
+        relay.close()
+    _print(line for child in children for line in _health(child))
+    drifts = [reading.drift for child in children for reading in child.readings.values()]
+    down = [child for child in children if child.state == DOWN]
+    return 1 if down or any(drifts) else 0
+
+
+def _compared(child: Child) -> bool:
+    readings = child.readings.values()
+    return child.state == READY and all(
+        reading.compared and not reading.under_way and reading.again_at == FOREVER
+        for reading in readings
+    )
+
+
+def _health(child: Child) -> Iterator[str]:
+    if child.state == DOWN:
+        yield f"{child.name}: {child.state}: {child.reason}"
+        return
+    drifts = [f"{name} {r.drift}" for name, r in child.readings.items() if r.drift]
+    yield f"{child.name}: {child.state}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
 class _Answers:

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:d319a7f8a5a30bbc2e790c30f6138699f879813f336c980ee63f9572e0be0a0e (everything below this line)
+#   body:     sha256:3b3d9263e024251cdff586e50e7feaceb1479788c094432fba41d904415adfed (everything below this line)
 
 from __future__ import annotations
 
@@ -3918,6 +3918,11 @@ class Lifecycle(Drift):
         else:
             self._arm(due)
 
+    def wake(self, child: Child, client: Client) -> list[Action]:
+        """Start a child although nobody calls it."""
+        self._wake(child, client)
+        return self._taken()
+
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
         if child.state == DOWN and self._may_retry(child):
@@ -4388,6 +4393,10 @@ class Relay:
         """Take one line of a client."""
         self._bring(self.router.from_client, client, line)
 
+    def wake(self, child: Child, client: Client) -> None:
+        """See to it that a child runs, on behalf of a client."""
+        self._bring(self.router.wake, child, client)
+
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
         with self._lock:
@@ -4533,12 +4542,15 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--list", action="store_true", help="list what it offers")
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
+    asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
     if chosen.list:
         return _print(_offers(plan))
     if chosen.env:
         return _print(_variables(plan))
+    if chosen.check:
+        return _check(plan, folder)
     return _call(plan, folder, *chosen.call)
 
 
@@ -4576,6 +4588,45 @@ def _variables(plan: Plan) -> Iterator[str]:
                 if default is not None and name not in os.environ:
                     state = "not set, has a default"
                 yield f"{name}  {state}  ({server}: {place})"
+
+
+def _check(plan: Plan, folder: str) -> int:
+    """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
+    from time import sleep
+
+    relay = Relay(Desk(plan), folder)
+    client = Client("spec")
+    client.capabilities = dict.fromkeys(RELAYED, "{}")
+    client.initialized = True
+    relay.connect(client, _Answers())
+    children = relay.router.children.values()
+    try:
+        for child in children:
+            relay.wake(child, client)
+        while not all(child.state == DOWN or _compared(child) for child in children):
+            sleep(0.01)
+    finally:
+        relay.close()
+    _print(line for child in children for line in _health(child))
+    drifts = [reading.drift for child in children for reading in child.readings.values()]
+    down = [child for child in children if child.state == DOWN]
+    return 1 if down or any(drifts) else 0
+
+
+def _compared(child: Child) -> bool:
+    readings = child.readings.values()
+    return child.state == READY and all(
+        reading.compared and not reading.under_way and reading.again_at == FOREVER
+        for reading in readings
+    )
+
+
+def _health(child: Child) -> Iterator[str]:
+    if child.state == DOWN:
+        yield f"{child.name}: {child.state}: {child.reason}"
+        return
+    drifts = [f"{name} {r.drift}" for name, r in child.readings.items() if r.drift]
+    yield f"{child.name}: {child.state}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
 class _Answers:

@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS
-from mcpagg_runtime.client import Client
+from mcpagg_runtime.client import RELAYED, Client
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.launch import strings
+from mcpagg_runtime.peers import DOWN, FOREVER, READY
 from mcpagg_runtime.references import references
 from mcpagg_runtime.relay import Relay
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.peers import Child
 
 
 def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
@@ -30,12 +32,15 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked = parser.add_mutually_exclusive_group(required=True)
     asked.add_argument("--list", action="store_true", help="list what it offers")
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
+    asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
     if chosen.list:
         return _print(_offers(plan))
     if chosen.env:
         return _print(_variables(plan))
+    if chosen.check:
+        return _check(plan, folder)
     return _call(plan, folder, *chosen.call)
 
 
@@ -73,6 +78,45 @@ def _variables(plan: Plan) -> Iterator[str]:
                 if default is not None and name not in os.environ:
                     state = "not set, has a default"
                 yield f"{name}  {state}  ({server}: {place})"
+
+
+def _check(plan: Plan, folder: str) -> int:
+    """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
+    from time import sleep
+
+    relay = Relay(Desk(plan), folder)
+    client = Client("spec")
+    client.capabilities = dict.fromkeys(RELAYED, "{}")
+    client.initialized = True
+    relay.connect(client, _Answers())
+    children = relay.router.children.values()
+    try:
+        for child in children:
+            relay.wake(child, client)
+        while not all(child.state == DOWN or _compared(child) for child in children):
+            sleep(0.01)
+    finally:
+        relay.close()
+    _print(line for child in children for line in _health(child))
+    drifts = [reading.drift for child in children for reading in child.readings.values()]
+    down = [child for child in children if child.state == DOWN]
+    return 1 if down or any(drifts) else 0
+
+
+def _compared(child: Child) -> bool:
+    readings = child.readings.values()
+    return child.state == READY and all(
+        reading.compared and not reading.under_way and reading.again_at == FOREVER
+        for reading in readings
+    )
+
+
+def _health(child: Child) -> Iterator[str]:
+    if child.state == DOWN:
+        yield f"{child.name}: {child.state}: {child.reason}"
+        return
+    drifts = [f"{name} {r.drift}" for name, r in child.readings.items() if r.drift]
+    yield f"{child.name}: {child.state}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
 class _Answers:

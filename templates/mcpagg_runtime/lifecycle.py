@@ -134,6 +134,11 @@ class Lifecycle(Drift):
         else:
             self._arm(due)
 
+    def wake(self, child: Child, client: Client) -> list[Action]:
+        """Start a child although nobody calls it."""
+        self._wake(child, client)
+        return self._taken()
+
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
         if child.state == DOWN and self._may_retry(child):

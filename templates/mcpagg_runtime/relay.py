@@ -65,6 +65,10 @@ class Relay:
         """Take one line of a client."""
         self._bring(self.router.from_client, client, line)
 
+    def wake(self, child: Child, client: Client) -> None:
+        """See to it that a child runs, on behalf of a client."""
+        self._bring(self.router.wake, child, client)
+
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
         with self._lock:

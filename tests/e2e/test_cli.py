@@ -222,6 +222,8 @@ def test_the_proxy_can_be_looked_at_and_called_from_a_shell(tmp_path: Path) -> N
     assert json.loads(called.stdout)["content"][0]["text"] == '{"a":1}'
     assert (shown("--call", "one:none", "{}").returncode, called.returncode) == (1, 0)
     assert shown("--call", "one:echo", "{").returncode == 2
+    checked = shown("--check")
+    assert (checked.stdout, checked.returncode) == ("one: ready, as it was compiled\n", 0)
     assert shown("--bad").returncode == 2
 
 
@@ -234,3 +236,24 @@ def test_a_wrong_config_is_answered_without_the_sdk_or_black(tmp_path: Path) -> 
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout == "[]\n"
+
+
+def test_a_proxy_tells_whether_it_still_holds(tmp_path: Path) -> None:
+    options = tmp_path / "options.json"
+    options.write_text(json.dumps({"tools": ["a", "b"]}))
+    servers = {
+        "same": stub_entry(needs={"echo": "sampling"}),
+        "other": {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]},
+        "dead": stub_entry(at={"start": [{"exit": 3, "if_file": str(tmp_path / "now")}]}),
+    }
+    file = compiled(tmp_path, servers)
+    options.write_text(json.dumps({"tools": ["a", "c"]}))
+    (tmp_path / "now").touch()
+    command = [sys.executable, str(file), "--check"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 1
+    assert checked.stdout.splitlines() == [
+        "same: ready, as it was compiled",
+        "other: ready, tools +c -b",
+        "dead: down: exited with status 3",
+    ]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from proxies import compiled, running, served
-from wire import STUB, Wire, call, events, initialize, start_call, stub_entry, text
+from wire import STUB, Wire, call, events, initialize, start_call, stub_entry, text, tool_names
 
 STUBBORN: dict[str, Any] = {
     "sigterm": "ignore",
@@ -272,3 +272,48 @@ def _python(version: str) -> str | None:
         if found.stdout.strip() == version:
             return str(place)
     return None
+
+
+def test_a_server_that_died_starts_again_at_the_next_call_where_that_is_asked(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    one = stub_entry(tools=["echo", "die"], log=str(log))
+    file = compiled(tmp_path, {"one": one, "two": stub_entry()}, "--restart", "on-call")
+    log.unlink()
+    with served(file) as wire:
+        assert "SIGKILL" in call(wire, "one:die")["error"]["message"]
+        wire.next_notification("notifications/tools/list_changed")
+        assert tool_names(wire) == ["two:echo"]
+        assert "SIGKILL" in call(wire, "one:echo")["error"]["message"]
+        deadline = time.monotonic() + 10
+        while "error" in (answer := call(wire, "one:echo", a=1)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert text(answer) == '{"a":1}'
+        wire.next_notification("notifications/tools/list_changed")
+        assert tool_names(wire) == ["one:echo", "one:die", "two:echo"]
+        assert len(events(log, "start")) == 2
+        wire.end_input()
+        assert wire.wait() == 0
+    assert not [pid for pid in pids(log) if alive(pid)]
+
+
+def test_a_server_with_nothing_to_do_is_ended_and_started_again_by_a_call(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    one = stub_entry(tools=["echo", "sleep"], log=str(log))
+    file = compiled(tmp_path, {"one": one}, "--idle-stop", "0.3", "--start", "lazy")
+    log.unlink()
+    with served(file) as wire:
+        began = time.monotonic()
+        assert text(call(wire, "one:sleep", seconds=1)) != ""
+        assert time.monotonic() - began >= 1
+        (first,) = pids(log)
+        deadline = time.monotonic() + 10
+        while alive(first) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not alive(first)
+        assert tool_names(wire) == ["one:echo", "one:sleep"]
+        assert text(call(wire, "one:echo", a=1)) == '{"a":1}'
+        assert len(pids(log)) == 2
+        assert wire.stderr == ""
+        assert wire.messages() == []
