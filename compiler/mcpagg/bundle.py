@@ -39,10 +39,11 @@ class Bundle:
     folded: dict[str, str]
 
 
-def bundle(entry: str, taken: Iterable[str] = ()) -> Bundle:
+def bundle(entry: str, taken: Iterable[str] = (), without: Iterable[str] = ()) -> Bundle:
     """Join the runtime module `entry` and all that it imports.
 
-    `taken` are names that what surrounds the rooms defines, and no room may.
+    `taken` are names that what surrounds the rooms defines, and no room may. `without` are rooms to
+    fold that are left out: this proxy will not ask for them.
 
     Raises:
         BundleError: a module breaks a rule of joining.
@@ -50,9 +51,13 @@ def bundle(entry: str, taken: Iterable[str] = ()) -> Bundle:
     needed: dict[str, _Room] = {}
     _collect(entry, needed, ())
     everything = dict(needed)
-    for room in list(everything.values()):
+    seen = 0
+    while seen < len(everything):  # a folded room may bring others along
+        room = list(everything.values())[seen]
+        seen += 1
         for late in room.later:
-            _collect(late, everything, ())
+            if late not in without:
+                _collect(late, everything, ())
     _refuse_doubles(everything.values(), taken)
     plain = sorted({line for room in needed.values() for line in room.imports})
     guarded = [block for room in needed.values() for block in room.guarded]

@@ -12,15 +12,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from mcpagg.clients import desktop_entry, find_config
+from mcpagg.literal import HIDDEN
 from mcpagg.options import Options
-from mcpagg.problems import CompileError, ConfigError, Drift, Problem
+from mcpagg.output import is_emitted
+from mcpagg.problems import ChildFault, CompileError, ConfigError, Drift, Problem
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation, Source
 
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
 PROGRAM = "mcpagg-compile"
+UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)"
+CHILD_HINT = (
+    "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
+    "--connect-timeout S gives them more time"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,6 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given)
     except CompileError as problem:
         print(_plain(str(problem)), file=sys.stderr)
+        if isinstance(problem, ChildFault):
+            print(CHILD_HINT, file=sys.stderr)
         return problem.exit_code
     except KeyboardInterrupt:
         print("interrupted; nothing was written", file=sys.stderr)
@@ -44,6 +55,8 @@ def _run(given: list[str]) -> int:
     chosen = _parse(given)
     file = None if chosen.output == "-" else Path(chosen.output)
     source = _source(chosen)
+    if file is not None and not (chosen.check or chosen.dry_run):
+        _spare(file)
     if chosen.dry_run:
         return _dry_run(source, chosen)
     from mcpagg.compilation import compile_proxy
@@ -55,12 +68,23 @@ def _run(given: list[str]) -> int:
         commands=_commands(chosen, source),
         offline=chosen.offline,
         progress=_progress() if not chosen.quiet else None,
+        warn=lambda problem: _warn(source.name, [problem]),
     )
-    _warn(source.name, result.warnings)
     if chosen.check:
         return _check(file, result, source)
     _write(file, result, chosen)
     return 0
+
+
+def _spare(file: Path) -> None:
+    """Refuse to overwrite what is no emitted file: a config, say, in the wrong place.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if file.is_file() and file.stat().st_size and not is_emitted(file):
+        remedy = "choose another -o FILE, or remove it first"
+        raise ConfigError(str(file), [Problem("", f"is no file that {PROGRAM} wrote", remedy)])
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,9 +109,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--expose", action="append", default=[], metavar="SERVER:TOOL", help="offer (globs)")
     add("--hide", action="append", default=[], metavar="SERVER:TOOL", help="withhold (globs)")
     add("--define", action="append", default=[], metavar="NAME=VALUE", help="an editor's variable")
-    add("--separator", default=":", metavar="S", help="between server and tool; default ':'")
+    add(
+        "--separator",
+        type=_mark,
+        default=":",
+        metavar="S",
+        help="between server and tool; default ':'",
+    )
     add("--names", choices=("auto", "spec", "portable", "bare"), default="auto", help="spelling")
-    add("--name", metavar="NAME", help="the proxy's own name; default from the config's")
+    add(
+        "--name", type=_mark, metavar="NAME", help="the proxy's own name; default from the config's"
+    )
     add("--start", choices=("eager", "lazy"), default="eager", help="when servers start")
     add(
         "--on-drift", choices=("live", "warn", "refuse"), default="live", help="a list that changed"
@@ -127,6 +159,8 @@ def _parse(given: list[str]) -> argparse.Namespace:
 
     recorded = recorded_command(Path(chosen.output))
     if recorded is None:
+        if chosen.config is None and not Path(chosen.output).exists():
+            raise ConfigError(chosen.output, [Problem("", "does not exist", "compile it first")])
         return chosen
     before = parser.parse_args(recorded)
     fixed = {"config": chosen.config, "output": chosen.output}
@@ -135,6 +169,12 @@ def _parse(given: list[str]) -> argparse.Namespace:
     if chosen.config is None and before.config not in (None, "-"):
         chosen.config = os.path.join(os.path.dirname(chosen.output), before.config)
     return chosen
+
+
+def _mark(text: str) -> str:
+    if not text.strip() or HIDDEN.search(text):
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be seen")
+    return text
 
 
 def _seconds(text: str) -> float:
@@ -150,7 +190,11 @@ def _seconds(text: str) -> float:
 def _source(chosen: argparse.Namespace) -> Source:
     from mcpagg.compilation import Source
 
-    if chosen.client and chosen.config is None:
+    if chosen.client and chosen.config is not None:
+        raise ConfigError(PROGRAM, [Problem("", "both a config and --from are given")])
+    if chosen.report != "text" and not chosen.dry_run:
+        raise ConfigError(PROGRAM, [Problem("", "--report json goes with --dry-run")])
+    if chosen.client:
         home, here = Path.home(), Path.cwd()
         chosen.config = str(
             find_config(
@@ -164,9 +208,14 @@ def _source(chosen: argparse.Namespace) -> Source:
     for pair in chosen.define:
         if "=" not in pair:
             raise ConfigError(PROGRAM, [Problem("", f"--define {pair}", "write NAME=VALUE")])
-    options = Options(
-        **{key: getattr(chosen, key) for key in Options.model_fields if key in chosen}
-    )
+    try:
+        options = Options(
+            **{key: getattr(chosen, key) for key in Options.model_fields if key in chosen}
+        )
+    except ValidationError as problem:
+        flags = dict.fromkeys(str(one["loc"][0]).replace("_", "-") for one in problem.errors())
+        faults = [Problem("", f"--{flag} has no value that can be used") for flag in flags]
+        raise ConfigError(PROGRAM, faults) from None
     if name == "-":
         return Source(sys.stdin.buffer.read(), "-", Path.cwd(), options)
     try:
@@ -182,7 +231,12 @@ def _commands(chosen: argparse.Namespace, source: Source) -> tuple[str, str]:
     folder = os.path.dirname(chosen.output) or "."
     config = source.name if source.name == "-" else os.path.relpath(source.name, folder)
     output = chosen.output if chosen.output == "-" else os.path.basename(chosen.output)
-    words = [config.replace(os.sep, "/"), "-o", output]
+    # A name that starts with a dash would be taken for an option.
+    config, output = (
+        f"./{path}" if path.startswith("-") and given != "-" else path
+        for path, given in ((config.replace(os.sep, "/"), source.name), (output, chosen.output))
+    )
+    words = [config, "-o", output]
     defaults = Options()
     for key in Options.model_fields:
         value = getattr(source.options, key)
@@ -193,15 +247,27 @@ def _commands(chosen: argparse.Namespace, source: Source) -> tuple[str, str]:
             words.append(flag)
         else:
             for one in value if isinstance(value, tuple) else [value]:
-                words += [flag, f"{one:g}" if isinstance(one, float) else str(one)]
-    return shlex.join([PROGRAM, *words]), shlex.join([PROGRAM, "--check", "-o", output])
+                text = str(one).removesuffix(".0") if isinstance(one, float) else str(one)
+                words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    check = ["--check", "-o", output]
+    if "-" in (source.name, chosen.output):  # the file does not know its config, or its own name
+        check = [config, "--check", "-o", "FILE"]
+    if any(HIDDEN.search(word) for word in words):
+        return UNSHOWN, UNSHOWN
+    return shlex.join([PROGRAM, *words]), shlex.join([PROGRAM, *check])
 
 
 def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
     from mcpagg.compilation import planned
-    from mcpagg.plan import as_json, as_text
+    from mcpagg.plan import as_json, as_text, errors_as_json
 
-    plan = planned(source, os.environ)
+    try:
+        plan = planned(source, os.environ)
+    except ConfigError as problem:
+        if chosen.report == "json":
+            print(errors_as_json(problem))
+            return problem.exit_code
+        raise
     if chosen.report == "json":
         print(as_json(plan))
     else:
@@ -234,11 +300,17 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
     write(file, result.text, PRIVATE if chosen.allow_secrets else EXECUTABLE)
     if not chosen.quiet:
         total = sum(len(names) for names in result.servers.values())
-        print(f"{file}: {len(result.servers)} servers, {total} tools")
+        print(f"{file}: {_count(len(result.servers), 'server')}, {_count(total, 'tool')}")
         for server, names in result.servers.items():
             print(_plain(f"  {server}: {', '.join(names) or 'no tools'}"))
+        if result.composites:
+            print(_plain(f"  composite tools: {', '.join(result.composites)}"))
         entry = json.dumps(desktop_entry(result.name, file))
         print(f"For Claude Desktop's config: {_plain(entry)}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 class _Progress:

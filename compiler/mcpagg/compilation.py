@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from mcpagg.config import read_config
-from mcpagg.environment import check_environment, unpinned
+from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.options import Options
 from mcpagg.plan import Plan
-from mcpagg.problems import ConfigError, EnvironmentFault, Problem
+from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
+from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.references import CONFIG_FOLDER
+from mcpagg_runtime.references import CONFIG_FOLDER, _reference
 
 Progress = Callable[[str, str], None]
 
@@ -32,7 +33,7 @@ class Compilation:
     text: str
     servers: dict[str, list[str]]
     """Each server's exposed names."""
-    warnings: tuple[Problem, ...] = ()
+    composites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ def planned(source: Source, environ: Mapping[str, str]) -> Plan:
     try:
         spec, more = _checked(spec, source, environ)
     except EnvironmentFault as fault:
-        return Plan(spec, environ, (*warnings, *unpinned(spec, {})), fault)
-    return Plan(spec, environ, (*warnings, *more, *unpinned(spec, {})))
+        return Plan(spec, environ, (*warnings, *_remote(spec), *unpinned(spec, {})), fault)
+    return Plan(spec, environ, (*warnings, *more, *_remote(spec), *unpinned(spec, {})))
 
 
 def compile_proxy(
@@ -67,16 +68,26 @@ def compile_proxy(
     commands: tuple[str, str],
     offline: bool = False,
     progress: Progress | None = None,
+    warn: Callable[[Problem], None] = lambda problem: None,
 ) -> Compilation:
     """Compile a config. `file` is where the proxy will lie, None for standard output.
+
+    `warn` is told of what is odd as soon as it is known: it may be why a later pass fails.
+    `offline` needs nothing of what a start needs.
 
     Raises:
         CompileError: with all faults of the pass that failed.
     """
     spec, warnings = _understood(source)
-    spec, more = _checked(spec, source, environ)
-    warnings += more
-    _stdio_alone(spec)
+    _each(warn, warnings)
+    remote = _remote(spec)
+    if remote:
+        raise ConfigError(source.name, remote)
+    if offline:
+        spec = settle_folders(spec)
+    else:
+        spec, warnings = _checked(spec, source, environ)
+        _each(warn, warnings)
     # Not before the config is known to be good: these bring the SDK and black along.
     from mcpagg.emission import emit
     from mcpagg.linking import link
@@ -87,11 +98,11 @@ def compile_proxy(
         if file is None:
             raise ConfigError(source.name, [Problem("", "--offline needs -o FILE")])
         snapshot = recorded_snapshot(file)
-        _same_servers(spec, [child.name for child in snapshot.children], file)
+        snapshot = _of_these(spec, snapshot, file)
     else:
         from mcpagg.discovery import discover
 
-        snapshot, more = discover(
+        snapshot, warnings = discover(
             spec,
             environ,
             connect_timeout=source.options.connect_timeout,
@@ -99,12 +110,19 @@ def compile_proxy(
             minimal=source.options.env == "minimal",
             progress=progress,
         )
-        warnings += more
+        _each(warn, warnings)
+        if not source.options.allow_secrets:
+            from mcpagg.leaks import leaks
+
+            minimal = source.options.env == "minimal"
+            if problems := leaks(spec, snapshot, environ, minimal=minimal):
+                raise ChildFault(source.name, problems)
     found = {child.name for child in snapshot.children}
     seen = {child.name: str(child.info.get("version", "?")) for child in snapshot.children}
-    warnings += unpinned(spec, seen)
+    _each(warn, unpinned(spec, seen))
     rows = launch_rows(spec, file.parent if file else spec.folder, found)
-    linked, more = link(spec, rows, snapshot, source.options)
+    linked, warnings = link(spec, rows, snapshot, source.options)
+    _each(warn, warnings)
     name = source.options.name or _proxy_name(source.name)
     text = emit(
         name=name,
@@ -117,8 +135,14 @@ def compile_proxy(
     )
     servers: dict[str, list[str]] = {name: [] for name in rows}
     for exposed, route in linked.routes["tools"].items():
-        servers[route[0]].append(exposed)
-    return Compilation(name, text, servers, (*warnings, *more))
+        if route[0] in servers:
+            servers[route[0]].append(exposed)
+    return Compilation(name, text, servers, tuple(linked.composed.subtools))
+
+
+def _each(warn: Callable[[Problem], None], problems: Iterable[Problem]) -> None:
+    for problem in problems:
+        warn(problem)
 
 
 def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
@@ -141,20 +165,14 @@ def _checked(
     return check_environment(spec, environ, minimal=source.options.env == "minimal")
 
 
-def _stdio_alone(spec: ProxySpec) -> None:
-    """Refuse what discovery can reach but the emitted file cannot yet.
-
-    Raises:
-        ConfigError: naming every remote server.
-    """
+def _remote(spec: ProxySpec) -> tuple[Problem, ...]:
+    """Return what discovery can reach but the emitted file cannot yet."""
     remedy = "--skip it, or bridge it with a command such as `npx mcp-remote URL`"
-    problems = [
+    return tuple(
         Problem(server.path, f"is a remote server ({server.transport}), not proxied yet", remedy)
         for server in spec.servers
         if server.transport != "stdio"
-    ]
-    if problems:
-        raise ConfigError(spec.source, problems)
+    )
 
 
 def launch_rows(
@@ -173,25 +191,38 @@ def launch_rows(
 
 def _rebased(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     """Make what is meant from the config's folder be meant from the proxy's."""
-    way = Path(os.path.relpath(old.resolve(), new.resolve())).as_posix()
+    way = Path(os.path.relpath(old.resolve(), new.resolve())).as_posix().replace("$", "$$")
     if way == ".":
         return row
     for key in ("cwd", "env_file"):
         path = row.get(key)
         if path and not os.path.isabs(path) and path[0] not in "~$":
             row[key] = posixpath.normpath(posixpath.join(way, path))
-    here = f"${{{CONFIG_FOLDER}}}"
-    moved: dict[str, Any] = _replaced(row, here, f"{here}/{way}")
+    moved: dict[str, Any] = _replaced(row, way)
     return moved
 
 
-def _replaced(value: Any, old: str, new: str) -> Any:
-    """Replace a text in every string of a row."""
+def _replaced(value: Any, way: str) -> Any:
+    """Let every reference of a row to the config's folder go on by `way`."""
     if isinstance(value, str):
-        return value.replace(old, new)
+        return _gone_on(value, way)
     if isinstance(value, dict):
-        return {key: _replaced(item, old, new) for key, item in value.items()}
-    return [_replaced(item, old, new) for item in value] if isinstance(value, list) else value
+        return {key: _replaced(item, way) for key, item in value.items()}
+    return [_replaced(item, way) for item in value] if isinstance(value, list) else value
+
+
+def _gone_on(text: str, way: str) -> str:
+    parts, start, index = [], 0, 0
+    while (index := text.find("$", index)) >= 0:
+        found = None if text.startswith("$$", index) else _reference(text, index)
+        if found is None:
+            index += 2 if text.startswith("$$", index) else 1
+            continue
+        name, _, index = found
+        if name == CONFIG_FOLDER:
+            parts.append(f"{text[start:index]}/{way}")
+            start = index
+    return "".join([*parts, text[start:]])
 
 
 def _chosen(spec: ProxySpec, options: Options) -> ProxySpec:
@@ -213,7 +244,19 @@ def _chosen(spec: ProxySpec, options: Options) -> ProxySpec:
 
 
 def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
-    """Apply --expose and --hide, whose globs are SERVER:TOOL."""
+    """Apply --expose and --hide, whose globs are SERVER:TOOL.
+
+    Raises:
+        ConfigError: one is for no server; a filter that does nothing would fail open.
+    """
+    problems = [
+        Problem("", f"{flag} {glob} is for no server of the config", "write SERVER:TOOL")
+        for flag, globs in (("--expose", options.expose), ("--hide", options.hide))
+        for glob in globs
+        if not any(_globs_for(server, (glob,)) for server in spec.servers)
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
     servers = []
     for server in spec.servers:
         expose = _globs_for(server, options.expose)
@@ -236,12 +279,22 @@ def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _same_servers(spec: ProxySpec, recorded: list[str], file: Path) -> None:
+def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:
+    """Return the part of a recorded snapshot that the config's servers have.
+
+    Raises:
+        ConfigError: one has none.
+    """
+    recorded = [*(child.name for child in snapshot.children), *snapshot.failed]
     missing = [server for server in spec.servers if server.name not in recorded]
     if missing:
         remedy = "compile without --offline once"
         problems = [Problem(s.path, f"is not in the snapshot of {file}", remedy) for s in missing]
         raise ConfigError(spec.source, problems)
+    children = {child.name: child for child in snapshot.children}
+    names = [server.name for server in spec.servers]
+    kept = tuple(children[name] for name in names if name in children)
+    return Snapshot(kept, tuple(name for name in names if name not in children))
 
 
 def _proxy_name(source: str) -> str:

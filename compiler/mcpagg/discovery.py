@@ -21,6 +21,7 @@ from mcp_types import METHOD_NOT_FOUND
 from mcpagg.aggregator import CONNECT_SECONDS, Aggregator, problem
 from mcpagg.connection.handshake import as_fault, connect
 from mcpagg.connection.requests import Connection, ConnectionFault
+from mcpagg.jsontext import written
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -166,7 +167,7 @@ class Discovery(Aggregator):
         before = connection.changes
         again = await self._tools(connection)
         # News that comes with every reading, of a list that stays the same, is no news.
-        moved = again != tools or connection.changes == before
+        moved = written(again) != written(tools) or connection.changes == before
         return again, last - began if moved else None
 
     async def _conditional(

@@ -7,9 +7,8 @@ and each child's own.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -19,6 +18,7 @@ import jinja2
 from black.mode import TargetVersion
 
 from mcpagg.bundle import PACKAGE, bundle
+from mcpagg.jsontext import written
 from mcpagg.linking import Linked
 from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
@@ -36,7 +36,7 @@ TABLES = {
 }
 # The names that the templates define, which no room may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
-DEFINED |= {"PLAN", *TABLES.values()}
+DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", *TABLES.values()}
 # A route is one line, however long its names.
 ROW_MODE = black.Mode(line_length=1000, target_versions={TargetVersion.PY39})
 NEEDS_NOTHING = "no variable of the environment"
@@ -57,25 +57,29 @@ def emit(
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
     check the file, as a shell would take them.
     """
-    runtime = bundle("main", DEFINED)
+    composed = linked.composed
+    snapshot_digest = _digest(_plain(snapshot))
+    runtime = bundle("main", DEFINED, _unused(rows, linked))
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=_formatted(runtime.imports),
-        servers=_table("SERVERS", rows),
+        servers=_table("SERVERS", rows) + _failed(snapshot),
         routes={
             TABLES[name]: (name, _table(TABLES[name], rows, ROW_MODE))
             for name, rows in linked.routes.items()
             if rows or name == "tools"
         },
-        capabilities=_formatted(repr(json.dumps(linked.capabilities, separators=(",", ":")))),
+        capabilities=_key(written(linked.capabilities, separators=(",", ":"))) + "\n",
         children=_table("CHILDREN", linked.children),
         options=_table("OPTIONS", options.runtime()),
         instructions=_table("INSTRUCTIONS", linked.instructions),
         snapshot={_key(child.name): _lists(child) for child in snapshot.children},
+        composites=json_text(composed.tools) if composed.tools else "",
+        subtools=_table("SUBTOOLS", composed.subtools) if composed.tools else "",
         runtime=runtime.rooms,
         folded={_key(name): source for name, source in runtime.folded.items()},
         name=_key(name),
-        proxy_version=_key(_digest(asdict(snapshot))[len("sha256:") :][:12]),
+        proxy_version=_key(snapshot_digest[len("sha256:") :][:12]),
     )
     body = body.rstrip("\n") + "\n"
     return templates.get_template("server.py.j2").render(
@@ -83,14 +87,38 @@ def emit(
         source=comment(source),
         command=comment(commands[0]),
         check=comment(commands[1]),
-        config_digest=_digest(rows),
+        config_digest=_digest({**rows, "": composed.subtools} if composed.tools else rows),
         options_digest=_digest(options.model_dump(mode="json")),
-        snapshot_digest=_digest(asdict(snapshot)),
+        snapshot_digest=snapshot_digest,
         counts=_counts(snapshot),
         needs=comment(_needs(rows)),
         body_digest=_hash(body),
         body=body,
     )
+
+
+def _plain(snapshot: Snapshot) -> dict[str, Any]:
+    """Return all of a snapshot as one JSON-like value."""
+    children = [
+        {one.name: getattr(child, one.name) for one in fields(child)}
+        | {"conditional": sorted(child.conditional)}
+        for child in snapshot.children
+    ]
+    return {"children": children, "failed": snapshot.failed}
+
+
+def _failed(snapshot: Snapshot) -> str:
+    if not snapshot.failed:
+        return ""
+    return "# Left out, because they failed when this was compiled with --allow-failed.\n" + _table(
+        "FAILED", list(snapshot.failed)
+    )
+
+
+def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
+    """Return the rooms that this proxy has no use for."""
+    unused = set() if linked.composed.tools else {"composite"}
+    return unused if any("masks" in row for row in rows.values()) else unused | {"masking"}
 
 
 @cache
@@ -147,7 +175,7 @@ def _needs(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _digest(value: Any) -> str:
     """Return the digest of a JSON-like value, whatever the order of its members."""
-    return _hash(json.dumps(value, sort_keys=True, default=sorted))
+    return _hash(written(value, sort=True))
 
 
 def _hash(text: str) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
+from mcpagg.composing import Composed, compose
 from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -25,13 +27,15 @@ class Linked:
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
     {URI: (server,)}} for resources and templates; `children` what the runtime must know of each
-    server; `capabilities` what the proxy declares.
+    server; `capabilities` what the proxy declares; `composed` its composite tools, which have the
+    server "".
     """
 
     routes: dict[str, dict[str, Route]]
     children: dict[str, dict[str, Any]]
     capabilities: dict[str, Any]
     instructions: str
+    composed: Composed
 
 
 def link(
@@ -40,14 +44,17 @@ def link(
     """Give everything that is offered its exposed name; return the tables, and warnings.
 
     Raises:
+        ConfigError: a composite tool calls what is not there.
         NameClash: two tools, or two prompts, would get one name; names both, for every such pair.
     """
     paths = {server.name: server.path for server in spec.servers}
     clashes: list[Problem] = []
-    warnings: list[Problem] = []
+    composed, warnings = compose(spec, rows, snapshot, options)
     routes: dict[str, dict[str, Route]] = {}
     for kind in (TOOLS, PROMPTS):
         owners = _owners(kind, paths, rows, snapshot, options, clashes)
+        if kind is TOOLS:
+            _add_composites(spec, composed, owners, clashes)
         portable = portable_names(owners)
         routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
     for kind in (RESOURCES, TEMPLATES):
@@ -58,8 +65,10 @@ def link(
         for tool in child.tools:
             if offered(tool["name"], rows[child.name]):
                 warnings += _tool_warnings(paths[child.name], tool)
+        warnings += _idle_filters(paths[child.name], child, rows[child.name])
     capabilities = _capabilities(snapshot)
-    linked = Linked(routes, _facts(snapshot), capabilities, _instructions(snapshot))
+    instructions = _instructions(snapshot)
+    linked = Linked(routes, _facts(snapshot), capabilities, instructions, composed)
     return linked, tuple(warnings)
 
 
@@ -82,6 +91,23 @@ def _owners(
                 clashes.append(_clash(exposed, owners[exposed], (child.name, name), paths))
             owners[exposed] = child.name, name
     return owners
+
+
+def _add_composites(
+    spec: ProxySpec,
+    composed: Composed,
+    owners: dict[str, tuple[str, str]],
+    clashes: list[Problem],
+) -> None:
+    """Give composite tools their own names, which are nobody else's."""
+    for composite in spec.composites:
+        name = composite.name
+        if name in owners:
+            server, tool = owners[name]
+            what = f"the name '{name}' is also that of '{tool}' of '{server}'"
+            clashes.append(Problem(composite.path, what, "rename the composite tool"))
+        elif name in composed.subtools:
+            owners[name] = "", name
 
 
 def _addresses(
@@ -133,7 +159,7 @@ def _clash(
 ) -> Problem:
     """Describe two tools under one name."""
     same = f"'{first[1]}' of '{first[0]}' and '{second[1]}' of '{second[0]}'"
-    remedy = "rename a server, choose another --separator, or --hide one of them"
+    remedy = "--hide one of them; or rename a server, or choose another --separator or --names"
     if first == second:
         same, remedy = (
             f"'{first[1]}', which '{first[0]}' lists twice",
@@ -153,6 +179,17 @@ def _tool_warnings(path: str, tool: Mapping[str, Any]) -> list[Problem]:
         what = f"tool '{name}' can only be called as a task, and tasks are not relayed"
         found.append(Problem(path, what, "a call of it fails; --hide it"))
     return found
+
+
+def _idle_filters(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:
+    """Warn of a filter that fits no tool: what it should hide is offered."""
+    names = [tool["name"] for tool in child.tools]
+    globs = [*(row.get("expose") or ()), *row.get("hide", ()), *row.get("rename", {})]
+    return [
+        Problem(path, f"the filter '{glob}' fits none of its tools", f"it has {', '.join(names)}")
+        for glob in globs
+        if not any(fnmatchcase(name, glob) for name in names)
+    ]
 
 
 def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,21 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
+
+from mcpagg.jsontext import written
+
+# What cannot be seen, or is taken for something else: a fixed list, because that of the interpreter
+# (str.isprintable, repr) grows with its version. Variation selectors 15 and 16 belong to emoji.
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffb"
+_SPACES = r"\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
+_FILLERS = r"\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d"
+_NO_CHARACTERS = r"\ud800-\uf8ff\ufdd0-\ufdef\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
+_LAST_OF_PLANES = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(15))
+HIDDEN = re.compile(f"[{_CONTROLS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]")
+
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def literal(value: Any) -> str:
@@ -28,6 +42,8 @@ def literal(value: Any) -> str:
             + ("," if len(value) == 1 else "")
             + ")"
         )
+    if isinstance(value, str):
+        return _quoted(value)
     if isinstance(value, float) and math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
     return repr(value)
@@ -40,16 +56,35 @@ def json_text(value: Any) -> str:
     reviewer must see what a model would read. JSON text never holds three quotes in a row, since a
     quote within a string is escaped and two strings never touch.
     """
-    text = json.dumps(value, indent=1, ensure_ascii=False)
-    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
+    return written(value, quote=_json_string, indent=True)
 
 
 def comment(text: str) -> str:
     """Return text that is safe within one comment line."""
-    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+    return HIDDEN.sub(_escaped, text)
 
 
-def _escaped(char: str) -> str:
+def _json_string(text: str) -> str:
+    return HIDDEN.sub(_escaped, json.dumps(text, ensure_ascii=False))
+
+
+def _escaped(found: re.Match[str]) -> str:
     # Outside the basic plane, JSON wants a surrogate pair.
-    units = char.encode("utf-16-be", "surrogatepass")
+    units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def _quoted(text: str) -> str:
+    """Return the literal of a string in the quotes that cost fewer escapes, as black does."""
+    mark = "'" if text.count('"') > text.count("'") else '"'
+    body = text.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+    return f"{mark}{HIDDEN.sub(_python_escape, body)}{mark}"
+
+
+def _python_escape(found: re.Match[str]) -> str:
+    char, code = found[0], ord(found[0])
+    if char in _SHORT:
+        return _SHORT[char]
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcpagg.problems import EnvironmentFault, Problem
+from mcpagg.problems import CompileError, EnvironmentFault, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch import strings
 from mcpagg_runtime.references import references
@@ -30,21 +30,33 @@ def as_json(plan: Plan) -> str:
     report = {
         "source": plan.spec.source,
         "servers": [_server(server, plan.environ) for server in plan.spec.servers],
+        "composites": [one.model_dump(mode="json") for one in plan.spec.composites],
         "warnings": [_problem(problem) for problem in plan.warnings],
         "errors": [_problem(problem) for problem in errors],
     }
     return json.dumps(report, indent=2)
 
 
+def errors_as_json(fault: CompileError) -> str:
+    """Return what is wrong with a config that could not be understood, in the plan's shape."""
+    errors = [_problem(problem) for problem in fault.problems]
+    report = {"source": fault.source, "servers": [], "warnings": [], "errors": errors}
+    return json.dumps(report, indent=2)
+
+
 def as_text(plan: Plan) -> str:
     """Return the plan as lines to read."""
-    return "\n".join(line for server in plan.spec.servers for line in _lines(server, plan.environ))
+    lines = [line for server in plan.spec.servers for line in _lines(server, plan.environ)]
+    for composite in plan.spec.composites:
+        called = [f"{subtool.server}/{subtool.tool}" for subtool in composite.subtools]
+        lines.append(f"composite tool {composite.name}: {', '.join(called)}")
+    return "\n".join(lines)
 
 
 def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
     yield f"{server.name}: {server.transport}: {_target(server)}"
     row = server.row()
-    for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename"):
+    for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename", "masks"):
         if name in row:
             yield f"  {name}: {json.dumps(row[name], ensure_ascii=False)}"
     for variable in _variables(server, environ):

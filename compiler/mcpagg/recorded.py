@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import json
 import shlex
 from pathlib import Path
 from typing import Any
 
+from mcpagg.jsontext import parse
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import KINDS
@@ -28,16 +28,18 @@ def recorded_snapshot(file: Path) -> Snapshot:
             for node in tree.body
             if isinstance(node, ast.Assign)
             for target in node.targets
-            if isinstance(target, ast.Name) and target.id in ("SNAPSHOT", "CHILDREN")
+            if isinstance(target, ast.Name) and target.id in ("SNAPSHOT", "CHILDREN", "FAILED")
         }
         children = tuple(
             _child(name, tables["CHILDREN"][name], lists)
             for name, lists in tables["SNAPSHOT"].items()
+            if name  # what has none are the composite tools, which are built anew
         )
+        failed = tuple(tables.get("FAILED", ()))
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
         raise ConfigError(str(file), [Problem("", what, "compile it without --offline")]) from None
-    return Snapshot(children)
+    return Snapshot(children, failed)
 
 
 def recorded_command(file: Path) -> list[str] | None:
@@ -47,9 +49,10 @@ def recorded_command(file: Path) -> list[str] | None:
     for line in _read(file).splitlines()[:20]:
         if line.startswith(REBUILD):
             try:
-                return shlex.split(line[len(REBUILD) :])[1:]
+                program, *words = shlex.split(line[len(REBUILD) :])
             except ValueError:
                 return None
+            return words if program == "mcpagg-compile" else None
     return None
 
 
@@ -63,13 +66,13 @@ def _read(file: Path) -> str:
 
 
 def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnapshot:
-    about = json.loads(lists["server"])
+    about = parse(lists["server"])
     return ChildSnapshot(
         name=name,
         protocol=facts["protocol"],
         info=about["serverInfo"],
         capabilities=about["capabilities"],
         instructions=about.get("instructions"),
-        **{kind.name: tuple(json.loads(lists.get(kind.name, "[]"))) for kind in KINDS},
+        **{kind.name: tuple(parse(lists.get(kind.name, "[]"))) for kind in KINDS},
         conditional=frozenset(facts.get("conditional", ())),
     )

@@ -20,6 +20,20 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Mask(Frozen):
+    """One of the coordinator's `envVars`: a variable that clients name and never see.
+
+    `path` is the JSON path of its value, which is kept as it was written. `expand` replaces
+    `${NAME}` in arguments, `unexpand` the value in what the server says.
+    """
+
+    name: str
+    path: str
+    value: str
+    expand: bool = False
+    unexpand: bool = False
+
+
 class ServerSpec(Frozen):
     """One child as the config describes it.
 
@@ -44,6 +58,7 @@ class ServerSpec(Frozen):
     """Globs of the tools to withhold; wins over `expose`."""
     rename: dict[str, str] = Field(default_factory=dict)
     """Original tool name → the exposed name that replaces `server:tool` (`exposedTools`)."""
+    masks: tuple[Mask, ...] = ()
 
     def row(self) -> dict[str, Any]:
         """Return what the launch table holds of it, references as written; see launch.prepare."""
@@ -55,7 +70,28 @@ class ServerSpec(Frozen):
         row.update((key, value) for key, value in more.items() if value)
         if self.expose is not None:
             row["expose"] = [*self.expose]
+        if self.masks:
+            kept = {"value", "expand", "unexpand"}
+            row["masks"] = {mask.name: mask.model_dump(include=kept) for mask in self.masks}
         return row
+
+
+class Subtool(Frozen):
+    """A tool of one server that a composite tool can call; `path` is its JSON path."""
+
+    server: str
+    tool: str
+    path: str
+    description: str | None = None
+
+
+class Composite(Frozen):
+    """A tool that calls any of several tools of servers; `path` is its JSON path."""
+
+    name: str
+    path: str
+    subtools: tuple[Subtool, ...]
+    description: str | None = None
 
 
 class ProxySpec(Frozen):
@@ -68,3 +104,4 @@ class ProxySpec(Frozen):
     source: str
     folder: Path
     servers: tuple[ServerSpec, ...]
+    composites: tuple[Composite, ...] = ()

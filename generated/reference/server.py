@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:3b3d9263e024251cdff586e50e7feaceb1479788c094432fba41d904415adfed (everything below this line)
+#   body:     sha256:d6b50601dfc58b02fa784c66dcc09643832ebc43fe79fb6a38d1dd7c278f6f91 (everything below this line)
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ except ImportError:  # an interpreter without the accelerator: slower, the same
     from json.scanner import make_scanner
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
+    from _signal import signal  # type: ignore[import-not-found]
 except ImportError:
-    from signal import SIGINT, SIGTERM, signal
+    from signal import signal
 
 
 # ==============================================================================================
@@ -2456,6 +2456,9 @@ STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
 
+# Which list a call asks for an item of by name.
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
 FOREVER = float("inf")
 
 
@@ -2568,7 +2571,8 @@ class Child:
     is the one whose message started it: it is initialised with that client's capabilities.
     `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`.
+    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
+    that clients name and never see.
     """
 
     __slots__ = (
@@ -2578,6 +2582,7 @@ class Child:
         "client",
         "deadline",
         "failures",
+        "masks",
         "name",
         "next_id",
         "own",
@@ -2600,6 +2605,7 @@ class Child:
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.masks: Mapping[str, str] = {}
         self.reset(CREATED)
 
     def reset(self, state: str, reason: str = "") -> None:
@@ -2868,10 +2874,10 @@ class Launch:
 
     For a remote child, `url` and `headers` instead. `secrets` maps the value of every variable
     that the row refers to back to its name, so that what the child prints can be shown without
-    them.
+    them. `masks` {name: value} are the variables that clients name and never see.
     """
 
-    __slots__ = ("argv", "cwd", "env", "headers", "secrets", "url")
+    __slots__ = ("argv", "cwd", "env", "headers", "masks", "secrets", "url")
 
     def __init__(
         self,
@@ -2881,6 +2887,7 @@ class Launch:
         secrets: dict[str, str],
         url: str = "",
         headers: Mapping[str, str] | None = None,
+        masks: Mapping[str, str] | None = None,
     ) -> None:
         self.argv = argv
         self.env = env
@@ -2888,6 +2895,7 @@ class Launch:
         self.secrets = secrets
         self.url = url
         self.headers = dict(headers or {})
+        self.masks = dict(masks or {})
 
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
@@ -2902,6 +2910,7 @@ def strings(row: Row) -> list[tuple[str, str]]:
     found += [(f"args[{index}]", value) for index, value in enumerate(row.get("args", ()))]
     for group in ("env", "headers"):
         found += [(f"{group}.{key}", value) for key, value in row.get(group, {}).items()]
+    found += [(f"masks.{name}", mask["value"]) for name, mask in row.get("masks", {}).items()]
     return found
 
 
@@ -2944,7 +2953,10 @@ def prepare(
             missing.append((place, problem.name))
             continue
         if place == "env_file":
-            with open(_path_within(folder, values[place]), encoding="utf-8") as file:
+            path = _path_within(folder, values[place])
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise ValueError(f"{path} is no file")  # reading a pipe might never end
+            with open(path, encoding="utf-8") as file:
                 scope.add_file(parse_env_file(file.read()))
     if missing:
         raise MissingVariables(missing)
@@ -2954,7 +2966,8 @@ def prepare(
     argv = [_program_within(values.get("command", ""), cwd or folder)]
     argv += [values[f"args[{index}]"] for index in range(len(row.get("args", ())))]
     headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
-    return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers)
+    masks = {key: values[f"masks.{key}"] for key in row.get("masks", {})}
+    return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers, masks)
 
 
 def _path_within(folder: str, path: str) -> str:
@@ -3018,11 +3031,16 @@ class _LaunchScope:
     def _remember(self, name: str, value: str) -> None:
         # Short values are no secrets, and replacing them would make nonsense of every message.
         if len(value) > 3:
-            self.secrets[value] = name
+            self.secrets[value] = self.secrets[quote(value)[1:-1]] = name
+            # Output is cut into lines before it is looked at, and carriage returns go.
+            for line in value.splitlines():
+                if len(line) > 7:
+                    self.secrets[line] = name
 ''',
     "process": r'''
 import _thread
 import os
+import select
 import sys
 
 STDIN_GRACE_SECONDS = 2.0
@@ -3064,31 +3082,34 @@ class Process:
         self.exited = threading.Event()
         self.drained = threading.Event()
         self.gone = threading.Event()
+        self.retired = False
         self._last_words = b""
         self._claim = _thread.allocate_lock()
-        theirs_in, ours_in = os.pipe()
-        ours_out, theirs_out = os.pipe()
-        ours_err, theirs_err = os.pipe()
+        ours: list[int] = []
+        theirs: list[int] = []
         try:
+            for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+                for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
+                    end.append(descriptor)
             self.popen = subprocess.Popen(
                 launch.argv,
-                stdin=theirs_in,
-                stdout=theirs_out,
-                stderr=theirs_err,
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
                 env=launch.env,
                 cwd=launch.cwd,
                 start_new_session=True,
             )
         except BaseException:
-            for descriptor in (ours_in, ours_out, ours_err):
+            for descriptor in ours:
                 os.close(descriptor)
             raise
         finally:
-            for descriptor in (theirs_in, theirs_out, theirs_err):
+            for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(ours_in, private=True)
-        self._stdout = ours_out
-        _thread.start_new_thread(self._read_stderr, (ours_err,))
+        self.outbox = Outbox(ours[0], private=True, broke=self._deaf)
+        self._stdout = ours[1]
+        _thread.start_new_thread(self._read_stderr, (ours[2],))
         _thread.start_new_thread(self._wait, ())
 
     def read(self) -> None:
@@ -3101,10 +3122,15 @@ class Process:
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
 
+    def _deaf(self) -> None:
+        """The child takes no input any more: what it owes, it owes for ever."""
+        if not self.exited.wait(LAST_WORDS_SECONDS):
+            self.end("closed its standard input")
+
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
         if self._claim.acquire(False):
-            self.ended(reason, self.last_words())
+            self.ended(seen(self.launch.redact(reason)), self.last_words())
         self.close()
 
     def silence(self) -> None:
@@ -3113,50 +3139,89 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
-        self._close()
-        self.gone.set()
-
-    def _close(self) -> None:
         self.outbox.close()
-        if self.exited.wait(STDIN_GRACE_SECONDS) and not signal_group(self.popen.pid, 0):
+        if self._group_gone(STDIN_GRACE_SECONDS):
             return
-        signal_group(self.popen.pid, TERMINATE)
+        self._signal(TERMINATE)
         if self._group_gone(SIGTERM_GRACE_SECONDS):
             return
-        signal_group(self.popen.pid, KILL)
-        self.exited.wait(SIGTERM_GRACE_SECONDS)
+        self._signal(KILL)
+        self._group_gone(SIGTERM_GRACE_SECONDS)
 
     def kill(self) -> None:
         """End the process group at once, and wait for nothing."""
-        signal_group(self.popen.pid, KILL)
+        self._signal(KILL)
 
     def last_words(self) -> str:
-        """Return the end of what the child wrote to stderr, without values of variables."""
-        text = self._last_words.decode("utf-8", "replace")
-        return self.launch.redact("\n".join(text.splitlines()[-LAST_WORDS_LINES:]))
+        """Return the end of what the child wrote to stderr, fit to be shown.
+
+        Without values of variables, and without what a terminal would act upon.
+        """
+        text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+        if len(self._last_words) > LAST_WORDS_BYTES:
+            # What stands before the first line end may be the rest of a value that was cut.
+            text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+        lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+        return "\n".join([seen(line) for line in lines[-LAST_WORDS_LINES:]])
 
     def _group_gone(self, seconds: float) -> bool:
-        """Wait for the leader by its exit and for the rest of its group by asking."""
+        """Wait for the end of the whole group: the leader tells it, the rest is asked for.
+
+        A group that was seen gone is never asked for again: its number may be another's by then.
+        """
         from time import monotonic, sleep
 
         deadline = monotonic() + seconds
         self.exited.wait(seconds)
-        while signal_group(self.popen.pid, 0):
-            if monotonic() > deadline:
+        while not self.gone.is_set():
+            if self.exited.is_set() and not signal_group(self.popen.pid, 0):
+                self.gone.set()
+            elif monotonic() > deadline:
                 return False
-            sleep(0.01)
+            else:
+                sleep(0.01)
         return True
 
+    def _signal(self, number: int) -> None:
+        if not self.gone.is_set():
+            signal_group(self.popen.pid, number)
+
     def _read_stderr(self, descriptor: int) -> None:
-        # Always read, or the child blocks once the pipe is full; only the end is kept.
-        for data in _chunks(descriptor):
-            self._last_words = (self._last_words + data)[-LAST_WORDS_BYTES:]
+        """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
+        for data in _chunks(descriptor, self._listens(descriptor)):
+            self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+
+    def _listens(self, descriptor: int) -> Callable[[], None]:
+        """Return what waits for stderr and notices when the child no longer takes input.
+
+        What was written before that is lost without a word: only the pipe itself tells.
+        """
+        if not hasattr(select, "poll"):
+            return lambda: None
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.register(self.outbox.descriptor, 0)
+
+        def wait() -> None:
+            while True:
+                ready = poll.poll()
+                if any(number == descriptor for number, _ in ready):
+                    return
+                poll.unregister(self.outbox.descriptor)
+                _thread.start_new_thread(self._deaf, ())
+
+        return wait
 
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
         self.drained.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
+
+
+def seen(text: str) -> str:
+    """Return text as one line that a terminal prints and does not act upon."""
+    return "".join([char if char.isprintable() else " " for char in text])
 
 
 def describe(status: int) -> str:
@@ -3171,10 +3236,11 @@ def describe(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def _chunks(descriptor: int) -> Iterator[bytes]:
-    """Read a descriptor until its end, and close it."""
+def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
+    """Read a descriptor until its end, and close it; `wait` comes before each reading."""
     try:
         while True:
+            wait()
             data = os.read(descriptor, CHUNK)
             if not data:
                 return
@@ -3237,12 +3303,8 @@ class Calls(Core):
         if token[1] and message.text[slice(*token)] != "null":
             call.token = message.text[slice(*token)]
             changes.append((token, str(call.child_id)))
-        limit = child.row.get("timeout") or self.plan.options.get("timeout")
-        if limit:
-            call.deadline = self._arm(self.clock() + limit)
-        method = message.method or ""
         params = message.spliced_params(changes) if "params" in message.members else ""
-        self._send(child, request(call.child_id, method, params))
+        self._send(child, request(call.child_id, message.method or "", params))
 
     def _answered(self, call: Call, message: Message) -> None:
         """Pass a child's answer on to the client that asked, or ask the next child."""
@@ -3253,6 +3315,12 @@ class Calls(Core):
             return
         self._forget(call)
         self._send(call.client, _answer(call.identifier, message))
+
+    def _limit(self, call: Call) -> None:
+        """Note when a call has taken too long, the start of its child included."""
+        limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
+        if limit:
+            call.deadline = self._arm(self.clock() + limit)
 
     def _submit(self, call: Call) -> None:
         """See that a call reaches its child; the room of lifecycles knows how."""
@@ -3277,11 +3345,12 @@ class Calls(Core):
 
     def _time_out(self, child: Child, now: float) -> None:
         """Fail the calls whose time is up, and tell the child to stop working on them."""
-        for call in [call for call in child.calls.values() if call.deadline <= now]:
+        under_way = [*child.calls.values(), *child.waiting, *child.unknown]
+        for call in [call for call in under_way if call.deadline <= now]:
             self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
             reason = f"Server '{child.name}' did not answer in time"
             self._refuse(call, REQUEST_TIMEOUT, reason)
-        for call in child.calls.values():
+        for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             if call.deadline < FOREVER:
                 self._arm(call.deadline)
 
@@ -3415,8 +3484,8 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
     """Return a portable name for each exposed one: unique, and the same whatever the order.
 
     A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
-    alike, or one longer than PORTABLE_LIMIT, it ends in a short hash of the exposed name; where
-    somebody made up a name like that too, in a longer one.
+    alike, or one another's exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash of
+    the exposed name; where somebody made up a name like that too, in a longer one.
     """
     names = {name: _cleaned(name) for name in exposed}
     for length in _HASH_LENGTHS:
@@ -3424,7 +3493,8 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
         for short in names.values():
             count[short] = count.get(short, 0) + 1
         for name, short in names.items():
-            if count[short] > 1 or not 0 < len(short) <= PORTABLE_LIMIT:
+            anothers = short in names and short != name
+            if count[short] > 1 or anothers or not 0 < len(short) <= PORTABLE_LIMIT:
                 names[name] = _hashed(name, length)
     return names
 
@@ -3540,8 +3610,11 @@ def _named(
     """Name tools or prompts; one keeps the names that it had."""
     recorded, live = catalogue.recorded(server), catalogue.live
     known = {item.original: item for item in [*live.get(server, ()), *recorded]}
-    taken = {t.exposed: (t.server, t.original) for others in live.values() for t in others}
-    taken.update({exposed: (route[0], route[1]) for exposed, route in catalogue.routes.items()})
+    taken: dict[str, tuple[str, str]] = {}
+    for other in [t for others in live.values() for t in others]:
+        taken[other.exposed] = taken[other.portable] = other.server, other.original
+    for exposed, route in catalogue.routes.items():
+        taken[exposed] = taken[route[2]] = route[0], route[1]
     named: dict[str, Item] = {}
     for item in items:
         if item.original in known:
@@ -3551,7 +3624,7 @@ def _named(
         owner = server, item.original
         if item.original not in named and taken.setdefault(item.exposed, owner) == owner:
             named[item.original] = item
-    portable = portable_names(taken)
+    portable = portable_names([*taken])
     for item in named.values():
         same = known.get(item.original)
         item.portable = same.portable if same else portable[item.exposed]
@@ -3630,6 +3703,7 @@ SETTLE_SECONDS = 0.5
 # A child that announces a change at every reading is read ever more rarely.
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 1.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
 MAXIMUM_PAGES = 1000
@@ -3797,10 +3871,17 @@ class Drift(Calls):
         waiting, child.waiting = child.waiting, []
         for call in waiting:
             reason = child.withheld(call.message.method or "", call.name)
-            if reason is None:
-                self._forward(child, call)
-            else:
+            if reason is not None:
                 self._fail(call, reason)
+            elif guarded and call.path == ("name",) and not self._is_served(call):
+                self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+            else:
+                self._forward(child, call)
+
+    def _is_served(self, call: Call) -> bool:
+        """Whether what a call asks for is still served by its child: it may have waited."""
+        item = self.catalogues[ASKS_FOR[call.message.method or ""]].find(call.name)
+        return item is not None and item.server == call.child.name
 
     def _list_announced(self, child: Child, method: str) -> None:
         """A child says that a list of its changed: read it, but not at every word."""
@@ -3810,7 +3891,12 @@ class Drift(Calls):
             if reading.again_at < FOREVER or child.state != READY:
                 continue
             pause = reading.pause
-            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            longest = LONGEST_PAUSE_SECONDS
+            if self.plan.options["on_drift"] == "refuse":
+                # What may have changed is not called before it has been compared.
+                reading.compared = False
+                longest = LONGEST_HOLD_SECONDS
+            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
             reading.again_at = self._arm(self.clock() + pause)
 ''',
     "lifecycle": r'''
@@ -4018,25 +4104,38 @@ def _code(message: Message) -> object:
 ''',
     "templates": r'''
 
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+
+
 def fits(template: str, uri: str) -> bool:
     """Whether some values of its variables would expand `template` to `uri`.
 
     A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Good enough to choose whom to
-    ask: the server itself decides whether it has such a resource.
+    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
+    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
+    server itself decides whether it has such a resource.
     """
-    import re
+    first, *parts = template.split("{")
+    if not uri.startswith(first):
+        return False
+    index = len(first)
+    plain, pending = True, False
+    for part in parts:
+        expression, _, literal = part.partition("}")
+        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+        pending = True
+        if not literal:
+            continue
+        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+        if found < 0 or (plain and _crosses(uri[index:found])):
+            return False
+        index, plain, pending = found + len(literal), True, False
+    rest = uri[index:]
+    return not (plain and _crosses(rest)) if pending else not rest
 
-    pattern = []
-    rest = template
-    while rest:
-        literal, brace, rest = rest.partition("{")
-        pattern.append(re.escape(literal))
-        if brace:
-            expression, _, rest = rest.partition("}")
-            plain = expression[:1].isalnum() or expression[:1] in ("_", "%")
-            pattern.append("[^/?#]*" if plain and not expression.endswith("*") else ".*")
-    return re.fullmatch("".join(pattern), uri, re.DOTALL) is not None
+
+def _crosses(text: str) -> bool:
+    return any(mark in text for mark in "/?#")
 ''',
     "router": r'''
 
@@ -4173,12 +4272,29 @@ class Router(Lifecycle):
             self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a name in params")
             return
         item = self.catalogues[kind.name].find(name)
-        if item is not None:
+        if item is not None and not item.server:
+            self._call_subtool(client, message, item)
+        elif item is not None:
             self._route(client, message, self.children[item.server], name, ("name",), item)
         elif kind is TOOLS:
             self._unknown(client, message, name)
         elif not self._refused(client, message, name):
             self._deny(client, message, INVALID_PARAMS, f"Prompt not found: {name}")
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        unfold(FOLDED, "composite")
+
+        call = Subcall(message, composite.original, self.plan.subtools[composite.original])
+        if call.fault:
+            self._deny(client, message, INVALID_PARAMS, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self.catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        child = self.children[call.server]
+        self._route(client, call.message, child, item.exposed, ("name",), item)
 
     def _route(
         self,
@@ -4194,6 +4310,7 @@ class Router(Lifecycle):
         if item is not None:
             call.path, call.original = path, item.original
         client.calls.append(call)
+        self._limit(call)
         self._submit(call)
         return call
 
@@ -4223,6 +4340,7 @@ class Router(Lifecycle):
         call = Call(client, message, asked, name)
         call.path = ("name",)
         client.calls.append(call)
+        self._limit(call)
         asked.unknown.append(call)
         self._wake(asked, client)
         if asked.state == READY:
@@ -4268,6 +4386,7 @@ class Router(Lifecycle):
         call = Call(client, message, owners[0], uri)
         call.others = owners[1:]
         client.calls.append(call)
+        self._limit(call)
         self._submit(call)
 
     def _owners(self, uri: str) -> list[Child]:
@@ -4288,8 +4407,8 @@ class Router(Lifecycle):
     def _set_level(self, client: Client, message: Message) -> None:
         """Pass a log level on to every child that logs, now or once it is up."""
         level = message.params.get("level")
-        if level not in LEVELS:
-            self._deny(client, message, INVALID_PARAMS, f"Unknown log level: {level}")
+        if type(level) is not str or level not in LEVELS:
+            self._deny(client, message, INVALID_PARAMS, "Unknown log level")
             return
         self.level = level
         for child in self.children.values():
@@ -4371,7 +4490,7 @@ class Relay:
     def __init__(self, desk: Desk, folder: str) -> None:
         self.plan = desk.plan
         self.folder = folder
-        self.router = Router(desk, monotonic)
+        self.router = _router(desk)
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
@@ -4431,20 +4550,25 @@ class Relay:
         """Bring an event to the router and carry out what follows."""
         with self._lock:
             if not self._closing:
-                self._perform(event(*details))
+                try:
+                    self._perform(event(*details))
+                except Exception as fault:
+                    # A fault of ours: what it was about is lost, the rest must go on.
+                    self._say(f"internal fault: {type(fault).__name__}")
 
     def _perform(self, actions: list[Action]) -> None:
         for kind, peer, text in actions:
             if kind == SEND:
                 self._send(peer, text)
             elif kind == SAY:
-                self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+                self._say(text)
             elif kind == START:
                 _thread.start_new_thread(self._live, (peer,))
-            elif kind == STOP and peer in self._processes:
-                _thread.start_new_thread(self._processes[peer].end, (text,))
+            elif kind == STOP:
+                _thread.start_new_thread(self._end, (peer, text))
             elif kind == SLEEP and peer in self._processes:
                 process = self._processes.pop(peer)
+                process.retired = True
                 process.silence()
                 _thread.start_new_thread(process.close, ())
         if self._awaited is not None and not self.router.owes(self._awaited):
@@ -4452,6 +4576,19 @@ class Relay:
             self._paid.release()
         if self.router.alarm < self._due:
             self._set_clock()
+
+    def _say(self, text: str) -> None:
+        """Write a line on standard error: what servers say may hold what they were given."""
+        for process in self._started:
+            text = process.launch.redact(text)
+        self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+
+    def _end(self, child: Child, reason: str) -> None:
+        process = self._processes.get(child)
+        if process is not None:
+            process.end(reason)
+        else:  # its start hangs
+            self._bring(self.router.child_down, child, reason)
 
     def _send(self, peer: Client | Child, text: str) -> None:
         line = text.encode("utf-8") + b"\n"
@@ -4476,7 +4613,9 @@ class Relay:
                     self._perform(self.router.from_child(child, line))
 
         def ended(reason: str, last_words: str) -> None:
-            self._bring(self.router.child_down, child, reason, last_words)
+            # One that was put to sleep at that moment may live again already.
+            if process is None or not process.retired:
+                self._bring(self.router.child_down, child, reason, last_words)
 
         process: Process | None = None
 
@@ -4487,13 +4626,17 @@ class Relay:
             try:
                 process = Process(launch, hear, ended)
             except (OSError, ValueError) as problem:
-                ended(launch.redact(f"could not be started: {problem}"), "")
+                ended(launch.redact(f"could not be started: {_why(problem, launch)}"), "")
                 return
             with self._lock:
                 self._started = [old for old in self._started if not old.gone.is_set()]
                 self._started.append(process)
                 self._processes[child] = process
+                child.masks = launch.masks
                 self._perform(self.router.child_up(child))
+                if child.state != STARTING:  # given up meanwhile
+                    process.silence()
+                    _thread.start_new_thread(process.close, ())
         try:
             process.read()
         except Exception as fault:
@@ -4516,10 +4659,31 @@ class Relay:
                     return
                 wait = self.router.alarm - monotonic()
                 if wait <= 0:
-                    self._perform(self.router.tick())
-                    continue
+                    try:
+                        self._perform(self.router.tick())
+                    except Exception as fault:
+                        self._say(f"internal fault: {type(fault).__name__}")
+                        wait = 1.0
+                    else:
+                        continue
                 self._due = self.router.alarm
             self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+
+def _router(desk: Desk) -> Router:
+    """Return the router, with the layer that masks where some server has what is to be masked."""
+    if any("masks" in row for row in desk.plan.servers.values()):
+        unfold(FOLDED, "masking")
+
+        return Masked(desk, monotonic)
+    return Router(desk, monotonic)
+
+
+def _why(problem: Exception, launch: Launch) -> str:
+    """Say why a command could not be started; where it was looked for, if that matters."""
+    if isinstance(problem, FileNotFoundError) and "/" not in launch.argv[0]:
+        return f"{launch.argv[0]} is not on the PATH: searched {launch.env.get('PATH', '')}"
+    return str(problem)
 
 
 def _close(process: Process, gate: Any) -> None:
@@ -4535,6 +4699,7 @@ import sys
 def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     """Carry out what the command line asks for; return the exit status."""
     import argparse
+    from signal import signal
 
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output."
@@ -4545,6 +4710,8 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
+    for number in ENDING:
+        signal(number, _stop)
     if chosen.list:
         return _print(_offers(plan))
     if chosen.env:
@@ -4554,12 +4721,18 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     return _call(plan, folder, *chosen.call)
 
 
+def _stop(*_: object) -> None:
+    """Leave as at the end of input: every server is closed on the way out."""
+    raise SystemExit(1)
+
+
 def _print(lines: Iterator[str]) -> int:
+    """Print lines, without what a terminal would act upon."""
     try:
         for line in lines:
-            print(line)  # noqa: T201
+            print(seen(line))  # noqa: T201
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has enough
+    except OSError:  # whoever reads has enough, or has no room
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
@@ -4568,16 +4741,24 @@ def _offers(plan: Plan) -> Iterator[str]:
     import json
 
     for server in plan.servers:
-        lists = {kind: json.loads(plan.snapshot[server].get(kind.name, "[]")) for kind in KINDS}
-        counts = [f"{len(items)} {kind.name}" for kind, items in lists.items() if items]
-        yield f"{server}: {', '.join(counts) or 'nothing'}"
-        for kind, items in lists.items():
+        counts, lines = [], []
+        for kind in KINDS:
+            items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
             known = {item[kind.key]: item for item in items}
-            for exposed, route in plan.routes[kind.name].items():
-                if route[0] == server:
-                    item = known[route[1] if len(route) > 1 else exposed]
-                    text = str(item.get("description") or "").strip()
-                    yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
+            routes = {name: r for name, r in plan.routes[kind.name].items() if r[0] == server}
+            if routes:
+                counts.append(f"{len(routes)} {kind.name}")
+            for exposed, route in routes.items():
+                item = known[route[1] if len(route) > 1 else exposed]
+                portable = plan.options["names"] == "portable" and len(route) > 1
+                text = str(item.get("description") or "").strip()
+                first = text.splitlines()[0] if text else ""
+                lines.append(f"  {route[2] if portable else exposed}  {first}".rstrip())
+        yield f"{server}: {', '.join(counts) or 'nothing'}"
+        yield from lines
+    for name, allowed in plan.subtools.items():
+        calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
+        yield f"{name}: a composite tool: {', '.join(calls)}"
 
 
 def _variables(plan: Plan) -> Iterator[str]:
@@ -4653,10 +4834,13 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
     import json
 
     try:
-        params = {"name": name, "arguments": json.loads(arguments)}
-    except ValueError as problem:
-        print(f"{arguments!r} is not JSON: {problem}", file=sys.stderr)  # noqa: T201
+        given = json.loads(arguments)
+    except ValueError:
+        given = None
+    if type(given) is not dict:
+        print(f"not a JSON object: {arguments}", file=sys.stderr)  # noqa: T201
         return 2
+    params = {"name": name, "arguments": given}
     answers = _Answers()
     relay = Relay(Desk(plan), folder)
     client = Client("spec")
@@ -4669,7 +4853,7 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
         relay.close()
     answer = answers.answer
     outcome = answer.get("result", answer.get("error"))
-    print(json.dumps(outcome, indent=2, ensure_ascii=False))  # noqa: T201
+    _print(iter(json.dumps(outcome, indent=2, ensure_ascii=False).split("\n")))
     return 0 if "result" in answer and not answer["result"].get("isError") else 1
 ''',
 }
@@ -5067,7 +5251,8 @@ class Client:
         if type(params.get("clientInfo")) is dict:
             value, start, end = spans["clientInfo"]
             self.info = message.text[start:end]
-            self.name = str(value.get("name", ""))
+            name = value.get("name")
+            self.name = name if type(name) is str else ""
         if type(params.get("capabilities")) is dict:
             declared, _ = members(message.text, spans["capabilities"][1])
             for name in RELAYED:
@@ -5255,7 +5440,9 @@ class Plan:
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
     speaks, "conditional": [tools for clients with capabilities]}}, `options` are the compiler's
     options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
-    (`routes` is that of the tools) and `snapshot` see Catalogue.
+    (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
+    {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
+    which nobody starts.
     """
 
     def __init__(
@@ -5273,6 +5460,7 @@ class Plan:
         resources: Mapping[str, tuple[str, ...]] = {},
         templates: Mapping[str, tuple[str, ...]] = {},
         capabilities: str = '{"tools":{"listChanged":true}}',
+        subtools: Mapping[str, Mapping[str, list[str]]] = {},
     ) -> None:
         self.name = name
         self.version = version
@@ -5284,6 +5472,7 @@ class Plan:
             "templates": templates,
         }
         self.capabilities = capabilities
+        self.subtools = subtools
         self.snapshot = snapshot
         self.children = children
         self.instructions = instructions
@@ -5301,7 +5490,7 @@ class Desk:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         conditional = {name: facts.get("conditional", ()) for name, facts in plan.children.items()}
-        servers = tuple(plan.servers)
+        servers = (*plan.servers, *([""] if plan.subtools else []))
         self.down: set[str] = set()
         self.declared = frozenset(members(plan.capabilities)[0])
         self.catalogues = {
@@ -5372,14 +5561,19 @@ class Outbox:
     it is owed stays in memory until it reads or is gone.
     """
 
-    def __init__(self, descriptor: int, private: bool) -> None:
+    def __init__(
+        self, descriptor: int, private: bool, broke: Callable[[], None] | None = None
+    ) -> None:
         """`private`: nobody else has this end, so it may be made non-blocking.
+
+        `broke` is called, in a thread of its own, when the peer takes nothing any more.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
         also someone's standard error, it would surprise whoever shares it.
         """
         self.descriptor = descriptor
         self.broken = False
+        self._broke = broke
         self._private = private and hasattr(os, "set_blocking")
         if self._private:
             os.set_blocking(descriptor, False)
@@ -5424,16 +5618,21 @@ class Outbox:
                 return line[os.write(self.descriptor, line) :]
         except BlockingIOError:
             return line
-        except (OSError, ValueError):
-            self.broken = True
+        except OSError:
+            self._break()
             return b""
         return line
+
+    def _break(self) -> None:
+        self.broken = True
+        if self._broke is not None:
+            _thread.start_new_thread(self._broke, ())
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
         if len(line) > getattr(select, "PIPE_BUF", 0):
             return False
-        return bool(select.select((), (self.descriptor,), (), 0)[1])
+        return writable(self.descriptor, 0)
 
     def _drain(self) -> None:
         while True:
@@ -5450,16 +5649,34 @@ class Outbox:
                     while view:
                         view = view[self._write(view) :]
             except OSError:
-                # The peer is gone; whoever reads from it, or waits for it, will say so.
-                self.broken = True
+                self._break()
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
             return os.write(self.descriptor, data)
         except BlockingIOError:
-            select.select((), (self.descriptor,), ())
+            writable(self.descriptor, None)
             return 0
+
+
+def writable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever."""
+    return _ready(descriptor, seconds, "POLLOUT")
+
+
+def readable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor has something to read, or its end; None: for ever."""
+    return _ready(descriptor, seconds, "POLLIN")
+
+
+def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
+    # poll, because select knows no descriptor above 1,023; Windows has neither for pipes.
+    if not hasattr(select, "poll"):
+        return event == "POLLOUT"
+    poll = select.poll()
+    poll.register(descriptor, getattr(select, event))
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -5470,6 +5687,8 @@ class Outbox:
 # A client that has shaken hands asks for its lists next. Starting children takes the processor, so
 # they leave it that moment.
 HEAD_START_SECONDS = 0.02
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 STDIN_CHUNK = 1 << 16
@@ -5486,6 +5705,7 @@ class Stdio:
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
+        _open_standard_files()
         # Take standard output for the protocol alone: what a stray print writes goes to stderr.
         self.outbox = _taken_output()
         os.dup2(2, 1)
@@ -5498,19 +5718,20 @@ class Stdio:
 
     def run(self) -> None:
         """Serve, then end: answers already owed are written, and no child is left."""
-        signal(SIGTERM, self._stop)
-        signal(SIGINT, self._stop)
+        for number in ENDING:
+            signal(number, self._stop)
         try:
             self._read()
             if self.relay is not None:
                 self.relay.settle(self.client, DRAIN_SECONDS)
         except Stopped:
             pass
-        self.waiting = False
-        self.outbox.flush(FLUSH_SECONDS)
-        if self.relay is not None:
-            self.relay.close()
+        finally:
+            self.waiting = False
             self.outbox.flush(FLUSH_SECONDS)
+            if self.relay is not None:
+                self.relay.close()
+                self.outbox.flush(FLUSH_SECONDS)
 
     def _read(self) -> None:
         lines = Lines()
@@ -5519,8 +5740,8 @@ class Stdio:
             self.waiting = True
             if self.stopped:
                 raise Stopped
-            wakes = self._wants_children() and not _readable(HEAD_START_SECONDS)
-            data = os.read(0, STDIN_CHUNK) if not wakes else None
+            wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
+            data = _input() if not wakes else None
             self.waiting = False
             if data is None:
                 self._open()
@@ -5562,6 +5783,24 @@ class Stdio:
             raise Stopped
 
 
+def _input() -> bytes:
+    """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking."""
+    while True:
+        try:
+            return os.read(0, STDIN_CHUNK)
+        except BlockingIOError:  # noqa: PERF203
+            readable(0, None)
+
+
+def _open_standard_files() -> None:
+    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            return
+
+
 def _taken_output() -> Outbox:
     """Return standard output, as an open file of our own where the system has a way to it."""
     if stat.S_ISFIFO(os.fstat(1).st_mode):
@@ -5570,13 +5809,6 @@ def _taken_output() -> Outbox:
         except OSError:
             pass
     return Outbox(os.dup(1), private=False)
-
-
-def _readable(seconds: float) -> bool:
-    """Whether standard input has something to read within `seconds`."""
-    if sys.platform == "win32":  # select knows only sockets there
-        return False
-    return bool(select.select((0,), (), (), seconds)[0])
 
 
 # --------------------------------------------------------------------------------------------------
@@ -5589,16 +5821,20 @@ def main(plan: Plan, file: str) -> None:
 
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
-    folder = os.path.dirname(os.path.abspath(file))
+    folder = os.path.dirname(os.path.realpath(file))
     status = 0
     if len(sys.argv) > 1:
         unfold(FOLDED, "commands")
 
-        status = run_command(plan, folder, sys.argv[1:])
+        try:
+            status = run_command(plan, folder, sys.argv[1:])
+        except SystemExit as left:
+            status = left.code if isinstance(left.code, int) else 1
     else:
         Stdio(plan, folder).run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # what the caller closed
+            stream.flush()
     os._exit(status)
 
 

@@ -63,12 +63,8 @@ class Calls(Core):
         if token[1] and message.text[slice(*token)] != "null":
             call.token = message.text[slice(*token)]
             changes.append((token, str(call.child_id)))
-        limit = child.row.get("timeout") or self.plan.options.get("timeout")
-        if limit:
-            call.deadline = self._arm(self.clock() + limit)
-        method = message.method or ""
         params = message.spliced_params(changes) if "params" in message.members else ""
-        self._send(child, request(call.child_id, method, params))
+        self._send(child, request(call.child_id, message.method or "", params))
 
     def _answered(self, call: Call, message: Message) -> None:
         """Pass a child's answer on to the client that asked, or ask the next child."""
@@ -79,6 +75,12 @@ class Calls(Core):
             return
         self._forget(call)
         self._send(call.client, _answer(call.identifier, message))
+
+    def _limit(self, call: Call) -> None:
+        """Note when a call has taken too long, the start of its child included."""
+        limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
+        if limit:
+            call.deadline = self._arm(self.clock() + limit)
 
     def _submit(self, call: Call) -> None:
         """See that a call reaches its child; the room of lifecycles knows how."""
@@ -103,11 +105,12 @@ class Calls(Core):
 
     def _time_out(self, child: Child, now: float) -> None:
         """Fail the calls whose time is up, and tell the child to stop working on them."""
-        for call in [call for call in child.calls.values() if call.deadline <= now]:
+        under_way = [*child.calls.values(), *child.waiting, *child.unknown]
+        for call in [call for call in under_way if call.deadline <= now]:
             self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
             reason = f"Server '{child.name}' did not answer in time"
             self._refuse(call, REQUEST_TIMEOUT, reason)
-        for call in child.calls.values():
+        for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             if call.deadline < FOREVER:
                 self._arm(call.deadline)
 

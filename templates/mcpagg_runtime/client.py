@@ -79,7 +79,8 @@ class Client:
         if type(params.get("clientInfo")) is dict:
             value, start, end = spans["clientInfo"]
             self.info = message.text[start:end]
-            self.name = str(value.get("name", ""))
+            name = value.get("name")
+            self.name = name if type(name) is str else ""
         if type(params.get("capabilities")) is dict:
             declared, _ = members(message.text, spans["capabilities"][1])
             for name in RELAYED:

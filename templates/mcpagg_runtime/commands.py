@@ -11,8 +11,10 @@ from mcpagg_runtime.client import RELAYED, Client
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.launch import strings
 from mcpagg_runtime.peers import DOWN, FOREVER, READY
+from mcpagg_runtime.process import seen
 from mcpagg_runtime.references import references
 from mcpagg_runtime.relay import Relay
+from mcpagg_runtime.stdio import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     """Carry out what the command line asks for; return the exit status."""
     import argparse
+    from signal import signal
 
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output."
@@ -35,6 +38,8 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
     chosen = parser.parse_args(arguments)
+    for number in ENDING:
+        signal(number, _stop)
     if chosen.list:
         return _print(_offers(plan))
     if chosen.env:
@@ -44,12 +49,18 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     return _call(plan, folder, *chosen.call)
 
 
+def _stop(*_: object) -> None:
+    """Leave as at the end of input: every server is closed on the way out."""
+    raise SystemExit(1)
+
+
 def _print(lines: Iterator[str]) -> int:
+    """Print lines, without what a terminal would act upon."""
     try:
         for line in lines:
-            print(line)  # noqa: T201
+            print(seen(line))  # noqa: T201
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has enough
+    except OSError:  # whoever reads has enough, or has no room
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
 
@@ -58,16 +69,24 @@ def _offers(plan: Plan) -> Iterator[str]:
     import json
 
     for server in plan.servers:
-        lists = {kind: json.loads(plan.snapshot[server].get(kind.name, "[]")) for kind in KINDS}
-        counts = [f"{len(items)} {kind.name}" for kind, items in lists.items() if items]
-        yield f"{server}: {', '.join(counts) or 'nothing'}"
-        for kind, items in lists.items():
+        counts, lines = [], []
+        for kind in KINDS:
+            items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
             known = {item[kind.key]: item for item in items}
-            for exposed, route in plan.routes[kind.name].items():
-                if route[0] == server:
-                    item = known[route[1] if len(route) > 1 else exposed]
-                    text = str(item.get("description") or "").strip()
-                    yield f"  {exposed}  {text.splitlines()[0] if text else ''}".rstrip()
+            routes = {name: r for name, r in plan.routes[kind.name].items() if r[0] == server}
+            if routes:
+                counts.append(f"{len(routes)} {kind.name}")
+            for exposed, route in routes.items():
+                item = known[route[1] if len(route) > 1 else exposed]
+                portable = plan.options["names"] == "portable" and len(route) > 1
+                text = str(item.get("description") or "").strip()
+                first = text.splitlines()[0] if text else ""
+                lines.append(f"  {route[2] if portable else exposed}  {first}".rstrip())
+        yield f"{server}: {', '.join(counts) or 'nothing'}"
+        yield from lines
+    for name, allowed in plan.subtools.items():
+        calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
+        yield f"{name}: a composite tool: {', '.join(calls)}"
 
 
 def _variables(plan: Plan) -> Iterator[str]:
@@ -143,10 +162,13 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
     import json
 
     try:
-        params = {"name": name, "arguments": json.loads(arguments)}
-    except ValueError as problem:
-        print(f"{arguments!r} is not JSON: {problem}", file=sys.stderr)  # noqa: T201
+        given = json.loads(arguments)
+    except ValueError:
+        given = None
+    if type(given) is not dict:
+        print(f"not a JSON object: {arguments}", file=sys.stderr)  # noqa: T201
         return 2
+    params = {"name": name, "arguments": given}
     answers = _Answers()
     relay = Relay(Desk(plan), folder)
     client = Client("spec")
@@ -159,5 +181,5 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
         relay.close()
     answer = answers.answer
     outcome = answer.get("result", answer.get("error"))
-    print(json.dumps(outcome, indent=2, ensure_ascii=False))  # noqa: T201
+    _print(iter(json.dumps(outcome, indent=2, ensure_ascii=False).split("\n")))
     return 0 if "result" in answer and not answer["result"].get("isError") else 1

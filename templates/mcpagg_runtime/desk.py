@@ -34,7 +34,9 @@ class Plan:
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
     speaks, "conditional": [tools for clients with capabilities]}}, `options` are the compiler's
     options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
-    (`routes` is that of the tools) and `snapshot` see Catalogue.
+    (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
+    {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
+    which nobody starts.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Plan:
         resources: Mapping[str, tuple[str, ...]] = {},
         templates: Mapping[str, tuple[str, ...]] = {},
         capabilities: str = '{"tools":{"listChanged":true}}',
+        subtools: Mapping[str, Mapping[str, list[str]]] = {},
     ) -> None:
         self.name = name
         self.version = version
@@ -63,6 +66,7 @@ class Plan:
             "templates": templates,
         }
         self.capabilities = capabilities
+        self.subtools = subtools
         self.snapshot = snapshot
         self.children = children
         self.instructions = instructions
@@ -80,7 +84,7 @@ class Desk:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         conditional = {name: facts.get("conditional", ()) for name, facts in plan.children.items()}
-        servers = tuple(plan.servers)
+        servers = (*plan.servers, *([""] if plan.subtools else []))
         self.down: set[str] = set()
         self.declared = frozenset(members(plan.capabilities)[0])
         self.catalogues = {

@@ -13,7 +13,7 @@ from mcpagg_runtime.calls import Calls
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.core import STOP
 from mcpagg_runtime.live import Difference, drift, name_items, read_items
-from mcpagg_runtime.peers import FOREVER, READY, Child, Reading
+from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, Reading
 from mcpagg_runtime.wire import METHOD_NOT_FOUND, Malformed, Message, members, quote
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ SETTLE_SECONDS = 0.5
 # A child that announces a change at every reading is read ever more rarely.
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 1.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
 MAXIMUM_PAGES = 1000
@@ -191,10 +192,17 @@ class Drift(Calls):
         waiting, child.waiting = child.waiting, []
         for call in waiting:
             reason = child.withheld(call.message.method or "", call.name)
-            if reason is None:
-                self._forward(child, call)
-            else:
+            if reason is not None:
                 self._fail(call, reason)
+            elif guarded and call.path == ("name",) and not self._is_served(call):
+                self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+            else:
+                self._forward(child, call)
+
+    def _is_served(self, call: Call) -> bool:
+        """Whether what a call asks for is still served by its child: it may have waited."""
+        item = self.catalogues[ASKS_FOR[call.message.method or ""]].find(call.name)
+        return item is not None and item.server == call.child.name
 
     def _list_announced(self, child: Child, method: str) -> None:
         """A child says that a list of its changed: read it, but not at every word."""
@@ -204,5 +212,10 @@ class Drift(Calls):
             if reading.again_at < FOREVER or child.state != READY:
                 continue
             pause = reading.pause
-            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+            longest = LONGEST_PAUSE_SECONDS
+            if self.plan.options["on_drift"] == "refuse":
+                # What may have changed is not called before it has been compared.
+                reading.compared = False
+                longest = LONGEST_HOLD_SECONDS
+            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
             reading.again_at = self._arm(self.clock() + pause)

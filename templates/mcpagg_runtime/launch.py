@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.dotenv import parse_env_file
 from mcpagg_runtime.references import CONFIG_FOLDER, MissingVariable, references, resolve
+from mcpagg_runtime.wire import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,10 +50,10 @@ class Launch:
 
     For a remote child, `url` and `headers` instead. `secrets` maps the value of every variable
     that the row refers to back to its name, so that what the child prints can be shown without
-    them.
+    them. `masks` {name: value} are the variables that clients name and never see.
     """
 
-    __slots__ = ("argv", "cwd", "env", "headers", "secrets", "url")
+    __slots__ = ("argv", "cwd", "env", "headers", "masks", "secrets", "url")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Launch:
         secrets: dict[str, str],
         url: str = "",
         headers: Mapping[str, str] | None = None,
+        masks: Mapping[str, str] | None = None,
     ) -> None:
         self.argv = argv
         self.env = env
@@ -69,6 +71,7 @@ class Launch:
         self.secrets = secrets
         self.url = url
         self.headers = dict(headers or {})
+        self.masks = dict(masks or {})
 
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
@@ -83,6 +86,7 @@ def strings(row: Row) -> list[tuple[str, str]]:
     found += [(f"args[{index}]", value) for index, value in enumerate(row.get("args", ()))]
     for group in ("env", "headers"):
         found += [(f"{group}.{key}", value) for key, value in row.get(group, {}).items()]
+    found += [(f"masks.{name}", mask["value"]) for name, mask in row.get("masks", {}).items()]
     return found
 
 
@@ -125,7 +129,10 @@ def prepare(
             missing.append((place, problem.name))
             continue
         if place == "env_file":
-            with open(_path_within(folder, values[place]), encoding="utf-8") as file:
+            path = _path_within(folder, values[place])
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise ValueError(f"{path} is no file")  # reading a pipe might never end
+            with open(path, encoding="utf-8") as file:
                 scope.add_file(parse_env_file(file.read()))
     if missing:
         raise MissingVariables(missing)
@@ -135,7 +142,8 @@ def prepare(
     argv = [_program_within(values.get("command", ""), cwd or folder)]
     argv += [values[f"args[{index}]"] for index in range(len(row.get("args", ())))]
     headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
-    return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers)
+    masks = {key: values[f"masks.{key}"] for key in row.get("masks", {})}
+    return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers, masks)
 
 
 def _path_within(folder: str, path: str) -> str:
@@ -199,4 +207,8 @@ class _LaunchScope:
     def _remember(self, name: str, value: str) -> None:
         # Short values are no secrets, and replacing them would make nonsense of every message.
         if len(value) > 3:
-            self.secrets[value] = name
+            self.secrets[value] = self.secrets[quote(value)[1:-1]] = name
+            # Output is cut into lines before it is looked at, and carriage returns go.
+            for line in value.splitlines():
+                if len(line) > 7:
+                    self.secrets[line] = name

@@ -101,8 +101,11 @@ def _named(
     """Name tools or prompts; one keeps the names that it had."""
     recorded, live = catalogue.recorded(server), catalogue.live
     known = {item.original: item for item in [*live.get(server, ()), *recorded]}
-    taken = {t.exposed: (t.server, t.original) for others in live.values() for t in others}
-    taken.update({exposed: (route[0], route[1]) for exposed, route in catalogue.routes.items()})
+    taken: dict[str, tuple[str, str]] = {}
+    for other in [t for others in live.values() for t in others]:
+        taken[other.exposed] = taken[other.portable] = other.server, other.original
+    for exposed, route in catalogue.routes.items():
+        taken[exposed] = taken[route[2]] = route[0], route[1]
     named: dict[str, Item] = {}
     for item in items:
         if item.original in known:
@@ -112,7 +115,7 @@ def _named(
         owner = server, item.original
         if item.original not in named and taken.setdefault(item.exposed, owner) == owner:
             named[item.original] = item
-    portable = portable_names(taken)
+    portable = portable_names([*taken])
     for item in named.values():
         same = known.get(item.original)
         item.portable = same.portable if same else portable[item.exposed]

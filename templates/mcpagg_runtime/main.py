@@ -17,14 +17,18 @@ def main(plan: Plan, file: str) -> None:
 
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
-    folder = os.path.dirname(os.path.abspath(file))
+    folder = os.path.dirname(os.path.realpath(file))
     status = 0
     if len(sys.argv) > 1:
         from mcpagg_runtime.commands import run_command
 
-        status = run_command(plan, folder, sys.argv[1:])
+        try:
+            status = run_command(plan, folder, sys.argv[1:])
+        except SystemExit as left:
+            status = left.code if isinstance(left.code, int) else 1
     else:
         Stdio(plan, folder).run()
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # what the caller closed
+            stream.flush()
     os._exit(status)

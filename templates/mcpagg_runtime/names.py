@@ -45,8 +45,8 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
     """Return a portable name for each exposed one: unique, and the same whatever the order.
 
     A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
-    alike, or one longer than PORTABLE_LIMIT, it ends in a short hash of the exposed name; where
-    somebody made up a name like that too, in a longer one.
+    alike, or one another's exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash of
+    the exposed name; where somebody made up a name like that too, in a longer one.
     """
     names = {name: _cleaned(name) for name in exposed}
     for length in _HASH_LENGTHS:
@@ -54,7 +54,8 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
         for short in names.values():
             count[short] = count.get(short, 0) + 1
         for name, short in names.items():
-            if count[short] > 1 or not 0 < len(short) <= PORTABLE_LIMIT:
+            anothers = short in names and short != name
+            if count[short] > 1 or anothers or not 0 < len(short) <= PORTABLE_LIMIT:
                 names[name] = _hashed(name, length)
     return names
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import _thread
 import os
 import select
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Outbox:
@@ -15,14 +19,19 @@ class Outbox:
     it is owed stays in memory until it reads or is gone.
     """
 
-    def __init__(self, descriptor: int, private: bool) -> None:
+    def __init__(
+        self, descriptor: int, private: bool, broke: Callable[[], None] | None = None
+    ) -> None:
         """`private`: nobody else has this end, so it may be made non-blocking.
+
+        `broke` is called, in a thread of its own, when the peer takes nothing any more.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
         also someone's standard error, it would surprise whoever shares it.
         """
         self.descriptor = descriptor
         self.broken = False
+        self._broke = broke
         self._private = private and hasattr(os, "set_blocking")
         if self._private:
             os.set_blocking(descriptor, False)
@@ -67,16 +76,21 @@ class Outbox:
                 return line[os.write(self.descriptor, line) :]
         except BlockingIOError:
             return line
-        except (OSError, ValueError):
-            self.broken = True
+        except OSError:
+            self._break()
             return b""
         return line
+
+    def _break(self) -> None:
+        self.broken = True
+        if self._broke is not None:
+            _thread.start_new_thread(self._broke, ())
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
         if len(line) > getattr(select, "PIPE_BUF", 0):
             return False
-        return bool(select.select((), (self.descriptor,), (), 0)[1])
+        return writable(self.descriptor, 0)
 
     def _drain(self) -> None:
         while True:
@@ -93,13 +107,31 @@ class Outbox:
                     while view:
                         view = view[self._write(view) :]
             except OSError:
-                # The peer is gone; whoever reads from it, or waits for it, will say so.
-                self.broken = True
+                self._break()
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
             return os.write(self.descriptor, data)
         except BlockingIOError:
-            select.select((), (self.descriptor,), ())
+            writable(self.descriptor, None)
             return 0
+
+
+def writable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever."""
+    return _ready(descriptor, seconds, "POLLOUT")
+
+
+def readable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor has something to read, or its end; None: for ever."""
+    return _ready(descriptor, seconds, "POLLIN")
+
+
+def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
+    # poll, because select knows no descriptor above 1,023; Windows has neither for pipes.
+    if not hasattr(select, "poll"):
+        return event == "POLLOUT"
+    poll = select.poll()
+    poll.register(descriptor, getattr(select, event))
+    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -20,6 +20,9 @@ STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
 
+# Which list a call asks for an item of by name.
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
 FOREVER = float("inf")
 
 
@@ -132,7 +135,8 @@ class Child:
     is the one whose message started it: it is initialised with that client's capabilities.
     `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`.
+    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
+    that clients name and never see.
     """
 
     __slots__ = (
@@ -142,6 +146,7 @@ class Child:
         "client",
         "deadline",
         "failures",
+        "masks",
         "name",
         "next_id",
         "own",
@@ -164,6 +169,7 @@ class Child:
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.masks: Mapping[str, str] = {}
         self.reset(CREATED)
 
     def reset(self, state: str, reason: str = "") -> None:

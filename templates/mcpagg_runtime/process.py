@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _thread
 import os
+import select
 import sys
 from typing import TYPE_CHECKING
 
@@ -59,31 +60,34 @@ class Process:
         self.exited = threading.Event()
         self.drained = threading.Event()
         self.gone = threading.Event()
+        self.retired = False
         self._last_words = b""
         self._claim = _thread.allocate_lock()
-        theirs_in, ours_in = os.pipe()
-        ours_out, theirs_out = os.pipe()
-        ours_err, theirs_err = os.pipe()
+        ours: list[int] = []
+        theirs: list[int] = []
         try:
+            for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+                for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
+                    end.append(descriptor)
             self.popen = subprocess.Popen(
                 launch.argv,
-                stdin=theirs_in,
-                stdout=theirs_out,
-                stderr=theirs_err,
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
                 env=launch.env,
                 cwd=launch.cwd,
                 start_new_session=True,
             )
         except BaseException:
-            for descriptor in (ours_in, ours_out, ours_err):
+            for descriptor in ours:
                 os.close(descriptor)
             raise
         finally:
-            for descriptor in (theirs_in, theirs_out, theirs_err):
+            for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(ours_in, private=True)
-        self._stdout = ours_out
-        _thread.start_new_thread(self._read_stderr, (ours_err,))
+        self.outbox = Outbox(ours[0], private=True, broke=self._deaf)
+        self._stdout = ours[1]
+        _thread.start_new_thread(self._read_stderr, (ours[2],))
         _thread.start_new_thread(self._wait, ())
 
     def read(self) -> None:
@@ -96,10 +100,15 @@ class Process:
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
 
+    def _deaf(self) -> None:
+        """The child takes no input any more: what it owes, it owes for ever."""
+        if not self.exited.wait(LAST_WORDS_SECONDS):
+            self.end("closed its standard input")
+
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
         if self._claim.acquire(False):
-            self.ended(reason, self.last_words())
+            self.ended(seen(self.launch.redact(reason)), self.last_words())
         self.close()
 
     def silence(self) -> None:
@@ -108,50 +117,89 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
-        self._close()
-        self.gone.set()
-
-    def _close(self) -> None:
         self.outbox.close()
-        if self.exited.wait(STDIN_GRACE_SECONDS) and not signal_group(self.popen.pid, 0):
+        if self._group_gone(STDIN_GRACE_SECONDS):
             return
-        signal_group(self.popen.pid, TERMINATE)
+        self._signal(TERMINATE)
         if self._group_gone(SIGTERM_GRACE_SECONDS):
             return
-        signal_group(self.popen.pid, KILL)
-        self.exited.wait(SIGTERM_GRACE_SECONDS)
+        self._signal(KILL)
+        self._group_gone(SIGTERM_GRACE_SECONDS)
 
     def kill(self) -> None:
         """End the process group at once, and wait for nothing."""
-        signal_group(self.popen.pid, KILL)
+        self._signal(KILL)
 
     def last_words(self) -> str:
-        """Return the end of what the child wrote to stderr, without values of variables."""
-        text = self._last_words.decode("utf-8", "replace")
-        return self.launch.redact("\n".join(text.splitlines()[-LAST_WORDS_LINES:]))
+        """Return the end of what the child wrote to stderr, fit to be shown.
+
+        Without values of variables, and without what a terminal would act upon.
+        """
+        text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+        if len(self._last_words) > LAST_WORDS_BYTES:
+            # What stands before the first line end may be the rest of a value that was cut.
+            text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+        lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
+        return "\n".join([seen(line) for line in lines[-LAST_WORDS_LINES:]])
 
     def _group_gone(self, seconds: float) -> bool:
-        """Wait for the leader by its exit and for the rest of its group by asking."""
+        """Wait for the end of the whole group: the leader tells it, the rest is asked for.
+
+        A group that was seen gone is never asked for again: its number may be another's by then.
+        """
         from time import monotonic, sleep
 
         deadline = monotonic() + seconds
         self.exited.wait(seconds)
-        while signal_group(self.popen.pid, 0):
-            if monotonic() > deadline:
+        while not self.gone.is_set():
+            if self.exited.is_set() and not signal_group(self.popen.pid, 0):
+                self.gone.set()
+            elif monotonic() > deadline:
                 return False
-            sleep(0.01)
+            else:
+                sleep(0.01)
         return True
 
+    def _signal(self, number: int) -> None:
+        if not self.gone.is_set():
+            signal_group(self.popen.pid, number)
+
     def _read_stderr(self, descriptor: int) -> None:
-        # Always read, or the child blocks once the pipe is full; only the end is kept.
-        for data in _chunks(descriptor):
-            self._last_words = (self._last_words + data)[-LAST_WORDS_BYTES:]
+        """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
+        for data in _chunks(descriptor, self._listens(descriptor)):
+            self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+
+    def _listens(self, descriptor: int) -> Callable[[], None]:
+        """Return what waits for stderr and notices when the child no longer takes input.
+
+        What was written before that is lost without a word: only the pipe itself tells.
+        """
+        if not hasattr(select, "poll"):
+            return lambda: None
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.register(self.outbox.descriptor, 0)
+
+        def wait() -> None:
+            while True:
+                ready = poll.poll()
+                if any(number == descriptor for number, _ in ready):
+                    return
+                poll.unregister(self.outbox.descriptor)
+                _thread.start_new_thread(self._deaf, ())
+
+        return wait
 
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
         self.drained.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
+
+
+def seen(text: str) -> str:
+    """Return text as one line that a terminal prints and does not act upon."""
+    return "".join([char if char.isprintable() else " " for char in text])
 
 
 def describe(status: int) -> str:
@@ -166,10 +214,11 @@ def describe(status: int) -> str:
         return f"was killed by signal {-status}"
 
 
-def _chunks(descriptor: int) -> Iterator[bytes]:
-    """Read a descriptor until its end, and close it."""
+def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
+    """Read a descriptor until its end, and close it; `wait` comes before each reading."""
     try:
         while True:
+            wait()
             data = os.read(descriptor, CHUNK)
             if not data:
                 return

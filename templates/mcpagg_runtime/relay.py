@@ -11,7 +11,7 @@ from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.outbox import Outbox
-from mcpagg_runtime.peers import FOREVER
+from mcpagg_runtime.peers import FOREVER, STARTING
 from mcpagg_runtime.process import Process
 from mcpagg_runtime.router import Router
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.core import Action
     from mcpagg_runtime.desk import Desk
+    from mcpagg_runtime.launch import Launch
     from mcpagg_runtime.peers import Child
 
     class Sink(Protocol):
@@ -43,7 +44,7 @@ class Relay:
     def __init__(self, desk: Desk, folder: str) -> None:
         self.plan = desk.plan
         self.folder = folder
-        self.router = Router(desk, monotonic)
+        self.router = _router(desk)
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
@@ -103,20 +104,25 @@ class Relay:
         """Bring an event to the router and carry out what follows."""
         with self._lock:
             if not self._closing:
-                self._perform(event(*details))
+                try:
+                    self._perform(event(*details))
+                except Exception as fault:
+                    # A fault of ours: what it was about is lost, the rest must go on.
+                    self._say(f"internal fault: {type(fault).__name__}")
 
     def _perform(self, actions: list[Action]) -> None:
         for kind, peer, text in actions:
             if kind == SEND:
                 self._send(peer, text)
             elif kind == SAY:
-                self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+                self._say(text)
             elif kind == START:
                 _thread.start_new_thread(self._live, (peer,))
-            elif kind == STOP and peer in self._processes:
-                _thread.start_new_thread(self._processes[peer].end, (text,))
+            elif kind == STOP:
+                _thread.start_new_thread(self._end, (peer, text))
             elif kind == SLEEP and peer in self._processes:
                 process = self._processes.pop(peer)
+                process.retired = True
                 process.silence()
                 _thread.start_new_thread(process.close, ())
         if self._awaited is not None and not self.router.owes(self._awaited):
@@ -124,6 +130,19 @@ class Relay:
             self._paid.release()
         if self.router.alarm < self._due:
             self._set_clock()
+
+    def _say(self, text: str) -> None:
+        """Write a line on standard error: what servers say may hold what they were given."""
+        for process in self._started:
+            text = process.launch.redact(text)
+        self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+
+    def _end(self, child: Child, reason: str) -> None:
+        process = self._processes.get(child)
+        if process is not None:
+            process.end(reason)
+        else:  # its start hangs
+            self._bring(self.router.child_down, child, reason)
 
     def _send(self, peer: Client | Child, text: str) -> None:
         line = text.encode("utf-8") + b"\n"
@@ -148,7 +167,9 @@ class Relay:
                     self._perform(self.router.from_child(child, line))
 
         def ended(reason: str, last_words: str) -> None:
-            self._bring(self.router.child_down, child, reason, last_words)
+            # One that was put to sleep at that moment may live again already.
+            if process is None or not process.retired:
+                self._bring(self.router.child_down, child, reason, last_words)
 
         process: Process | None = None
 
@@ -159,13 +180,17 @@ class Relay:
             try:
                 process = Process(launch, hear, ended)
             except (OSError, ValueError) as problem:
-                ended(launch.redact(f"could not be started: {problem}"), "")
+                ended(launch.redact(f"could not be started: {_why(problem, launch)}"), "")
                 return
             with self._lock:
                 self._started = [old for old in self._started if not old.gone.is_set()]
                 self._started.append(process)
                 self._processes[child] = process
+                child.masks = launch.masks
                 self._perform(self.router.child_up(child))
+                if child.state != STARTING:  # given up meanwhile
+                    process.silence()
+                    _thread.start_new_thread(process.close, ())
         try:
             process.read()
         except Exception as fault:
@@ -188,10 +213,31 @@ class Relay:
                     return
                 wait = self.router.alarm - monotonic()
                 if wait <= 0:
-                    self._perform(self.router.tick())
-                    continue
+                    try:
+                        self._perform(self.router.tick())
+                    except Exception as fault:
+                        self._say(f"internal fault: {type(fault).__name__}")
+                        wait = 1.0
+                    else:
+                        continue
                 self._due = self.router.alarm
             self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+
+def _router(desk: Desk) -> Router:
+    """Return the router, with the layer that masks where some server has what is to be masked."""
+    if any("masks" in row for row in desk.plan.servers.values()):
+        from mcpagg_runtime.masking import Masked
+
+        return Masked(desk, monotonic)
+    return Router(desk, monotonic)
+
+
+def _why(problem: Exception, launch: Launch) -> str:
+    """Say why a command could not be started; where it was looked for, if that matters."""
+    if isinstance(problem, FileNotFoundError) and "/" not in launch.argv[0]:
+        return f"{launch.argv[0]} is not on the PATH: searched {launch.env.get('PATH', '')}"
+    return str(problem)
 
 
 def _close(process: Process, gate: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import minted
-from mcpagg_runtime.catalogue import KINDS, PROMPTS, TOOLS
+from mcpagg_runtime.catalogue import KINDS, PROMPTS, TOOLS, Item
 from mcpagg_runtime.lifecycle import Lifecycle
 from mcpagg_runtime.names import prefix_of
 from mcpagg_runtime.peers import DOWN, READY, STARTING, Call, Child
@@ -33,7 +33,6 @@ from mcpagg_runtime.wire import (
 )
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.catalogue import Item
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.core import Action
 
@@ -170,12 +169,29 @@ class Router(Lifecycle):
             self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a name in params")
             return
         item = self.catalogues[kind.name].find(name)
-        if item is not None:
+        if item is not None and not item.server:
+            self._call_subtool(client, message, item)
+        elif item is not None:
             self._route(client, message, self.children[item.server], name, ("name",), item)
         elif kind is TOOLS:
             self._unknown(client, message, name)
         elif not self._refused(client, message, name):
             self._deny(client, message, INVALID_PARAMS, f"Prompt not found: {name}")
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        from mcpagg_runtime.composite import Subcall
+
+        call = Subcall(message, composite.original, self.plan.subtools[composite.original])
+        if call.fault:
+            self._deny(client, message, INVALID_PARAMS, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self.catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        child = self.children[call.server]
+        self._route(client, call.message, child, item.exposed, ("name",), item)
 
     def _route(
         self,
@@ -191,6 +207,7 @@ class Router(Lifecycle):
         if item is not None:
             call.path, call.original = path, item.original
         client.calls.append(call)
+        self._limit(call)
         self._submit(call)
         return call
 
@@ -220,6 +237,7 @@ class Router(Lifecycle):
         call = Call(client, message, asked, name)
         call.path = ("name",)
         client.calls.append(call)
+        self._limit(call)
         asked.unknown.append(call)
         self._wake(asked, client)
         if asked.state == READY:
@@ -265,6 +283,7 @@ class Router(Lifecycle):
         call = Call(client, message, owners[0], uri)
         call.others = owners[1:]
         client.calls.append(call)
+        self._limit(call)
         self._submit(call)
 
     def _owners(self, uri: str) -> list[Child]:
@@ -285,8 +304,8 @@ class Router(Lifecycle):
     def _set_level(self, client: Client, message: Message) -> None:
         """Pass a log level on to every child that logs, now or once it is up."""
         level = message.params.get("level")
-        if level not in LEVELS:
-            self._deny(client, message, INVALID_PARAMS, f"Unknown log level: {level}")
+        if type(level) is not str or level not in LEVELS:
+            self._deny(client, message, INVALID_PARAMS, "Unknown log level")
             return
         self.level = level
         for child in self.children.values():

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import select
 import stat
 import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.desk import Desk
-from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.outbox import Outbox, readable
 from mcpagg_runtime.wire import Lines
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import SIGINT, SIGTERM, signal  # type: ignore[import-not-found]
+    from _signal import signal  # type: ignore[import-not-found]
 except ImportError:
-    from signal import SIGINT, SIGTERM, signal
+    from signal import signal
 
 if TYPE_CHECKING:
     from mcpagg_runtime.desk import Plan
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 # A client that has shaken hands asks for its lists next. Starting children takes the processor, so
 # they leave it that moment.
 HEAD_START_SECONDS = 0.02
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 STDIN_CHUNK = 1 << 16
@@ -42,6 +43,7 @@ class Stdio:
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
+        _open_standard_files()
         # Take standard output for the protocol alone: what a stray print writes goes to stderr.
         self.outbox = _taken_output()
         os.dup2(2, 1)
@@ -54,19 +56,20 @@ class Stdio:
 
     def run(self) -> None:
         """Serve, then end: answers already owed are written, and no child is left."""
-        signal(SIGTERM, self._stop)
-        signal(SIGINT, self._stop)
+        for number in ENDING:
+            signal(number, self._stop)
         try:
             self._read()
             if self.relay is not None:
                 self.relay.settle(self.client, DRAIN_SECONDS)
         except Stopped:
             pass
-        self.waiting = False
-        self.outbox.flush(FLUSH_SECONDS)
-        if self.relay is not None:
-            self.relay.close()
+        finally:
+            self.waiting = False
             self.outbox.flush(FLUSH_SECONDS)
+            if self.relay is not None:
+                self.relay.close()
+                self.outbox.flush(FLUSH_SECONDS)
 
     def _read(self) -> None:
         lines = Lines()
@@ -75,8 +78,8 @@ class Stdio:
             self.waiting = True
             if self.stopped:
                 raise Stopped
-            wakes = self._wants_children() and not _readable(HEAD_START_SECONDS)
-            data = os.read(0, STDIN_CHUNK) if not wakes else None
+            wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
+            data = _input() if not wakes else None
             self.waiting = False
             if data is None:
                 self._open()
@@ -118,6 +121,24 @@ class Stdio:
             raise Stopped
 
 
+def _input() -> bytes:
+    """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking."""
+    while True:
+        try:
+            return os.read(0, STDIN_CHUNK)
+        except BlockingIOError:  # noqa: PERF203
+            readable(0, None)
+
+
+def _open_standard_files() -> None:
+    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            return
+
+
 def _taken_output() -> Outbox:
     """Return standard output, as an open file of our own where the system has a way to it."""
     if stat.S_ISFIFO(os.fstat(1).st_mode):
@@ -126,10 +147,3 @@ def _taken_output() -> Outbox:
         except OSError:
             pass
     return Outbox(os.dup(1), private=False)
-
-
-def _readable(seconds: float) -> bool:
-    """Whether standard input has something to read within `seconds`."""
-    if sys.platform == "win32":  # select knows only sockets there
-        return False
-    return bool(select.select((0,), (), (), seconds)[0])

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+
 
 def fits(template: str, uri: str) -> bool:
     """Whether some values of its variables would expand `template` to `uri`.
 
     A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Good enough to choose whom to
-    ask: the server itself decides whether it has such a resource.
+    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
+    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
+    server itself decides whether it has such a resource.
     """
-    import re
+    first, *parts = template.split("{")
+    if not uri.startswith(first):
+        return False
+    index = len(first)
+    plain, pending = True, False
+    for part in parts:
+        expression, _, literal = part.partition("}")
+        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+        pending = True
+        if not literal:
+            continue
+        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+        if found < 0 or (plain and _crosses(uri[index:found])):
+            return False
+        index, plain, pending = found + len(literal), True, False
+    rest = uri[index:]
+    return not (plain and _crosses(rest)) if pending else not rest
 
-    pattern = []
-    rest = template
-    while rest:
-        literal, brace, rest = rest.partition("{")
-        pattern.append(re.escape(literal))
-        if brace:
-            expression, _, rest = rest.partition("}")
-            plain = expression[:1].isalnum() or expression[:1] in ("_", "%")
-            pattern.append("[^/?#]*" if plain and not expression.endswith("*") else ".*")
-    return re.fullmatch("".join(pattern), uri, re.DOTALL) is not None
+
+def _crosses(text: str) -> bool:
+    return any(mark in text for mark in "/?#")

@@ -78,7 +78,7 @@ def test_no_process_of_its_tree_outlives_the_proxy(tmp_path: Path, how: Any, kin
 
 def test_requests_piped_from_a_file_are_all_answered_before_the_exit(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["sleep"])})
-    lines = [
+    lines: list[dict[str, Any]] = [
         {"id": 0, "method": "initialize", "params": {}},
         {"method": "notifications/initialized"},
     ]

@@ -190,9 +190,9 @@ def test_other_keys_of_the_file_are_named_in_one_line() -> None:
     assert warnings == ['not about servers, ignored: "theme", "lsp"']
 
 
-def test_composite_tools_are_refused_by_name() -> None:
-    _, warnings = read({"mcpServers": {"a": ENTRY}, "tools": {"t": {"subtools": {}}}})
-    assert warnings[0].startswith("tools: is not honoured; composite tools")
+def test_a_servers_own_transport_is_named_as_not_honoured() -> None:
+    _, warnings = read({"mcpServers": {"a": ENTRY}, "serverTransport": {"type": "sse"}})
+    assert warnings == ["serverTransport: is not honoured; use --serve"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.emission import MODE, emit
 from mcpagg.linking import link
-from mcpagg.literal import comment, json_text, literal
+from mcpagg.literal import HIDDEN, comment, json_text, literal
 from mcpagg.options import Options
 from mcpagg.recorded import recorded_command, recorded_snapshot
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -134,9 +134,16 @@ def test_json_text_fits_a_raw_string_and_means_the_same(value: Any) -> None:
     source = f'r"""{text}"""'
     assert ast.literal_eval(source) == text
     assert json.loads(text) == value
-    assert all(char.isprintable() or char == "\n" for char in text)
+    assert not HIDDEN.search(text.replace("\n", ""))
 
 
 @given(st.text())
 def test_a_comment_stays_on_its_line(text: str) -> None:
     assert len(f"# {comment(text)}".splitlines()) == 1
+
+
+def test_a_literal_shows_what_is_hidden_by_a_rule_that_no_interpreter_changes() -> None:
+    assert literal("\U0001fae8 é \u200b\u202e\U000e0041\ud800") == (
+        '"\U0001fae8 é \\u200b\\u202e\\U000e0041\\ud800"'
+    )
+    assert literal('"\n') == "'\"\\n'"

@@ -717,3 +717,15 @@ def test_an_error_of_a_child_stays_as_it_is(error: str) -> None:
     world.say(client, call(1, "a:t"))
     world.say(a, f'{{"jsonrpc":"2.0","id":3,"error":{error}}}')
     assert world.lines(client) == [PREFIX + f'"id":1,"error":{error}}}']
+
+
+def test_a_value_that_nests_too_deep_to_be_shown_is_no_fault() -> None:
+    deep = "[" * 1500 + "]" * 1500
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(
+        client, f'{{"id":1,"method":"initialize","params":{{"clientInfo":{{"name":{deep}}}}}}}'
+    )
+    assert "result" in world.received(client)[0]
+    world.say(client, f'{{"id":2,"method":"logging/setLevel","params":{{"level":{deep}}}}}')
+    assert "error" in world.received(client)[0]

@@ -18,7 +18,7 @@ from mcpagg.config.dialects import (
     Dialect,
     is_quiet,
 )
-from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.config.findings import Place, kind, meant, quoted
 
 Keys = tuple[str, ...]
 
@@ -179,10 +179,12 @@ def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
             root.error(f"no servers: this is {what}, not a client's config")
             return
     looked = ", ".join(dict.fromkeys(_dotted(dialect) for dialect in DIALECTS))
+    containers = [dialect.container[0] for dialect in DIALECTS]
+    close = next(filter(None, (meant(key, containers) for key in document)), "")
     has = ", ".join(quoted(key) for key in list(document)[:10]) or "nothing"
     root.error(
         f"no servers: looked for {looked}; the file has {has}",
-        'write {"mcpServers": {NAME: {"command": …}}}',
+        close or 'write {"mcpServers": {NAME: {"command": …}}}',
     )
 
 

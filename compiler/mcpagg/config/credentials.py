@@ -132,7 +132,7 @@ def _places(server: ServerSpec) -> Iterator[tuple[str, str, str]]:
     flag = None
     for place, text in strings(server.row()):
         group, _, key = place.partition(".")
-        if group in ("env", "headers"):
+        if group in ("env", "headers", "masks"):
             yield place, text, key
         else:
             yield place, text, flag["name"] if flag and group.startswith("args") else ""

@@ -195,9 +195,8 @@ UNHONOURED = {
 """Keys that are understood but not honoured, with what to do instead."""
 
 ROOT_QUIET = frozenset({"$schema", "version", "name", "description", "inputs", "enabledTools"})
+ROOT_QUIET |= {"tools", "envVars"}  # see coordinator.py
 ROOT_UNHONOURED = {
-    "tools": "composite tools are not built yet; what they combine keeps its own names",
-    "envVars": "variables for all servers are not set yet: write them into each `env`",
     "serverTransport": "use --serve",
 }
 

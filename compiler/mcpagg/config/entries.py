@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
+from mcpagg.config.coordinator import has_masks, read_masks
 from mcpagg.config.dialects import (
     KEYS,
     NESTED,
@@ -15,7 +16,7 @@ from mcpagg.config.dialects import (
     Dialect,
     is_quiet,
 )
-from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.config.findings import Place, kind, meant, quoted
 from mcpagg.config.readers import Filter, switch
 from mcpagg.spec import ServerSpec, Transport
 
@@ -44,6 +45,7 @@ def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerS
         expose=chosen.expose,
         hide=chosen.hide,
         rename=chosen.rename,
+        masks=entry.fields.get("masks", ()),
         **fields,
     )
 
@@ -82,10 +84,12 @@ class _Entry:
             elif key in UNHONOURED:
                 at.warn("is not honoured", UNHONOURED[key])
             elif not is_quiet(key):
-                at.warn("is not understood and ignored")
+                at.warn("is not understood and ignored", meant(key, KEYS))
 
     def _read(self, key: str, value: Any, at: Place) -> None:
         field, read = KEYS[key]
+        if key == "envVars" and has_masks(value):
+            field, read = "masks", read_masks
         found = (self.dialect.timeout if key == "timeout" else read)(value, at)
         if found is None:
             return

@@ -6,8 +6,10 @@ reads on, so that one run shows them all.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mcpagg.problems import Problem
@@ -47,6 +49,12 @@ def step(path: str, key: str | int) -> str:
     return f"{path}[{quoted(key)}]"
 
 
+def meant(key: str, known: Iterable[str]) -> str:
+    """Return the remedy for a key that is not known: the one that looks most like it, or ""."""
+    close = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
 def quoted(text: str) -> str:
     """Return `text` as a JSON string that any terminal can show."""
     short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
@@ -56,6 +64,8 @@ def quoted(text: str) -> str:
 def where(server: ServerSpec, place: str) -> str:
     """Return the JSON path of a place within an entry, as in `env.TOKEN` or `args[1]`."""
     group, dot, key = place.partition(".")
+    if group == "masks":  # which may stand beside the servers
+        return next(mask.path for mask in server.masks if mask.name == key)
     base, bracket, index = group.replace("env_file", "envFile").partition("[")
     path = step(server.path, base) + bracket + index
     return step(path, key) if dot else path

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mcpagg.config.findings import Place, kind
+from mcpagg.config.findings import Place, kind, meant
 from mcpagg.config.jsonc import Number
 
 Reader = Callable[[Any, Place], Any]
@@ -157,7 +157,7 @@ def _renamed(value: Any, at: Place) -> tuple[str, str | None] | None:
     if not isinstance(value, dict):
         name = text(value, at)
         return (name, None) if name else None
-    _ignore_others(value, ("original", "exposed"), at)
+    ignore_others(value, ("original", "exposed"), at)
     original = text(value.get("original"), at.at("original"))
     exposed = text(value.get("exposed", value.get("original")), at.at("exposed"))
     return (original, exposed if exposed != original else None) if original else None
@@ -183,7 +183,7 @@ def tools(value: Any, at: Place) -> Filter | None:
             hide.append(tool)
         if "name" in change and (name := text(change["name"], place.at("name"))):
             rename[tool] = name
-        _ignore_others(change, ("enabled", "name"), place)
+        ignore_others(change, ("enabled", "name"), place)
     return Filter(hide=tuple(hide), rename=rename)
 
 
@@ -205,7 +205,7 @@ def switch(value: Any, at: Place) -> bool | None:
     return None
 
 
-def _ignore_others(value: dict[str, Any], known: tuple[str, ...], at: Place) -> None:
+def ignore_others(value: dict[str, Any], known: tuple[str, ...], at: Place) -> None:
     for key in value:
         if key not in known:
-            at.at(key).warn("is not understood and ignored")
+            at.at(key).warn("is not understood and ignored", meant(key, known))

@@ -11,13 +11,14 @@ from typing import Any
 
 from mcpagg.config import jsonc, readers
 from mcpagg.config.containers import Found, find_servers
+from mcpagg.config.coordinator import hidden_literals, masked, read_composites
 from mcpagg.config.credentials import find_credentials
 from mcpagg.config.dialects import CLIENT_FOLDERS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import is_off, read_entry
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.variables import ClientVariables, look_alikes
 from mcpagg.problems import ConfigError, Problem
-from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg.spec import Composite, ProxySpec, ServerSpec
 from mcpagg_runtime.launch import strings
 
 
@@ -46,13 +47,22 @@ def read_config(
         _check_standard(document, dialect, found, root)
     servers = _servers(found, dialect, root)
     servers = _enabled_tools(document, servers, root)
+    composites: list[Composite] = []
+    if dialect.container == ("mcpServers",):
+        servers = masked(document, servers, root)
+        composites = read_composites(document, [entry.name for entry in found], root)
     variables = ClientVariables(defines)
     servers = [_rewritten(server, variables, root) for server in servers]
     for server in servers:
         _check_literals(server, root, allow_secrets)
     if root.errors:
         raise ConfigError(source, dict.fromkeys(root.errors))
-    spec = ProxySpec(source=source, folder=_project(folder), servers=tuple(servers))
+    spec = ProxySpec(
+        source=source,
+        folder=_project(folder),
+        servers=tuple(servers),
+        composites=tuple(composites),
+    )
     return spec, tuple(dict.fromkeys(root.warnings))
 
 
@@ -110,12 +120,16 @@ def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> S
     changed["args"] = tuple(new[f"args[{index}]"] for index in range(len(server.args)))
     changed["env"] = {key: new[f"env.{key}"] for key in server.env}
     changed["headers"] = {key: new[f"headers.{key}"] for key in server.headers}
+    changed["masks"] = tuple(
+        mask.model_copy(update={"value": new[f"masks.{mask.name}"]}) for mask in server.masks
+    )
     return server.model_copy(update=changed)
 
 
 def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     """Report credentials that are written out, and what only looks like a reference."""
-    credentials = find_credentials(server)
+    literals = [*find_credentials(server), *hidden_literals(server)]
+    credentials = {found.place: found for found in literals}.values()
     for place, text in strings(server.row()):
         if all(found.place != place for found in credentials):
             for name in look_alikes(text, place):

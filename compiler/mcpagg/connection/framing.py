@@ -20,7 +20,8 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from mcpagg_runtime.wire import Malformed, decode, parse
+from mcpagg.jsontext import parse
+from mcpagg_runtime.wire import Malformed, decode
 
 
 def messages(line: bytes) -> list[JSONRPCMessage]:

@@ -23,6 +23,7 @@ from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
 
 from mcpagg.connection.remote import RemoteChild
 from mcpagg.connection.stdio import ChildProcess
+from mcpagg.jsontext import no_json
 from mcpagg.snapshot import Json
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.catalogue import TOOLS, Kind
@@ -114,6 +115,8 @@ class Connection:
             return self.fault(f"speaks protocol version {self.protocol!r}, and not one of {known}")
         self.info = _object(answer.get("serverInfo"))
         self.capabilities = _object(answer.get("capabilities"))
+        if number := no_json([self.info, self.capabilities]):
+            return self.fault(f"answered initialize with {number}, which is no JSON")
         instructions = answer.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else None
         await self._dispatcher.notify("notifications/initialized", None, self._options())
@@ -144,7 +147,8 @@ class Connection:
     async def list_items(self, kind: Kind = TOOLS) -> list[Json]:
         """Return one list of the child as it gave it, page after page; see `request` for errors.
 
-        An item without a name or a URI is left out with a remark: nobody could ask for it.
+        An item without a name or a URI is left out with a remark: nobody could ask for it. So is
+        one with a NaN or an Infinity: strict clients would refuse the whole list.
         """
         if kind.capability not in self.capabilities:
             return []
@@ -153,7 +157,10 @@ class Connection:
             named = isinstance(item, dict) and all(
                 isinstance(item.get(key), str) for key in ("name", kind.key)
             )
-            if named:
+            if named and (number := no_json(item)):
+                what = f"lists {item['name']!r} with {number}, which is no JSON"
+                self.remarks.append(f"{what}; this {kind.name[:-1]} is left out")
+            elif named:
                 items.append(item)
             else:
                 what = "that has no name" if kind.key == "name" else f"without name or {kind.key}"

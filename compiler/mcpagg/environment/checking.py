@@ -7,7 +7,7 @@ passes here is what a start finds.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ def check_environment(
         EnvironmentFault: with every variable, program and folder that is missing.
     """
     root = Place()
+    spec = settle_folders(spec)
     rows = {server.name: server.row() for server in spec.servers}
     servers = [
         _checked(server, rows, environ, spec.folder, root, minimal) for server in spec.servers
@@ -39,6 +40,25 @@ def check_environment(
     if root.errors:
         raise EnvironmentFault(spec.source, root.errors)
     return spec.model_copy(update={"servers": tuple(servers)}), tuple(root.warnings)
+
+
+def settle_folders(spec: ProxySpec) -> ProxySpec:
+    """Give each server that names a file of the config's folder that folder as its `cwd`.
+
+    Goes by what the config says, not by what variables hold: the same config is settled alike
+    wherever its folder holds the same files.
+    """
+    servers = [
+        (
+            server.model_copy(update={"cwd": "."})
+            if server.transport == "stdio"
+            and server.cwd is None
+            and _names_a_file_of(spec.folder, server.command, server.args)
+            else server
+        )
+        for server in spec.servers
+    ]
+    return spec.model_copy(update={"servers": tuple(servers)})
 
 
 def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -88,8 +108,6 @@ def _checked(
         return server
     if fault := find_fault(launch.argv[0], launch.env):
         at("command").error(*map(launch.redact, fault))
-    if launch.cwd is None and _names_a_file_of(folder, server.command, launch.argv[1:]):
-        return server.model_copy(update={"cwd": "."})
     return server
 
 
@@ -109,7 +127,7 @@ def _report_folder(launch: Launch, at: Place) -> bool:
     return False
 
 
-def _names_a_file_of(folder: Path, command: str, args: list[str]) -> bool:
+def _names_a_file_of(folder: Path, command: str, args: Sequence[str]) -> bool:
     """Tell whether the command line holds a relative path to something in `folder`."""
     words = [*args, command if "/" in command else ""]  # a bare name is one of the PATH
     words += [word.partition("=")[2] for word in args if word.startswith("-")]

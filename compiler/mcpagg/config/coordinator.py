@@ -1,0 +1,140 @@
+"""What the coordinator's config (mcp-proxy-hub) adds: composite tools, and variables to mask.
+
+- `tools`: {NAME: {"description", "subtools": {SERVER: {"tools": [{"name", "description"}]}}}}
+- `envVars`, of one server or beside all: [{"name", "value", "expand": true, "unexpand": true}]
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpagg.config import readers
+from mcpagg.config.credentials import Credential
+from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
+from mcpagg_runtime.references import references
+
+_SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
+
+
+def read_composites(document: Any, servers: list[str], root: Place) -> list[Composite]:
+    """Read `tools` beside the servers; `servers` are the names of all, those switched off too."""
+    value, at = document.get("tools"), root.at("tools")
+    if value is None:
+        return []
+    members = value.values() if isinstance(value, dict) else ()
+    if not any(isinstance(member, dict) and "subtools" in member for member in members):
+        at.warn("is not understood and ignored")
+        return []
+    found = [_composite(name, member, servers, at.at(name)) for name, member in value.items()]
+    return [composite for composite in found if composite is not None]
+
+
+def _composite(name: str, value: Any, servers: list[str], at: Place) -> Composite | None:
+    if not name.strip() or any(character < " " for character in name):
+        at.error("a tool's name must be one line of visible text", "rename it")
+    if not isinstance(value, dict) or not isinstance(value.get("subtools"), dict):
+        at.error("expected an object with `subtools`", _SHAPE)
+        return None
+    readers.ignore_others(value, ("description", "subtools"), at)
+    subtools: list[Subtool] = []
+    for server, listed in value["subtools"].items():
+        place = at.at("subtools").at(server)
+        if server not in servers:
+            place.error(f"there is no server {quoted(server)}", f"it has {', '.join(servers)}")
+        items = listed.get("tools") if isinstance(listed, dict) else listed
+        if not isinstance(items, list):
+            place.error(f"expected an object with a list called `tools`, found {kind(listed)}")
+            continue
+        place = place.at("tools") if isinstance(listed, dict) else place
+        read = [_subtool(server, item, place.at(index)) for index, item in enumerate(items)]
+        subtools += [one for one in read if one is not None]
+    if not subtools:
+        at.error("names no tool that it could call", _SHAPE)
+    return Composite(
+        name=name, path=at.path, subtools=tuple(subtools), description=_words(value, at)
+    )
+
+
+def _subtool(server: str, value: Any, at: Place) -> Subtool | None:
+    if not isinstance(value, dict):
+        value = {"name": value}
+    readers.ignore_others(value, ("name", "description"), at)
+    name = readers.text(value.get("name"), at.at("name"))
+    words = _words(value, at)
+    return Subtool(server=server, tool=name, path=at.path, description=words) if name else None
+
+
+def _words(value: dict[str, Any], at: Place) -> str | None:
+    words = value.get("description")
+    if words is None or isinstance(words, str):
+        return words or None
+    at.at("description").error(f"expected a string, found {kind(words)}")
+    return None
+
+
+def has_masks(value: Any) -> bool:
+    """Tell the coordinator's `envVars` from those that set variables of a server."""
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
+def read_masks(value: Any, at: Place) -> tuple[Mask, ...]:
+    """Read `envVars`: a list of `{name, value, expand, unexpand}`, each name once."""
+    found: dict[str, Mask] = {}
+    for index, item in enumerate(value):
+        place = at.at(index)
+        mask = _mask(item, place)
+        if mask is not None and found.setdefault(mask.name, mask) is not mask:
+            place.error(f"the variable {quoted(mask.name)} is listed twice", "remove one")
+    return tuple(found.values())
+
+
+def _mask(value: Any, at: Place) -> Mask | None:
+    if not isinstance(value, dict):
+        at.error(f"expected an object, found {kind(value)}", 'write {"name": NAME, "expand": true}')
+        return None
+    readers.ignore_others(value, ("name", "value", "expand", "unexpand"), at)
+    name = readers.text(value.get("name"), at.at("name"))
+    if name is None:
+        return None
+    if "}" in name or any(character <= " " for character in name):
+        at.at("name").error("is no name of a variable")
+    written = readers.scalar(value.get("value", f"${{{name}}}"), at.at("value"))
+    chosen = {
+        key: readers.switch(value.get(key, False), at.at(key)) or False
+        for key in ("expand", "unexpand")
+    }
+    if not any(chosen.values()):
+        at.warn("neither `expand` nor `unexpand` is true, so it does nothing")
+        return None
+    return Mask(name=name, path=at.at("value").path, value=written or "", **chosen)
+
+
+def masked(document: Any, servers: list[ServerSpec], root: Place) -> list[ServerSpec]:
+    """Give every server the variables to mask that stand beside them; its own come first."""
+    value, at = document.get("envVars"), root.at("envVars")
+    if value is None:
+        return servers
+    if not has_masks(value):
+        at.warn("is not understood and ignored", "variables of a server go into its `env`")
+        return servers
+    common = read_masks(value, at)
+    merged = []
+    for server in servers:
+        own = {mask.name for mask in server.masks}
+        masks = (*(mask for mask in common if mask.name not in own), *server.masks)
+        merged.append(server.model_copy(update={"masks": masks}))
+    return merged
+
+
+def hidden_literals(server: ServerSpec) -> list[Credential]:
+    """Return the values that are to be masked in results, and stand in the config all the same."""
+    return [
+        Credential(
+            f"masks.{mask.name}",
+            "a value that clients must not see",
+            f'set {mask.name} in the environment and write "${{{mask.name}}}"',
+        )
+        for mask in server.masks
+        if mask.unexpand and not references(mask.value)
+    ]

@@ -1,0 +1,128 @@
+"""JSON as the compiler reads and prints it: a child's numbers keep the text that they came in.
+
+Neither direction depends on how deep a value nests, nor on the version of the interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from json.encoder import encode_basestring_ascii
+from typing import Any
+
+from mcpagg_runtime.wire import Malformed
+from mcpagg_runtime.wire import parse as parse_deep
+
+
+class Number(float):
+    """A number whose text Python would not print alike: 1E5, -0, 1e400, 5,000 digits."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        """`text` is that of a JSON number, or NaN, Infinity, -Infinity."""
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    def __reduce__(self) -> tuple[type[Number], tuple[str]]:
+        """Keep the text in copies."""
+        return Number, (self.text,)
+
+
+def parse(text: str) -> Any:
+    """Read a text as one JSON value, of any depth.
+
+    Numbers keep their text down to the depth that the scanner of the interpreter reaches.
+
+    Raises:
+        Malformed: it is none.
+    """
+    try:
+        return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=Number)
+    except RecursionError:
+        return parse_deep(text)
+    except ValueError as problem:
+        raise Malformed(str(problem)) from None
+
+
+def written(
+    value: Any,
+    *,
+    quote: Callable[[str], str] = encode_basestring_ascii,
+    separators: tuple[str, str] = (", ", ": "),
+    indent: bool = False,
+    sort: bool = False,
+) -> str:
+    """Return JSON text; the options are those of json.dumps, `indent` is by one space."""
+    comma, colon = separators
+    parts: list[str] = []
+    todo: list[tuple[Any, int]] = [(value, 0)]  # text to print as it is has the depth -1
+    while todo:
+        item, depth = todo.pop()
+        if depth < 0:
+            parts.append(item)
+        elif isinstance(item, dict | list | tuple) and item:
+            inner, outer = ("\n" + " " * (depth + 1), "\n" + " " * depth) if indent else ("", "")
+            between = ("," if indent else comma) + inner
+            begin, end = "{}" if isinstance(item, dict) else "[]"
+            pieces: list[tuple[Any, int]] = []
+            if isinstance(item, dict):
+                for key, member in sorted(item.items()) if sort else item.items():
+                    pieces += [(f"{between}{quote(key)}{colon}", -1), (member, depth + 1)]
+            else:
+                for member in item:
+                    pieces += [(between, -1), (member, depth + 1)]
+            pieces[0] = begin + inner + pieces[0][0][len(between) :], -1
+            todo.append((outer + end, -1))
+            todo.extend(reversed(pieces))
+        else:
+            parts.append(_scalar(item, quote))
+    return "".join(parts)
+
+
+def no_json(value: Any) -> str:
+    """Return the first number in a value that JSON has no text for, "" if there is none."""
+    for item in _scalars(value):
+        if isinstance(item, float) and not math.isfinite(item):
+            text = item.text if isinstance(item, Number) else str(item)
+            if text[-1] in "Nny":  # NaN, nan, Infinity; not 1e400
+                return text
+    return ""
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    todo = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            todo.extend(item.values())
+        elif isinstance(item, list | tuple):
+            todo.extend(item)
+        else:
+            yield item
+
+
+def _scalar(value: Any, quote: Callable[[str], str]) -> str:
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, Number):
+        return value.text
+    if isinstance(value, float) and math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"
+    return json.dumps(value, allow_nan=False)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    return value if repr(value) == text else Number(text)
+
+
+def _int(text: str) -> int | float:
+    try:
+        value = int(text)
+    except ValueError:  # more digits than CPython converts (CVE-2020-10735)
+        return Number(text)
+    return value if text != "-0" else Number(text)

@@ -1,0 +1,47 @@
+"""Finds the values of variables in what the children said, before that is written to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from mcpagg.jsontext import written
+from mcpagg.problems import Problem
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.catalogue import KINDS
+from mcpagg_runtime.launch import COMMON_VARIABLES, Launch, prepare
+
+SHORTEST = 8  # characters; what is shorter is a word like any other
+REMEDY = "the file would hold it: mend the server, or let --allow-secrets write it all the same"
+
+
+def leaks(
+    spec: ProxySpec, snapshot: Snapshot, environ: Mapping[str, str], *, minimal: bool
+) -> list[Problem]:
+    """Return a problem for each place where a child repeats a variable that its entry refers to."""
+    rows = {server.name: server.row() for server in spec.servers}
+    paths = {server.name: server.path for server in spec.servers}
+    problems = []
+    for child in snapshot.children:
+        launch = prepare(child.name, rows, environ, str(spec.folder), minimal)
+        secrets = {
+            value: name
+            for value, name in launch.secrets.items()
+            if len(value) >= SHORTEST and name not in COMMON_VARIABLES
+        }
+        for place, said in _said(child, launch) if secrets else ():
+            text = written(said)
+            for name in sorted({name for value, name in secrets.items() if value in text}):
+                what = f"server '{child.name}' repeats the value of {name} in its {place}"
+                problems.append(Problem(paths[child.name], what, REMEDY))
+    return problems
+
+
+def _said(child: ChildSnapshot, launch: Launch) -> Iterator[tuple[str, Any]]:
+    yield "serverInfo", child.info
+    yield "capabilities", child.capabilities
+    yield "instructions", child.instructions
+    for kind in KINDS:
+        for item in child.items(kind):
+            yield f"{kind.name[:-1]} '{launch.redact(item['name'])}'", item

@@ -1,0 +1,62 @@
+"""Composite tools: one tool that calls any of a few tools, named in its arguments.
+
+{"server": "db", "tool": "query", "args": {"sql": "…"}}
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.wire import members, quote, read_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpagg_runtime.wire import Message
+
+    Subtools = Mapping[str, list[str]]
+
+
+class Subcall:
+    """The call of a subtool in a call of the composite tool `name`.
+
+    `message` is the call as the client would have written it for the subtool itself: all of its
+    params but `name` and `arguments` stay, and `args` stands as the text that it was written as.
+    `fault` says why it is none, and what is allowed; "" if it is one.
+    """
+
+    __slots__ = ("fault", "message", "server", "tool")
+
+    def __init__(self, message: Message, name: str, allowed: Subtools) -> None:
+        self.message = message
+        self.server = self.tool = ""
+        arguments = message.params.get("arguments")
+        given = arguments if type(arguments) is dict else {}
+        server, tool, args = given.get("server"), given.get("tool"), given.get("args")
+        if type(server) is not str or type(tool) is not str or type(args) not in (dict, type(None)):
+            shape = '{"server": SERVER, "tool": TOOL, "args": {…}}'
+            self.fault = f"{name} needs the arguments {shape}; it may call {_listed(allowed)}"
+        elif tool not in allowed.get(server, ()):
+            self.fault = f"{name} may not call {server}/{tool}; it may call {_listed(allowed)}"
+        else:
+            self.fault = ""
+            self.server, self.tool = server, tool
+            self.message = _unwrapped(message, tool)
+
+
+def _listed(allowed: Subtools) -> str:
+    return ", ".join([f"{server}/{tool}" for server, tools in allowed.items() for tool in tools])
+
+
+def _unwrapped(message: Message, tool: str) -> Message:
+    """Return the call of the subtool itself."""
+    params, _ = members(message.text, message.members["params"][1])
+    _, start, end = params["arguments"]
+    inner, _ = members(message.text, start)
+    args = "{}"
+    if "args" in inner and inner["args"][0] is not None:
+        _, begin, stop = inner["args"]
+        args = message.text[begin:stop]
+    text = message.spliced_params([(params["name"][1:], quote(tool)), ((start, end), args)])
+    head = f'{{"jsonrpc":"2.0","id":{message.raw("id")},"method":"tools/call"'
+    return read_message(f'{head},"params":{text}}}')

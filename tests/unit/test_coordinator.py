@@ -1,0 +1,122 @@
+"""Composite tools and masks as the coordinator's config writes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpagg.config import read_config
+from mcpagg.problems import ConfigError
+from mcpagg.spec import ProxySpec
+
+
+def read(**config: Any) -> tuple[ProxySpec, list[str]]:
+    config.setdefault("mcpServers", {"a": {"command": "x"}, "b": {"command": "y"}})
+    text = json.dumps(config).encode()
+    spec, warnings = read_config(text, source="mcp.json", folder=Path("/p"))
+    return spec, [str(warning) for warning in warnings]
+
+
+def refusal(**config: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read(**config)
+    return str(caught.value)
+
+
+def mask(name: str = "KEY", **more: Any) -> dict[str, Any]:
+    return {"name": name, "expand": True, "unexpand": True, **more}
+
+
+def test_composite_tools_are_read_with_their_subtools_in_order() -> None:
+    subtools = {"b": {"tools": [{"name": "t", "description": "d"}]}, "a": {"tools": ["u", "v"]}}
+    spec, warnings = read(tools={"both": {"description": "Both.", "subtools": subtools}})
+    [composite] = spec.composites
+    assert (composite.name, composite.description) == ("both", "Both.")
+    assert [(one.server, one.tool, one.description) for one in composite.subtools] == [
+        ("b", "t", "d"),
+        ("a", "u", None),
+        ("a", "v", None),
+    ]
+    assert composite.subtools[0].path == "tools.both.subtools.b.tools[0]"
+    assert warnings == []
+
+
+def test_a_server_that_is_switched_off_may_be_named() -> None:
+    servers = {"a": {"command": "x"}, "b": {"command": "y", "enable": False}}
+    spec, _ = read(mcpServers=servers, tools={"t": {"subtools": {"b": {"tools": ["x"]}}}})
+    assert spec.composites[0].subtools[0].server == "b"
+
+
+@pytest.mark.parametrize(
+    ("tool", "problem"),
+    [
+        ({"subtools": {}}, "tools.t: names no tool that it could call"),
+        ({"subtools": {"a": {"tools": []}}}, "tools.t: names no tool that it could call"),
+        ({"subtools": []}, "tools.t: expected an object with `subtools`"),
+        ({"subtools": {"no": {"tools": ["x"]}}}, 'tools.t.subtools.no: there is no server "no"'),
+        ({"subtools": {"a": {"tools": {}}}}, "tools.t.subtools.a: expected an object with a list"),
+        ({"subtools": {"a": {"tools": [{}]}}}, "tools.t.subtools.a.tools[0].name: expected a str"),
+        ({"subtools": {"a": ["x"]}, "description": 1}, "tools.t.description: expected a string"),
+    ],
+)
+def test_a_fault_in_a_composite_tool_is_named_with_its_path(tool: Any, problem: str) -> None:
+    assert problem in refusal(tools={"t": tool})
+
+
+def test_tools_of_another_kind_are_ignored_with_a_word() -> None:
+    spec, warnings = read(tools={"core": ["x"]})
+    assert spec.composites == ()
+    assert warnings == ["tools: is not understood and ignored"]
+
+
+def test_masks_of_a_server_win_over_those_of_all() -> None:
+    servers = {
+        "a": {"command": "x", "envVars": [mask(value="${OWN}")]},
+        "b": {"command": "y", "envVars": ["LANG", "X=1"]},
+    }
+    spec, warnings = read(mcpServers=servers, envVars=[mask(), mask("MORE", unexpand=False)])
+    masks = {
+        server.name: {one.name: (one.value, one.path) for one in server.masks}
+        for server in spec.servers
+    }
+    more = ("${MORE}", "envVars[1].value")
+    assert masks == {
+        "a": {"MORE": more, "KEY": ("${OWN}", "mcpServers.a.envVars[0].value")},
+        "b": {"KEY": ("${KEY}", "envVars[0].value"), "MORE": more},
+    }
+    assert spec.servers[1].env == {"LANG": "${LANG}", "X": "1"}
+    assert warnings == []
+
+
+def test_a_literal_that_is_to_be_masked_is_refused_with_its_path_and_not_shown() -> None:
+    text = refusal(envVars=[mask(value="open sesame")])
+    assert "envVars[0].value: holds a value that clients must not see" in text
+    assert "sesame" not in text
+    spec, _ = read(envVars=[mask(value="production", unexpand=False)])
+    assert spec.servers[0].masks[0].value == "production"
+    assert "envVars[0].value" in refusal(
+        envVars=[mask("API_KEY", value="a8f5f167f44f4964e6c998de", unexpand=False)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("masks", "problem"),
+    [
+        ([mask(), mask()], 'envVars[1]: the variable "KEY" is listed twice'),
+        ([mask(), "X"], "envVars[1]: expected an object"),
+        ([{"expand": True}], "envVars[0].name: expected a string"),
+        ([mask("a}b")], "envVars[0].name: is no name of a variable"),
+        ([mask(expand="yes")], "envVars[0].expand: expected true or false"),
+    ],
+)
+def test_a_fault_in_a_mask_is_named_with_its_path(masks: Any, problem: str) -> None:
+    assert problem in refusal(envVars=masks)
+
+
+def test_a_mask_that_does_nothing_is_named() -> None:
+    spec, warnings = read(envVars=[mask(expand=False, unexpand=False)])
+    assert spec.servers[0].masks == ()
+    assert warnings == ["envVars[0]: neither `expand` nor `unexpand` is true, so it does nothing"]

@@ -1,0 +1,50 @@
+"""Numbers keep their text, and no depth is too deep."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcpagg.compilation import _gone_on
+from mcpagg.jsontext import no_json, parse, written
+from mcpagg.literal import json_text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1e400", "0.1000000000000000055511151231257827", "1E5", "-0", "-0.0", "1.0", "7", "9" * 5000],
+)
+def test_a_number_keeps_its_text(text: str) -> None:
+    assert written(parse(text)) == text
+    assert json_text(parse(f"[{text}]")) == f"[\n {text}\n]"
+
+
+def test_what_is_written_is_what_json_writes() -> None:
+    value = {"b": [1, {}, [], {"c": None}], "a": "é\n", "t": [True, 1.5]}
+    assert written(value, sort=True) == json.dumps(value, sort_keys=True)
+    assert json_text(value) == json.dumps(value, indent=1, ensure_ascii=False)
+
+
+@pytest.mark.parametrize("depth", [500, 20_000])
+def test_depth_is_no_limit(depth: int) -> None:
+    text = "[" * depth + "]" * depth
+    assert written(parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
+def test_what_is_no_json_is_found(text: str) -> None:
+    assert no_json(parse(f'{{"a": [{text}]}}')) == text
+    assert not no_json(parse("[1e400, -1e400, 1.5]"))
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("${workspaceFolder}/a", "${workspaceFolder}/../a"),
+        ("$${workspaceFolder}/a", "$${workspaceFolder}/a"),
+        ("$$$workspaceFolder $A $", "$$$workspaceFolder/.. $A $"),
+    ],
+)
+def test_only_references_to_the_folder_are_rebased(text: str, moved: str) -> None:
+    assert _gone_on(text, "..") == moved
