@@ -108,6 +108,7 @@ class Asked:
     serial: int
     client: Client
     raw: str
+    name: str
     server: str
     original: str
     token: str
@@ -291,8 +292,6 @@ class RouterMachine(RuleBasedStateMachine):
             assert params["_meta"] == {"progressToken": asked.child_id}
         else:
             assert "_meta" not in params
-        if self.timeout is not None:
-            asked.deadline = self.world.now + self.timeout
 
     def _fresh(self, server: Server, number: object) -> None:
         assert type(number) is int
@@ -375,17 +374,17 @@ class RouterMachine(RuleBasedStateMachine):
 
     def _call(self, client: Client, raw: str, target: tuple[str, str, str], token: str) -> None:
         name, place, original = target
-        asked = Asked(self.next_serial(), client, raw, place, original, token, known=True)
+        asked = Asked(self.next_serial(), client, raw, name, place, original, token, known=True)
         meta = f',"_meta":{{"progressToken":{token}}}' if token else ""
         params = f'{{"name":"{name}","arguments":{{"serial":{asked.serial}}}{meta}}}'
         if not place:
             problem = f"Tool name must be prefixed with server key: {name}"
             self.expect_failure(asked, -32602, problem)
         else:
-            self._called(asked, self.servers[place], name)
+            self._called(asked, self.servers[place])
         self.say(client, f'{{"id":{raw},"method":"tools/call","params":{params}}}')
 
-    def _called(self, asked: Asked, server: Server, name: str) -> None:
+    def _called(self, asked: Asked, server: Server) -> None:
         lost = server.state == "down" and not self.may_retry(server)
         if asked.original in server.served:
             if lost:
@@ -395,10 +394,12 @@ class RouterMachine(RuleBasedStateMachine):
             self.expect_down(asked, self._refusal(asked))
             return
         elif self.policy != "live" or lost:
-            self.expect_failure(asked, -32601, f"Tool not found: {name}")
+            self.expect_failure(asked, -32601, f"Tool not found: {asked.name}")
             return
         else:
             asked.known = False
+        if self.timeout is not None:
+            asked.deadline = self.world.now + self.timeout
         self.owed.append(asked)
         self.wake(server, asked.client)
 
@@ -510,8 +511,7 @@ class RouterMachine(RuleBasedStateMachine):
                 if asked.original in server.served:
                     asked.known = True
                 else:
-                    name = f"{server.name}:{asked.original}"
-                    self.expect_failure(asked, -32601, f"Tool not found: {name}")
+                    self.expect_failure(asked, -32601, f"Tool not found: {asked.name}")
                     self.settle(asked)
 
     def _unread(self, server: Server) -> None:
@@ -635,19 +635,23 @@ class RouterMachine(RuleBasedStateMachine):
 
     @move(which=numbers, variant=st.sampled_from(range(len(VARIANTS))))
     def change_list(self, which: int, variant: int) -> None:
-        """Announce a list, and give it as soon as it is asked for."""
+        """Let a child announce a list, and give it when asked; somebody calls what is in it."""
         server = self.pick(self.within("ready"), which)
         self.hear(server, '{"method":"notifications/tools/list_changed"}')
         self.wait(SETTLE_SECONDS)
         if server.listing:
             self._list(server, variant)
+        self._call_of(server, which)
+
+    def _call_of(self, server: Server, which: int) -> None:
+        client = self.pick(self.clients, which)
+        self._call(client, "1", self.pick([t for t in TARGETS if t[1] == server.name], which), "")
 
     @move(who=numbers, what=numbers, really=seldom)
     def call_the_dead(self, who: int, what: int, really: bool) -> None:
         """Let a child die, and at once want something of it."""
         self.die(what, really)
-        client, name = self.pick(self.clients, who), self.pick(self.within("down"), what).name
-        self._call(client, "1", self.pick([t for t in TARGETS if t[1] == name], what), "")
+        self._call_of(self.pick(self.within("down"), what), who)
 
     @move(which=numbers, really=seldom)
     def die(self, which: int, really: bool = True) -> None:
@@ -683,6 +687,18 @@ class RouterMachine(RuleBasedStateMachine):
             overdue += [server.deadline, server.list_deadline]
         assert not overdue or min(overdue) > end
 
+    @move(which=numbers, listed=st.booleans())
+    def answer_too_late(self, which: int, listed: bool) -> None:
+        """Let a child take too long over a list or a call, and answer after all."""
+        waited_for = [s for s in self.within("ready") if s.listing or not listed]
+        server = self.pick(waited_for, which)
+        mine = [asked.child_id for asked in self.sent() if asked.server == server.name]
+        numbers = [server.listing] if listed else mine
+        self.wait(START_SECONDS + 1)
+        for number in numbers:
+            if number in server.spent:
+                self.hear(server, f'{{"id":{number},"result":{{"tools":[]}}}}')
+
     def _fall_asleep(self) -> None:
         """Only a child without anything to do may be sent to sleep."""
         for server in (self.servers[name] for name in self.world.asleep):
@@ -708,8 +724,9 @@ class RouterMachine(RuleBasedStateMachine):
         for asked in [asked for asked in self.owed if asked.deadline <= now]:
             message = f"Server '{asked.server}' did not answer in time"
             self.expect_failure(asked, -32001, message)
-            child = self.world[asked.server]
-            self.expect_cancel(child, asked.child_id, ',"reason":"timed out"')
+            if asked.child_id:
+                child = self.world[asked.server]
+                self.expect_cancel(child, asked.child_id, ',"reason":"timed out"')
             self.settle(asked)
         return late
 
@@ -725,5 +742,7 @@ class RouterMachine(RuleBasedStateMachine):
         assert self.world.idle()
 
 
-RouterMachine.TestCase.settings = settings(max_examples=500, stateful_step_count=50)
+RouterMachine.TestCase.settings = settings(
+    max_examples=5 * settings().max_examples, stateful_step_count=50
+)
 TestEveryRequestIsAnsweredOnceAndRight = RouterMachine.TestCase
