@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from wire import Wire, initialize
+from wire import STUB, Wire, initialize, stub_entry
 
 from mcpagg.cli import main
 
@@ -27,6 +27,19 @@ def compiled(folder: Path, servers: Servers, *flags: str) -> Path:
     file = folder / "server.py"
     config = write_config(folder, servers)
     assert main([str(config), "-o", str(file), "--quiet", *flags]) == 0
+    return file
+
+
+def swapped(folder: Path, before: dict[str, Any], after: dict[str, Any], *flags: str) -> Path:
+    """Compile against a stub that is `before`, and let it be `after` when it runs.
+
+    The stub is the server "odd"; "good", an ordinary one, stands beside it.
+    """
+    options = folder / "options.json"
+    options.write_text(json.dumps(before))
+    entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
+    file = compiled(folder, {"odd": entry, "good": stub_entry()}, *flags)
+    options.write_text(json.dumps(after))
     return file
 
 

@@ -107,15 +107,14 @@ def compile_proxy(
             environ,
             connect_timeout=source.options.connect_timeout,
             allow_failed=source.options.allow_failed,
-            minimal=source.options.env == "minimal",
+            minimal=source.options.minimal,
             progress=progress,
         )
         _each(warn, warnings)
         if not source.options.allow_secrets:
             from mcpagg.leaks import leaks
 
-            minimal = source.options.env == "minimal"
-            if problems := leaks(spec, snapshot, environ, minimal=minimal):
+            if problems := leaks(spec, snapshot, environ, minimal=source.options.minimal):
                 raise ChildFault(source.name, problems)
     found = {child.name for child in snapshot.children}
     seen = {child.name: str(child.info.get("version", "?")) for child in snapshot.children}
@@ -162,7 +161,7 @@ def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
 def _checked(
     spec: ProxySpec, source: Source, environ: Mapping[str, str]
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
-    return check_environment(spec, environ, minimal=source.options.env == "minimal")
+    return check_environment(spec, environ, minimal=source.options.minimal)
 
 
 def _remote(spec: ProxySpec) -> tuple[Problem, ...]:

@@ -45,6 +45,11 @@ class Options(Frozen):
     allow_secrets: bool = False
     stdio_only: bool = False
 
+    @property
+    def minimal(self) -> bool:
+        """Whether children get only the few variables that any program needs, and their own."""
+        return self.env == "minimal"
+
     def runtime(self) -> dict[str, object]:
         """Return those that the emitted file acts upon, by the runtime's names."""
         return {name: getattr(self, name) for name in RUNTIME_OPTIONS}

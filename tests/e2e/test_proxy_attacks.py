@@ -13,18 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, served
+from proxies import compiled, served, swapped
 from wire import STUB, call, received, start_call, stub_entry, text, tool_names, tools
-
-
-def swapped(folder: Path, before: dict[str, Any], after: dict[str, Any], *flags: str) -> Path:
-    """Compile against a stub that is `before`, and let it be `after` when it runs."""
-    options = folder / "options.json"
-    options.write_text(json.dumps(before))
-    entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
-    file = compiled(folder, {"odd": entry, "good": stub_entry()}, *flags)
-    options.write_text(json.dumps(after))
-    return file
 
 
 @pytest.mark.parametrize("after", [{"tools": ["u"]}, {"capabilities": {}}])

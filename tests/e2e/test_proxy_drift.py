@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from proxies import compiled, served
-from wire import STUB, call, stub_entry, text, tool_names, tools
+from proxies import compiled, served, swapped
+from wire import call, stub_entry, text, tool_names, tools
 
 LIST_CHANGED = "notifications/tools/list_changed"
 BEFORE = {"tools": ["kept", "changed", "gone"]}
@@ -18,12 +17,7 @@ AFTER = {
 
 def drifted(folder: Path, policy: str, after: dict[str, Any] | None = None) -> Path:
     """Compile against BEFORE, and let the child be AFTER when it runs."""
-    options = folder / "options.json"
-    options.write_text(json.dumps(BEFORE))
-    entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
-    file = compiled(folder, {"odd": entry, "good": stub_entry()}, "--on-drift", policy)
-    options.write_text(json.dumps(AFTER if after is None else after))
-    return file
+    return swapped(folder, BEFORE, AFTER if after is None else after, "--on-drift", policy)
 
 
 def test_live_serves_what_the_child_says_now_and_tells_the_client_once(tmp_path: Path) -> None:

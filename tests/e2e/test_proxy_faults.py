@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -10,22 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, running, served, write_config
+from proxies import compiled, running, served, swapped, write_config
 from wire import STUB, call, initialize, start_call, stub_entry, text, tool_names
 
 from mcpagg.cli import main
 
 LIST_CHANGED = "notifications/tools/list_changed"
-
-
-def swapped(folder: Path, before: dict[str, Any], after: dict[str, Any], *flags: str) -> Path:
-    """Compile against a stub that behaves one way, and let it behave another way when it runs."""
-    options = folder / "options.json"
-    options.write_text(json.dumps(before))
-    entry = {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}
-    file = compiled(folder, {"odd": entry, "good": stub_entry()}, *flags)
-    options.write_text(json.dumps(after))
-    return file
 
 
 def test_a_child_killed_during_calls_fails_them_at_once_and_leaves_the_list(tmp_path: Path) -> None:
