@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.core import Core
 from mcpagg_runtime.peers import FOREVER, Call, Child, Question
 from mcpagg_runtime.wire import (
+    INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Message,
     error,
@@ -38,7 +39,8 @@ QUESTIONS = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-
+# Those that mean one call; a list of roots means the client as a whole.
+ATTRIBUTED = ("sampling/createMessage", "elicitation/create")
 
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message("", {})
@@ -76,8 +78,9 @@ class Calls(Core):
         self._forget(call)
         self._send(call.client, _answer(call.identifier, message))
 
-    def _limit(self, call: Call) -> None:
-        """Note when a call has taken too long, the start of its child included."""
+    def _accept(self, call: Call) -> None:
+        """Owe a client the answer to a call, in due time: a start of its child included."""
+        call.client.calls.append(call)
         limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
         if limit:
             call.deadline = self._arm(self.clock() + limit)
@@ -85,6 +88,19 @@ class Calls(Core):
     def _submit(self, call: Call) -> None:
         """See that a call reaches its child; the room of lifecycles knows how."""
         raise NotImplementedError
+
+    def _flush(self, child: Child) -> None:
+        """Send a child the calls that waited, if they may go; the room of drift knows when."""
+        raise NotImplementedError
+
+    def _must_wait(self, call: Call) -> bool:
+        """Whether a call must wait for one of another client to end.
+
+        What a child asks says not for which call. One that asks is given the calls of one client
+        at a time, so that it is certain who is asked.
+        """
+        child = call.child
+        return child.asks and any(one.client is not call.client for one in child.calls.values())
 
     def _cancel(self, client: Client, message: Message) -> None:
         """Stop a call that its client no longer wants; nobody gets an answer to it."""
@@ -102,6 +118,7 @@ class Calls(Core):
                 return
         if child.calls.pop(call.child_id, None) is not None:
             self._send(child, notification("notifications/cancelled", params(str(call.child_id))))
+            self._flush(child)
 
     def _time_out(self, child: Child, now: float) -> None:
         """Fail the calls whose time is up, and tell the child to stop working on them."""
@@ -109,7 +126,7 @@ class Calls(Core):
         for call in [call for call in under_way if call.deadline <= now]:
             self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
             reason = f"Server '{child.name}' did not answer in time"
-            self._refuse(call, REQUEST_TIMEOUT, reason)
+            self._refuse(call, error(REQUEST_TIMEOUT, reason))
         for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             if call.deadline < FOREVER:
                 self._arm(call.deadline)
@@ -127,7 +144,12 @@ class Calls(Core):
         if message.method == "ping":
             self._send(child, result(message.raw("id"), "{}"))
             return
-        client = self._asked(child)
+        if message.method in ATTRIBUTED:
+            child.asks = True
+        self._ask_client(self._asked(child, message.method or ""), child, message)
+
+    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
+        """Pass a child's question on to a client, or refuse it where that cannot be."""
         needed = QUESTIONS.get(message.method or "")
         if client is None or message.id is None or needed not in client.capabilities:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
@@ -139,11 +161,19 @@ class Calls(Core):
         child.questions.append(question)
         self._send(client, request(client.next_id, message.method or "", message.raw("params")))
 
-    def _asked(self, child: Child) -> Client | None:
-        """Return the client that a child's question is for: who called last, or who started it."""
-        if child.calls:
-            return child.calls[max(child.calls)].client
-        return child.client if child.client in self.clients else None
+    def _asked(self, child: Child, method: str) -> Client | None:
+        """Return the client that a child's question is for: who calls it, or else who started it.
+
+        Where several do, nobody is: an answer must never reach another one's call. Roots are those
+        of the connection, whichever of its requests asks.
+        """
+        callers = list(dict.fromkeys([call.client for call in child.calls.values()]))
+        if not callers:
+            return child.client if child.client in self.clients else None
+        same = all(client.connection is callers[0].connection for client in callers)
+        if len(callers) == 1 or (same and method not in ATTRIBUTED):
+            return callers[-1]
+        return None
 
     def _replied(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked."""
@@ -170,6 +200,16 @@ class Calls(Core):
             del question.client.questions[question.client_id]
             params = f'{{"requestId":{question.client_id}}}'
             self._send(question.client, notification("notifications/cancelled", params))
+
+
+def tool_not_found(name: str) -> str:
+    """Return the error for a tool that its server does not have."""
+    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+
+def tool_of_nobody(name: str) -> str:
+    """Return the error for a name that is of no server."""
+    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
 
 def is_error(message: Message) -> bool:

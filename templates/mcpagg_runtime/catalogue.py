@@ -73,7 +73,8 @@ class Catalogue:
     for tools and prompts, {URI: (server,)} for resources and templates. `snapshot` {server: {kind:
     the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
     with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
-    `live` holds the lists that are served instead of the snapshot.
+    `live` holds the lists that are served instead of the snapshot. `modern` are the servers whose
+    items may hold what clients of older revisions do not understand.
     """
 
     def __init__(
@@ -92,23 +93,43 @@ class Catalogue:
         self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
         self.live: dict[str, list[Item]] = {}
         self.down = down
+        self.modern: frozenset[str] = frozenset()
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
     def listing(self, spelling: str, capable: bool) -> str:
-        """Return the result of the list request as JSON text.
+        """Return the result of a client's list request as JSON text.
 
-        `spelling` is an attribute of Item (exposed, portable); `capable` says whether the client
-        declared capabilities, without which conditional items are left out.
+        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
         """
         texts = [
-            item.listed(getattr(item, spelling))
+            (
+                item.listed(getattr(item, spelling))
+                if item.server not in self.modern
+                else self._understood(item.listed(getattr(item, spelling)))
+            )
+            for item in self.shown(capable)
+        ]
+        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
+
+    def shown(self, capable: bool) -> list[Item]:
+        """Return the items that a client is shown.
+
+        `capable` says whether it declared capabilities, without which conditional items are left
+        out.
+        """
+        return [
+            item
             for server in self.servers
             if server not in self.down
             for item in self.served(server)
             if capable or item.original not in self.conditional[server]
         ]
-        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
+
+    def _understood(self, text: str) -> str:
+        from mcpagg_runtime.modern import legacy_item
+
+        return legacy_item(text)
 
     def served(self, server: str) -> list[Item]:
         """Return the items of a child as they are served now, down or not."""

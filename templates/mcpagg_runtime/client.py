@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.wire import members
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from mcpagg_runtime.peers import Call, Question
     from mcpagg_runtime.wire import Message
 
+    Member = tuple[Any, int, int]
+
 # Newest first: https://modelcontextprotocol.io/specification, revisions with a handshake.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+
+# The revision without a handshake: every request carries who asks, in an envelope of these members
+# of params._meta. https://modelcontextprotocol.io/specification/2026-07-28/basic
+MODERN_VERSION = "2026-07-28"
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+
+# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
@@ -35,14 +48,19 @@ class Client:
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
     those among what it declared that the proxy relays. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
-    `subscriptions` the URIs that it wants news of.
+    `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
+    for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
+    said to be in the last enveloped request that may want children, None before there was one.
     """
 
     __slots__ = (
         "calls",
         "capabilities",
+        "connection",
         "info",
         "initialized",
+        "level",
+        "modern",
         "name",
         "next_id",
         "questions",
@@ -62,7 +80,10 @@ class Client:
         self.calls: list[Call] = []
         self.questions: dict[int, Question] = {}
         self.subscriptions: set[str] = set()
+        self.level = ""
         self.next_id = 0
+        self.connection = self
+        self.modern: Client | None = None
 
     def introduce(self, message: Message, names: str) -> None:
         """Note what the client says about itself in its `initialize`.
@@ -73,19 +94,34 @@ class Client:
         params = message.params
         asked = params.get("protocolVersion")
         self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        start = message.members["params"][1] if params else 0
+        given = members(message.text, start)[0] if params else {}
+        self.present(message.text, given.get("clientInfo"), given.get("capabilities"), names)
+
+    def present(self, text: str, info: Member | None, declared: Member | None, names: str) -> None:
+        """Note who the client is and what it can do, from those members of a message's `text`."""
         self.name, self.info, self.capabilities = "", "", {}
         self.spelling = SPELLINGS[names]
-        spans = members(message.text, message.members["params"][1])[0] if params else {}
-        if type(params.get("clientInfo")) is dict:
-            value, start, end = spans["clientInfo"]
-            self.info = message.text[start:end]
-            name = value.get("name")
+        if info is not None and type(info[0]) is dict:
+            self.info = text[info[1] : info[2]]
+            name = info[0].get("name")
             self.name = name if type(name) is str else ""
-        if type(params.get("capabilities")) is dict:
-            declared, _ = members(message.text, spans["capabilities"][1])
+        if declared is not None and type(declared[0]) is dict:
+            found, _ = members(text, declared[1])
             for name in RELAYED:
-                if name in declared and type(declared[name][0]) is dict:
-                    _, start, end = declared[name]
-                    self.capabilities[name] = message.text[start:end]
+                if name in found and type(found[name][0]) is dict:
+                    _, start, end = found[name]
+                    self.capabilities[name] = text[start:end]
         if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
+
+
+def is_loud(level: object, threshold: str) -> bool:
+    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
+    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request is of the revision without a handshake: it says so itself."""
+    meta = message.params.get("_meta")
+    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)

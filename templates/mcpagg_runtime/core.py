@@ -38,9 +38,12 @@ class Core:
         self.clock = clock
         self.catalogues = desk.catalogues
         self.clients: list[Client] = []
-        self.children = {name: Child(name, row) for name, row in plan.servers.items()}
+        self.children = {
+            name: Child(name, row, plan.children.get(name, {}))
+            for name, row in plan.servers.items()
+        }
         self.level = ""
-        """The log level that clients asked for last, "" for none."""
+        """The log level that children were asked for, "" for none."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self._actions: list[Action] = []
@@ -65,16 +68,16 @@ class Core:
         child.own[child.next_id] = OwnRequest(method, reading)
         self._send(child, request(child.next_id, method, params))
 
-    def _refuse(self, call: Call, code: int, message: str, data: str = "") -> None:
-        """Answer a client's call with an error of the proxy's own."""
+    def _refuse(self, call: Call, refusal: str) -> None:
+        """Answer a client's call with an error of the proxy's own, as JSON text."""
         self._forget(call)
-        self._send(call.client, failure(call.identifier, error(code, message, data)))
+        self._send(call.client, failure(call.identifier, refusal))
 
     def _fail(self, call: Call, reason: str) -> None:
         """Answer a call that its child will not answer, naming the child and the reason."""
         name = call.child.name
-        message = f"Server '{name}' {reason}"
-        self._refuse(call, INTERNAL_ERROR, message, f'{{"server":{quote(name)}}}')
+        data = f'{{"server":{quote(name)}}}'
+        self._refuse(call, error(INTERNAL_ERROR, f"Server '{name}' {reason}", data))
 
     def _forget(self, call: Call) -> None:
         """Drop a call that needs no answer any more from those of its client."""

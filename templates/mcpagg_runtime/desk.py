@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS, Catalogue
+from mcpagg_runtime.client import MODERN_VERSION, VERSION_KEY, is_enveloped
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
+    METHOD_NOT_FOUND,
     Malformed,
     decode,
     error,
@@ -32,7 +34,8 @@ class Plan:
     """What the compiler decided, as the emitted file holds it.
 
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
-    speaks, "conditional": [tools for clients with capabilities]}}, `options` are the compiler's
+    speaks, "conditional": [tools for clients with capabilities], "hints": {"ttlMs", "cacheScope" of
+    its lists, where it gave some}}}, `options` are the compiler's
     options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
     (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
     {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
@@ -98,7 +101,10 @@ class Desk:
             )
             for kind in KINDS
         }
-        self._lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
+        self.catalogues["tools"].modern = frozenset(
+            name for name, facts in plan.children.items() if facts["protocol"] == MODERN_VERSION
+        )
+        self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
 
     def serve(self, client: Client, line: bytes) -> str | None:
         """Return the answer to a line, "" if it wants none, None if it is not for the desk."""
@@ -112,14 +118,24 @@ class Desk:
         if message.method == "notifications/initialized" and "id" not in message.members:
             client.initialized = True
             return ""
-        return self.answer(client, message) if message.id is not None else None
+        if message.id is None:
+            return None
+        if message.method != "initialize" and is_enveloped(message):
+            from mcpagg_runtime.modern import receive
+
+            return receive(self, client, message)[1]
+        return self.answer(client, message)
 
     def answer(self, client: Client, message: Message) -> str | None:
-        """Return the answer to a request, None if it is not for the desk."""
+        """Return the answer to a request without an envelope, None if it is not for the desk."""
         method = message.method or ""
-        if method not in ("initialize", "ping") and method not in self._lists:
-            return None
         identifier = message.raw("id")
+        if method == "server/discover":
+            # A client that only tries takes this code for "shake hands", others for the end.
+            why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
+            return failure(identifier, error(METHOD_NOT_FOUND, why))
+        if method not in ("initialize", "ping") and method not in self.lists:
+            return None
         if type(message.value("params")) not in (dict, type(None)):
             return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
         if method == "initialize":
@@ -129,7 +145,7 @@ class Desk:
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(identifier, refusal)
-        catalogue = self.catalogues[self._lists[method].name]
+        catalogue = self.catalogues[self.lists[method].name]
         return result(identifier, catalogue.listing(client.spelling, bool(client.capabilities)))
 
     def _introduction(self, client: Client, message: Message) -> str:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.calls import Calls
+from mcpagg_runtime.calls import Calls, tool_not_found
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.core import STOP
 from mcpagg_runtime.live import Difference, drift, name_items, read_items
 from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, Reading
-from mcpagg_runtime.wire import METHOD_NOT_FOUND, Malformed, Message, members, quote
+from mcpagg_runtime.wire import Malformed, Message, members, quote
 
 if TYPE_CHECKING:
     from mcpagg_runtime.catalogue import Item
@@ -177,9 +177,9 @@ class Drift(Calls):
                 tool = self.catalogues["tools"].find(call.name)
                 if tool is not None and tool.server == child.name:
                     call.original = tool.original
-                    self._forward(child, call)
+                    child.waiting.append(call)
                 else:
-                    self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+                    self._refuse(call, tool_not_found(call.name))
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
@@ -195,7 +195,9 @@ class Drift(Calls):
             if reason is not None:
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
-                self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+                self._refuse(call, tool_not_found(call.name))
+            elif self._must_wait(call):
+                child.waiting.append(call)
             else:
                 self._forward(child, call)
 

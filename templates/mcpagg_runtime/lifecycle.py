@@ -12,12 +12,23 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import is_error
 from mcpagg_runtime.catalogue import KINDS, TOOLS
-from mcpagg_runtime.client import LEGACY_VERSIONS
+from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION
 from mcpagg_runtime.core import SLEEP, START, STOP
 from mcpagg_runtime.drift import Drift
-from mcpagg_runtime.peers import CREATED, DOWN, FOREVER, QUEUED, READY, STARTING, Child
+from mcpagg_runtime.peers import (
+    CREATED,
+    DOWN,
+    FOREVER,
+    LEGACY,
+    MODERN,
+    QUEUED,
+    READY,
+    STARTING,
+    Child,
+)
 from mcpagg_runtime.wire import (
     METHOD_NOT_FOUND,
+    UNSUPPORTED_VERSION,
     Malformed,
     Message,
     members,
@@ -50,7 +61,8 @@ class Lifecycle(Drift):
         if child.state != STARTING:  # it died before it was noticed to live
             return self._taken()
         client = child.client
-        version = self.plan.children.get(child.name, {}).get("protocol", LEGACY_VERSIONS[0])
+        recorded = self.plan.children.get(child.name, {}).get("protocol")
+        version = recorded if recorded in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
         if client is not None:
             version = min(version, client.version)
         declared = client.capabilities if client is not None else {}
@@ -71,7 +83,11 @@ class Lifecycle(Drift):
         """
         if child.state == DOWN:
             return self._taken()
+        if child.state == STARTING and child.era == MODERN and self._turn(child):
+            return self._taken()
         self._abandon(child, reason)
+        if child.turned:  # so it was not that
+            child.era, child.turned = _other(child.era), False
         now = self.clock()
         child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
         pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
@@ -183,8 +199,9 @@ class Lifecycle(Drift):
         """Take a child's answer to a request of the proxy's own."""
         if own.method == "initialize":
             if is_error(message):
-                detail = f"refused the handshake: {message.raw('error')}"
-                self._actions.append((STOP, child, detail))
+                if not (self._is_of_the_other(child, message) and self._turn(child)):
+                    detail = f"refused the handshake: {message.raw('error')}"
+                    self._actions.append((STOP, child, detail))
             else:
                 self._shaken(child, message)
         elif own.reading is not None:
@@ -197,6 +214,28 @@ class Lifecycle(Drift):
             else:
                 self._page(child, own.reading, message)
 
+    def _is_of_the_other(self, child: Child, message: Message) -> bool:
+        """Whether the error that a child answers a handshake with may mean: not in this era.
+
+        Any that answers a discovery may; one that answers `initialize` says so.
+        """
+        modern = _code(message) == UNSUPPORTED_VERSION or MODERN_VERSION in message.raw("error")
+        return child.era == MODERN or modern
+
+    def _turn(self, child: Child) -> bool:
+        """Start a child anew, to speak with it as in the other era; once, until it is up again.
+
+        On a fresh process: what it was asked may have left it in any state.
+        """
+        if child.turned:
+            return False
+        child.turned = True
+        child.era = _other(child.era)
+        child.own = {}
+        child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+        self._actions += [(SLEEP, child, ""), (START, child, "")]
+        return True
+
     def _shaken(self, child: Child, message: Message) -> None:
         """The handshake is done: say so, send what waited, and read what the child offers."""
         try:
@@ -205,6 +244,7 @@ class Lifecycle(Drift):
         except (Malformed, KeyError):
             capabilities = {}
         child.state = READY
+        child.turned = False
         child.deadline = FOREVER
         child.ready_at = child.active_at = self.clock()
         child.capabilities = capabilities if type(capabilities) is dict else {}
@@ -220,12 +260,21 @@ class Lifecycle(Drift):
 
     def _resume(self, child: Child) -> None:
         """Tell a child that came up what clients have asked for meanwhile."""
-        if self.level and "logging" in child.capabilities:
-            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+        if self.level:
+            self._ask_level(child)
         for uri in sorted({uri for client in self.clients for uri in client.subscriptions}):
             item = self.catalogues["resources"].find(uri)
             if item is not None and item.server == child.name:
                 self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
+
+    def _ask_level(self, child: Child) -> None:
+        """Tell a child which log level clients want, if it logs."""
+        if "logging" in child.capabilities:
+            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+
+
+def _other(era: str) -> str:
+    return LEGACY if era == MODERN else MODERN
 
 
 def _code(message: Message) -> object:

@@ -131,12 +131,12 @@ def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
 
     Descriptions inside a schema are text; a flipped annotation never is.
     """
-    if _same(before, now):
+    if same(before, now):
         return ""
     natures = dict.fromkeys(
         _member_nature(name, before.get(name), now.get(name))
         for name in {**before, **now}
-        if not (name in before and name in now and _same(before[name], now[name]))
+        if not (name in before and name in now and same(before[name], now[name]))
     )
     return ",".join(natures)
 
@@ -148,7 +148,7 @@ def _member_nature(name: str, before: Any, now: Any) -> str:
         return "annotations"
     if name.endswith("Schema"):
         try:
-            return "text" if _same(_bare(before), _bare(now)) else "schema"
+            return "text" if same(_bare(before), _bare(now)) else "schema"
         except RecursionError:
             return "schema"
     return "other"
@@ -167,7 +167,7 @@ def _bare(schema: Any) -> Any:
     }
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself."""
     pairs = [(one, other)]
     while pairs:

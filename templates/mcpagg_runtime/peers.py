@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS
+from mcpagg_runtime.client import MODERN_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +20,9 @@ QUEUED = "queued"  # to be started as soon as fewer are starting
 STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
+
+LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
+MODERN = "modern"  # the revision of 2026-07-28, which does neither
 
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
@@ -133,7 +137,9 @@ class Child:
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
+    `capabilities` are what it declared, `readings` its lists by kind. `era` is how it is spoken to,
+    and `turned` says that it was found to be the other one since it was last up. `asks` says that
+    it may ask clients something in the middle of a call. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
     a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
     that clients name and never see.
@@ -141,10 +147,12 @@ class Child:
 
     __slots__ = (
         "active_at",
+        "asks",
         "calls",
         "capabilities",
         "client",
         "deadline",
+        "era",
         "failures",
         "masks",
         "name",
@@ -157,14 +165,20 @@ class Child:
         "retry_at",
         "row",
         "state",
+        "turned",
         "unknown",
         "waiting",
         "warned",
     )
 
-    def __init__(self, name: str, row: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """`row` is of the launch table, `facts` what else the compiler learnt of it."""
         self.name = name
         self.row = row
+        self.era = MODERN if facts.get("protocol") == MODERN_VERSION else LEGACY
+        self.turned = False
+        # Who has tools for clients with capabilities has them to ask such clients something.
+        self.asks = bool(facts.get("conditional"))
         self.next_id = 0
         self.warned = False
         self.failures = 0

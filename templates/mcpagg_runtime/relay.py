@@ -11,7 +11,7 @@ from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.outbox import Outbox
-from mcpagg_runtime.peers import FOREVER, STARTING
+from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.process import Process
 from mcpagg_runtime.router import Router
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from mcpagg_runtime.border import Border
     from mcpagg_runtime.core import Action
     from mcpagg_runtime.desk import Desk
     from mcpagg_runtime.launch import Launch
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 
 LONGEST_SLEEP_SECONDS = 3600.0
+# What a message of the revision without a handshake holds in any case.
+MODERN_MARK = b"io.modelcontextprotocol"
 
 
 class Relay:
@@ -44,7 +47,8 @@ class Relay:
     def __init__(self, desk: Desk, folder: str) -> None:
         self.plan = desk.plan
         self.folder = folder
-        self.router = _router(desk)
+        self.router: Router | Border = _router(desk)
+        self._border: Border | None = None
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
@@ -56,19 +60,24 @@ class Relay:
         self._paid = _thread.allocate_lock()
         self._due = FOREVER
         self._clock: Any = None
+        if any(child.era == MODERN for child in self.router.children.values()):
+            self._raise_border()
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose lines go to `sink`."""
         self._sinks[client] = sink
-        self._bring(self.router.connect, client)
+        self._bring(lambda router: router.connect(client))
 
     def hear(self, client: Client, line: bytes) -> None:
         """Take one line of a client."""
-        self._bring(self.router.from_client, client, line)
+        if self._border is None and MODERN_MARK in line:
+            with self._lock:
+                self._raise_border()
+        self._bring(lambda router: router.from_client(client, line))
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
-        self._bring(self.router.wake, child, client)
+        self._bring(lambda router: router.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
@@ -82,6 +91,8 @@ class Relay:
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
         with self._spawning, self._lock:
+            if self._border is not None:
+                self._perform(self._border.end_subscriptions())
             self._closing = True
             processes = list(self._started)
         gates = []
@@ -100,12 +111,19 @@ class Relay:
         for process in list(self._started):
             process.kill()
 
-    def _bring(self, event: Callable[..., list[Action]], *details: Any) -> None:
+    def _raise_border(self) -> None:
+        """Have the router understand both eras, from now on."""
+        from mcpagg_runtime.border import Border
+
+        if isinstance(self.router, Router):
+            self.router = self._border = Border(self.router, lambda: os.urandom(16).hex())
+
+    def _bring(self, event: Callable[[Router | Border], list[Action]]) -> None:
         """Bring an event to the router and carry out what follows."""
         with self._lock:
             if not self._closing:
                 try:
-                    self._perform(event(*details))
+                    self._perform(event(self.router))
                 except Exception as fault:
                     # A fault of ours: what it was about is lost, the rest must go on.
                     self._say(f"internal fault: {type(fault).__name__}")
@@ -117,6 +135,8 @@ class Relay:
             elif kind == SAY:
                 self._say(text)
             elif kind == START:
+                if peer.era == MODERN:
+                    self._raise_border()
                 _thread.start_new_thread(self._live, (peer,))
             elif kind == STOP:
                 _thread.start_new_thread(self._end, (peer, text))
@@ -142,7 +162,7 @@ class Relay:
         if process is not None:
             process.end(reason)
         else:  # its start hangs
-            self._bring(self.router.child_down, child, reason)
+            self._bring(lambda router: router.child_down(child, reason))
 
     def _send(self, peer: Client | Child, text: str) -> None:
         line = text.encode("utf-8") + b"\n"
@@ -157,7 +177,8 @@ class Relay:
         try:
             launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
         except (MissingVariables, OSError, ValueError) as problem:
-            self._bring(self.router.child_down, child, f"could not be started: {problem}")
+            why = f"could not be started: {problem}"
+            self._bring(lambda router: router.child_down(child, why))
             return
 
         def hear(line: bytes) -> None:
@@ -169,7 +190,7 @@ class Relay:
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
             if process is None or not process.retired:
-                self._bring(self.router.child_down, child, reason, last_words)
+                self._bring(lambda router: router.child_down(child, reason, last_words))
 
         process: Process | None = None
 

@@ -100,7 +100,8 @@ class Stdio:
 
     def _wants_children(self) -> bool:
         eager = self.desk.plan.options["start"] == "eager"
-        return self.relay is None and self.client.initialized and eager
+        asked = self.client.initialized or self.client.modern is not None
+        return self.relay is None and asked and eager
 
     def _open(self) -> Relay:
         if self.relay is None:

@@ -32,6 +32,7 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+UNSUPPORTED_VERSION = -32022  # of the revision without a handshake
 
 _BLANK = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"

@@ -154,7 +154,6 @@ def test_a_blank_line_gets_no_answer(line: bytes) -> None:
     "message",
     [
         call(1, "s:t"),
-        request(1, "server/discover"),
         request(1, "notifications/initialized"),
         request(None, "ping"),
         request(True, "ping"),

@@ -18,6 +18,7 @@ COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))
 ROOMS = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
 
 CORE = {
+    "border",
     "calls",
     "catalogue",
     "templates",
@@ -30,9 +31,14 @@ CORE = {
     "lifecycle",
     "live",
     "masking",
+    "modern",
     "names",
     "peers",
+    "rounds",
     "router",
+    "routing",
+    "session",
+    "sessions",
     "wire",
 }
 """Rooms that do no I/O, read no clock and start nothing."""

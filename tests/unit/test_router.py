@@ -546,8 +546,8 @@ def test_a_client_that_leaves_takes_back_its_calls_and_refuses_its_questions() -
     world.lines(a), world.lines(client)
     world.do(world.router.disconnect(client))
     assert world.received(a) == [
-        cancelled(3),
         cancelled(4),
+        cancelled(3),
         failure("q", -32601, "The client is gone"),
     ]
     world.say(a, result(3, {}), result(4, {}), request("r", "roots/list"))

@@ -1,0 +1,425 @@
+"""A child without a handshake at the border: to the router it is one that shakes hands.
+
+Its calls go in rounds: a result that says that input is required becomes questions to the client,
+and the call is made again with the answers. https://modelcontextprotocol.io/
+specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.calls import QUESTIONS, is_error, minted
+from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.modern import (
+    LISTEN,
+    SERVER_KEY,
+    edited,
+    legacy_result,
+    wraps_output,
+)
+from mcpagg_runtime.peers import FOREVER
+from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY, Session
+from mcpagg_runtime.sessions import LISTENABLE, SUBSCRIPTION_KEY
+from mcpagg_runtime.wire import (
+    INTERNAL_ERROR,
+    UNSUPPORTED_VERSION,
+    Message,
+    error,
+    failure,
+    members,
+    notification,
+    quote,
+    read_message,
+    request,
+    result,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mcpagg_runtime.border import Border
+    from mcpagg_runtime.client import Client
+    from mcpagg_runtime.peers import Child
+
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+
+# As many as the TypeScript SDK makes; then the call fails.
+MAXIMUM_ROUNDS = 8
+# A result that requires no input says: try again later.
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+
+class Round:
+    """A request that the router made, on its way through rounds.
+
+    `identifier` is the id that the router knows it by, `sent` the one that the child does, 0 while
+    it is the client's turn. `open` are the ids of questions that are not answered yet, `answers`
+    {key: JSON text} those that came, `state` the JSON text that the child wants back, "" for none.
+    `wraps`: see `legacy_result`. It is made again at `due`.
+    """
+
+    __slots__ = (
+        "answers",
+        "client",
+        "due",
+        "identifier",
+        "made",
+        "method",
+        "open",
+        "params",
+        "sent",
+        "state",
+        "wraps",
+    )
+
+    def __init__(self, identifier: int, method: str, params: str, client: Client | None) -> None:
+        self.identifier = identifier
+        self.method = method
+        self.params = params
+        self.client = client
+        self.sent = identifier
+        self.made = 1
+        self.open: set[str] = set()
+        self.answers: dict[str, str] = {}
+        self.state = ""
+        self.wraps = False
+        self.due = FOREVER
+
+
+class Rounds:
+    """One life of one child."""
+
+    def __init__(self, border: Border, child: Child) -> None:
+        self.border = border
+        self.router = border.router
+        self.child = child
+        self.introduction = ""
+        """The envelope of the proxy's own requests, without its version."""
+        self.level = ""
+        self.rounds: dict[int, Round] = {}
+        """By the id that the router knows them by."""
+        self.questions: dict[str, tuple[Round, str, str]] = {}
+        """By the id that the router was given: (round, key in it, method)."""
+        self.subscriptions: dict[int, tuple[str, int]] = {}
+        """By the id of the child's stream: (URI, the router's request), ("", 0) for the lists."""
+
+    @property
+    def alarm(self) -> float:
+        """When the next round is due."""
+        return min([one.due for one in self.rounds.values()], default=FOREVER)
+
+    # From the router to the child
+
+    def told(self, message: Message) -> None:
+        """Take what the router says to a child that shakes hands, and say it as this one wants."""
+        method = message.method
+        if method is None:
+            self._replied(message)
+        elif message.id is None:
+            if method == "notifications/initialized":
+                self._listen()
+            elif method == "notifications/cancelled":
+                self._cancel(message)
+        elif method == "initialize":
+            self._discover(message)
+        elif method == "logging/setLevel":
+            self.level = message.params["level"]
+            self._done(message)
+        elif method == "resources/subscribe":
+            self._subscribe(message)
+        elif method == "resources/unsubscribe":
+            self._unsubscribe(message)
+        else:
+            self._start(message)
+
+    def _done(self, message: Message) -> None:
+        self.border.say_for(self.child, result(message.raw("id"), "{}"))
+
+    def _discover(self, message: Message) -> None:
+        text = message.raw("params")
+        params = {name: text[start:end] for name, (_, start, end) in members(text)[0].items()}
+        self.introduction = _introduction(params["capabilities"], params["clientInfo"])
+        self._make(Round(minted(message.id), "server/discover", "{}", None))
+
+    def _start(self, message: Message) -> None:
+        call = self.child.calls.get(minted(message.id))
+        params = message.raw("params") or "{}"
+        one = Round(minted(message.id), message.method or "", params, call.client if call else None)
+        if call is not None and message.method == "tools/call":
+            served = self.router.catalogues["tools"].served(self.child.name)
+            found = [item for item in served if item.original == call.original]
+            one.wraps = bool(found) and wraps_output(found[0].listed(""))
+        self._make(one)
+
+    def _make(self, one: Round) -> None:
+        """Make a request, or make it again with what the client has answered."""
+        add = {}
+        if one.made > 1:
+            if one.answers:
+                answers = [f"{quote(key)}:{text}" for key, text in one.answers.items()]
+                add["inputResponses"] = f'{{{",".join(answers)}}}'
+            if one.state:
+                add["requestState"] = one.state
+        one.due = FOREVER
+        self.rounds[one.identifier] = one
+        params = edited(one.params, add=add)
+        self.border.send(self.child, request(one.sent, one.method, self._stamped(params, one)))
+
+    def _stamped(self, params: str, one: Round) -> str:
+        """Return params with the envelope of who asks."""
+        client = one.client
+        if client is None:
+            who, level = self.introduction, self.level
+        elif isinstance(client, Session):
+            who, level = _introduction(client.declared, client.info), client.level
+        else:
+            able = ",".join([f"{quote(n)}:{text}" for n, text in client.capabilities.items()])
+            who = _introduction(f"{{{able}}}", client.info or self.router.plan.info)
+            level = client.level
+        head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
+        if level:
+            head += f',"{LEVEL_KEY}":{quote(level)}'
+        found, _ = members(params)
+        value, start, end = found.get("_meta", (None, 0, 0))
+        rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
+        return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
+
+    def _listen(self) -> None:
+        """Open a stream for the changes of lists that the child tells of."""
+        declared = self.child.capabilities
+        wanted = [
+            f'"{name}":true'
+            for name, kind in LISTENABLE.items()
+            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+        ]
+        if wanted:
+            self._open_stream(",".join(wanted), "", 0)
+
+    def _open_stream(self, wanted: str, uri: str, identifier: int) -> None:
+        self.child.next_id += 1
+        stream = self.child.next_id
+        self.subscriptions[stream] = uri, identifier
+        one = Round(stream, LISTEN, f'{{"notifications":{{{wanted}}}}}', None)
+        params = self._stamped(one.params, one)
+        self.border.send(self.child, request(stream, LISTEN, params))
+
+    def _subscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        if uri in [known for known, _ in self.subscriptions.values()]:
+            self._done(message)
+            return
+        self._open_stream(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
+
+    def _unsubscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        for stream in [s for s, (known, _) in self.subscriptions.items() if known == uri]:
+            del self.subscriptions[stream]
+            params = f'{{"requestId":{stream}}}'
+            self.border.send(self.child, notification("notifications/cancelled", params))
+        self._done(message)
+
+    def _cancel(self, message: Message) -> None:
+        one = self.rounds.pop(message.params.get("requestId", 0), None)
+        if one is None:
+            return
+        for question in one.open:
+            self._withdraw(question)
+        if one.sent:
+            params = edited(message.raw("params"), add={"requestId": str(one.sent)})
+            self.border.send(self.child, notification("notifications/cancelled", params))
+
+    def _withdraw(self, question: str) -> None:
+        """Take back from the client what it was asked."""
+        del self.questions[question]
+        params = f'{{"requestId":{quote(question)}}}'
+        self.border.say_for(self.child, notification("notifications/cancelled", params))
+
+    # From the child to the router
+
+    def heard(self, message: Message) -> None:
+        """Take what a child says; it asks nothing by requests of its own."""
+        if message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            return
+        elif message.method == "notifications/subscriptions/acknowledged":
+            self._acknowledged(message)
+        else:
+            params = message.raw("params")
+            if type(message.params.get("_meta")) is dict:
+                params = edited(params, drop=("_meta",))
+            self.border.say_for(self.child, notification(message.method, params))
+
+    def _answered(self, message: Message) -> None:
+        sent = minted(message.id)
+        if sent in self.subscriptions:
+            self._stream_ended(self.subscriptions.pop(sent), message)
+            return
+        one = next((one for one in self.rounds.values() if one.sent == sent), None)
+        if one is None:
+            return
+        if is_error(message):
+            self._end(one, failure(str(one.identifier), self._understood(one, message)))
+        elif one.method == "server/discover":
+            text = _introduced(message.raw("result"))
+            self._end(one, result(str(one.identifier), text))
+        elif one.client is None or isinstance(one.client, Session):
+            # One that speaks the same revision gets all as it is, what input is required too.
+            self._end(one, result(str(one.identifier), message.raw("result")))
+        else:
+            self._resulted(one, message.raw("result"))
+
+    def _end(self, one: Round, line: str) -> None:
+        del self.rounds[one.identifier]
+        self.border.say_for(self.child, line)
+
+    def _fail(self, one: Round, reason: str) -> None:
+        text = error(INTERNAL_ERROR, f"Server '{self.child.name}' {reason}")
+        self._end(one, failure(str(one.identifier), text))
+
+    def _understood(self, one: Round, message: Message) -> str:
+        """Return an error as the client should see it.
+
+        What is said of an envelope or of capabilities is true of the client only if both are its
+        own; otherwise it would draw conclusions about the proxy.
+        """
+        value = message.value("error")
+        code = value.get("code") if type(value) is dict else None
+        own = one.client is None or (isinstance(one.client, Session) and code == MISSING_CAPABILITY)
+        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+            return message.raw("error")
+        why = value.get("message") if type(value) is dict else ""
+        if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+            needed = value["data"].get("requiredCapabilities")
+            names = ", ".join(needed) if type(needed) is dict else ""
+            why = f"{why}: {names}" if names else why
+        return error(INTERNAL_ERROR, f"Server '{self.child.name}' refused the request: {why}")
+
+    def _resulted(self, one: Round, text: str) -> None:
+        found, _ = members(text)
+        kind = found.get("resultType", ("complete",))[0]
+        if kind == "input_required":
+            self._ask(one, text)
+        elif kind == "complete":
+            wraps = one.wraps and found.get("isError", (False,))[0] is not True
+            self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
+        else:
+            self._fail(one, f"answered with a result of type {kind!r}, which cannot be passed on")
+
+    def _ask(self, one: Round, text: str) -> None:
+        """Ask the client what the child requires, or wait a moment where that is nothing."""
+        found, _ = members(text)
+        one.made += 1
+        if one.made > MAXIMUM_ROUNDS:
+            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+            return
+        one.sent = 0
+        one.answers = {}
+        one.state = text[slice(*found["requestState"][1:])] if "requestState" in found else ""
+        if not found.get("inputRequests", (None,))[0]:
+            wait = min(FIRST_WAIT_SECONDS * 2 ** (one.made - 2), LONGEST_WAIT_SECONDS)
+            one.due = self.router.clock() + wait
+            return
+        value, start, _ = found["inputRequests"]
+        entries = members(text, start)[0] if type(value) is dict else {"": (None, 0, 0)}
+        if not all(_is_question(value) for value, _, _ in entries.values()):
+            self._fail(one, "requires input of a kind that cannot be asked for")
+            return
+        questions = [_question(one, text[a:b], key) for key, (_, a, b) in entries.items()]
+        for key, question in zip(entries, questions):  # noqa: B905 - Python 3.9
+            one.open.add(str(question.id))
+            self.questions[str(question.id)] = one, key, question.method or ""
+        for question in questions:
+            if one.client is not None and str(question.id) in self.questions:
+                self.border.ask(one.client, self.child, question)
+
+    def _replied(self, message: Message) -> None:
+        """Take a client's answer; with the last one the call is made again."""
+        one, key, method = self.questions.pop(str(message.id), (None, "", ""))
+        if one is None:
+            return
+        one.open.discard(str(message.id))
+        if not is_error(message):
+            one.answers[key] = message.raw("result") or "{}"
+        elif method == "elicitation/create":
+            one.answers[key] = '{"action":"cancel"}'
+        else:
+            for question in [*one.open]:
+                self._withdraw(question)
+            self._fail(one, f"asked the client for {method} and was refused")
+            return
+        if not one.open:
+            self._again(one)
+
+    def _again(self, one: Round) -> None:
+        self.child.next_id += 1
+        one.sent = self.child.next_id
+        self._make(one)
+
+    def tick(self) -> None:
+        """Make the rounds that are due."""
+        now = self.router.clock()
+        for one in [one for one in self.rounds.values() if one.due <= now]:
+            self._again(one)
+
+    def _acknowledged(self, message: Message) -> None:
+        stream = minted(message.params.get("_meta", {}).get(SUBSCRIPTION_KEY))
+        uri, identifier = self.subscriptions.get(stream, ("", 0))
+        honoured = message.params.get("notifications")
+        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+        if not identifier:
+            return
+        self.subscriptions[stream] = uri, 0
+        if type(uris) is list and uri in uris:
+            self.border.say_for(self.child, result(str(identifier), "{}"))
+        else:
+            text = error(INTERNAL_ERROR, f"Server '{self.child.name}' does not watch {uri}")
+            self.border.say_for(self.child, failure(str(identifier), text))
+
+    def _stream_ended(self, stream: tuple[str, int], message: Message) -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed."""
+        _, identifier = stream
+        if identifier and is_error(message):
+            self.border.say_for(self.child, failure(str(identifier), message.raw("error")))
+        elif identifier:
+            self.border.say_for(self.child, result(str(identifier), "{}"))
+
+
+def _introduction(capabilities: str, info: str) -> str:
+    """Return the members of an envelope that say who asks, as JSON text."""
+    named = f',"{INFO_KEY}":{info}' if info else ""
+    return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
+
+
+def _introduced(text: str) -> str:
+    """Return the result of a discovery as that of a handshake."""
+    found, _ = members(text)
+    value, start, _ = found.get("_meta", (None, 0, 0))
+    add = {"protocolVersion": f'"{MODERN_VERSION}"', "serverInfo": "{}"}
+    if type(value) is dict and SERVER_KEY in value:
+        _, begin, end = members(text, start)[0][SERVER_KEY]
+        add["serverInfo"] = text[begin:end]
+    return edited(text, drop=("resultType", "supportedVersions", "ttlMs", "cacheScope"), add=add)
+
+
+def _is_question(value: Any) -> bool:
+    if type(value) is not dict or value.get("method") not in QUESTIONS:
+        return False
+    return type(value.get("params")) in (dict, type(None))
+
+
+def _question(one: Round, text: str, key: str) -> Message:
+    """Return one of the input requests of a result as a request in the router's form."""
+    found, _ = members(text)
+    method = found["method"][0]
+    value, start, end = found.get("params", (None, 0, 0))
+    params = "{}" if value is None else text[start:end]
+    identifier = quote(f"{one.identifier}.{one.made}/{key}")
+    if value is not None and value.get("mode") == "url":
+        # Older revisions know each visit by an id.
+        params = edited(params, add={"elicitationId": identifier})
+    head = f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}'
+    return read_message(f'{head},"params":{params}}}')

@@ -1,0 +1,169 @@
+"""Finds the child that a request is for: by the table, by what children say now, by URI."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.catalogue import PROMPTS, TOOLS, Item
+from mcpagg_runtime.lifecycle import Lifecycle
+from mcpagg_runtime.names import prefix_of
+from mcpagg_runtime.peers import DOWN, READY, Call, Child
+from mcpagg_runtime.templates import fits
+from mcpagg_runtime.wire import INVALID_PARAMS, error, failure, quote, result
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.client import Client
+    from mcpagg_runtime.wire import Message
+
+RESOURCE_NOT_FOUND = -32002
+
+
+class Routing(Lifecycle):
+    """Sends requests on to the children that they are for, or refuses them."""
+
+    def _deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own, without asking a child."""
+        self._send(client, failure(message.raw("id"), error(code, text, data)))
+
+    def _call(self, client: Client, message: Message) -> None:
+        """Route a call of a tool or a prompt by the table."""
+        name = message.params.get("name")
+        kind = TOOLS if message.method == "tools/call" else PROMPTS
+        if type(name) is not str:
+            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a name in params")
+            return
+        item = self.catalogues[kind.name].find(name)
+        if item is not None and not item.server:
+            self._call_subtool(client, message, item)
+        elif item is not None:
+            self._route(client, message, self.children[item.server], name, ("name",), item)
+        elif kind is TOOLS:
+            self._unknown(client, message, name)
+        elif not self._refused(client, message, name):
+            self._deny(client, message, INVALID_PARAMS, f"Prompt not found: {name}")
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        from mcpagg_runtime.composite import Subcall
+
+        call = Subcall(message, composite.original, self.plan.subtools[composite.original])
+        if call.fault:
+            self._deny(client, message, INVALID_PARAMS, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self.catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        child = self.children[call.server]
+        self._route(client, call.message, child, item.exposed, ("name",), item)
+
+    def _route(
+        self,
+        client: Client,
+        message: Message,
+        child: Child,
+        name: str,
+        path: tuple[str, ...] = (),
+        item: Item | None = None,
+    ) -> None:
+        """Send a request on to a child; `path` leads to the member that becomes the item's own."""
+        call = Call(client, message, child, name)
+        if item is not None:
+            call.path, call.original = path, item.original
+        self._accept(call)
+        self._submit(call)
+
+    def _refused(self, client: Client, message: Message, name: str) -> bool:
+        """Whether a child has what is asked for, but it is withheld; the client is told so."""
+        for child in self.children.values():
+            reason = child.withheld(message.method or "", name)
+            if reason is not None:
+                self._fail(Call(client, message, child, name), reason)
+                return True
+        return False
+
+    def _unknown(self, client: Client, message: Message, name: str) -> None:
+        """Refuse a name that the table lacks, unless its child may have got it since."""
+        if self._refused(client, message, name):
+            return
+        server = prefix_of(name, self.children, self.plan.options["separator"])
+        if server is None and self.plan.options["names"] != "bare":
+            self._send(client, failure(message.raw("id"), tool_of_nobody(name)))
+            return
+        asked = self.children[server] if server is not None else None
+        live = self.plan.options["on_drift"] == "live"
+        if asked is None or not live or (asked.state == DOWN and not self._may_retry(asked)):
+            self._send(client, failure(message.raw("id"), tool_not_found(name)))
+            return
+        call = Call(client, message, asked, name)
+        call.path = ("name",)
+        self._accept(call)
+        asked.unknown.append(call)
+        self._wake(asked, client)
+        if asked.state == READY:
+            self._read_list(asked, asked.readings["tools"])
+
+    def _complete(self, client: Client, message: Message) -> None:
+        """Ask the owner of a prompt or a template for completions; its names are translated."""
+        reference = message.params.get("ref")
+        of = reference if type(reference) is dict else {}
+        name, uri = of.get("name"), of.get("uri")
+        if type(name) is str and of.get("type") == "ref/prompt":
+            item = self.catalogues["prompts"].find(name)
+            path: tuple[str, ...] = ("ref", "name")
+        elif type(uri) is str and of.get("type") == "ref/resource":
+            templates, resources = self.catalogues["templates"], self.catalogues["resources"]
+            item, path = templates.find(uri) or resources.find(uri), ()
+        else:
+            self._deny(client, message, INVALID_PARAMS, "completion/complete needs a ref")
+            return
+        if item is None:
+            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {name or uri}")
+            return
+        wanted = name if path else uri
+        self._route(client, message, self.children[item.server], str(wanted), path, item)
+
+    def _resource(self, client: Client, message: Message) -> None:
+        """Route what is about a resource to its owner, or to those who may be it."""
+        uri = message.params.get("uri")
+        if type(uri) is not str:
+            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a uri in params")
+            return
+        if self._refused(client, message, uri):
+            return
+        owners = self.owners(uri)
+        if not owners:
+            data = f'{{"uri":{quote(uri)}}}'
+            self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
+            return
+        if message.method == "resources/subscribe":
+            client.subscriptions.add(uri)
+        elif message.method == "resources/unsubscribe":
+            client.subscriptions.discard(uri)
+            if self._is_watched(uri):
+                self._send(client, result(message.raw("id"), "{}"))
+                return
+        call = Call(client, message, owners[0], uri)
+        call.others = owners[1:]
+        self._accept(call)
+        self._submit(call)
+
+    def _is_watched(self, uri: str) -> bool:
+        """Whether any client wants news of a resource."""
+        return any(uri in client.subscriptions for client in self.clients)
+
+    def owners(self, uri: str) -> list[Child]:
+        """Return who may have a resource: its owner, else those whose templates fit.
+
+        Children that are down are asked last: they can only say that they are.
+        """
+        item = self.catalogues["resources"].find(uri)
+        if item is not None:
+            return [self.children[item.server]]
+        catalogue = self.catalogues["templates"]
+        every = [item for server in self.children for item in catalogue.served(server)]
+        fitting = [item for item in every if fits(item.original, uri)]
+        servers = dict.fromkeys(item.server for item in fitting or every)
+        owners = [self.children[server] for server in servers]
+        return sorted(owners, key=lambda child: child.state == DOWN)

@@ -1,0 +1,104 @@
+"""One request of a client without a handshake, as the router knows clients.
+
+The revision of 2026-07-28 knows no sessions: each request carries an envelope that says who asks.
+https://modelcontextprotocol.io/specification/2026-07-28/basic
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.client import (
+    CAPABILITIES_KEY,
+    LEVELS,
+    MODERN_VERSION,
+    VERSION_KEY,
+    Client,
+)
+from mcpagg_runtime.peers import FOREVER
+from mcpagg_runtime.wire import INVALID_PARAMS, UNSUPPORTED_VERSION, error, members, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mcpagg_runtime.wire import Message
+
+INFO_KEY = "io.modelcontextprotocol/clientInfo"
+LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
+
+
+class Session(Client):
+    """A legacy session of one call, made of one request, or of one and those that take it up again.
+
+    `message` is the request that is to be answered, `identifier` the JSON text of its id, "" while
+    it is the client's turn; `token` is the JSON text of its progress token, "" for none, `declared`
+    all that the client can do. `fault` is the JSON text of the error that a bad envelope is
+    answered with, "" for none.
+
+    When the client is asked something, `asked` {question's id: (method, params)} is what, `state`
+    the handle by which it takes the call up again, before `deadline`, and `outcome` the line that
+    ended the call meanwhile, "" if none did. `listens` are the notifications that a subscription
+    wants, None for a call.
+    """
+
+    __slots__ = (
+        "asked",
+        "deadline",
+        "declared",
+        "fault",
+        "identifier",
+        "listens",
+        "message",
+        "outcome",
+        "state",
+        "token",
+    )
+
+    def __init__(self, client: Client, message: Message, names: str) -> None:
+        """`names` is the option of that name."""
+        super().__init__(names)
+        self.connection = client
+        self.version = MODERN_VERSION
+        self.asked: dict[int, tuple[str, str]] = {}
+        self.state = self.outcome = ""
+        self.deadline = FOREVER
+        self.listens: frozenset[str] | None = None
+        self.take_up(message, names)
+
+    def take_up(self, message: Message, names: str) -> None:
+        """Let `message`, which has an envelope, be the request that is to be answered."""
+        text = message.text
+        params, _ = members(text, message.members["params"][1])
+        meta, _ = members(text, params["_meta"][1])
+        self.message = message
+        self.identifier = message.raw("id")
+        self.token = _text(text, meta, "progressToken")
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        self.present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY), names)
+        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        self.level = level if type(level) is str else ""
+        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+
+
+def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
+    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+
+def _fault(meta: Mapping[str, Any]) -> str:
+    """Return the error that an envelope is refused with; the version comes first.
+
+    Whoever speaks another one may well have another envelope.
+    """
+    version = meta.get(VERSION_KEY)
+    if type(version) is not str:
+        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+    if version != MODERN_VERSION:
+        data = f'{{"supported":["{MODERN_VERSION}"],"requested":{quote(version)}}}'
+        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    if type(meta.get(CAPABILITIES_KEY)) is not dict:
+        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+        return error(INVALID_PARAMS, "Unknown log level")
+    return ""

@@ -1,0 +1,389 @@
+"""Clients without a handshake at the border: each request is a legacy session of one call.
+
+What a child asks in the middle of a call parks it: the client gets a result that says what input is
+required, and takes the call up again with its answers. https://modelcontextprotocol.io/
+specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.calls import is_error, tool_not_found, tool_of_nobody
+from mcpagg_runtime.client import is_enveloped
+from mcpagg_runtime.live import same
+from mcpagg_runtime.modern import LISTEN, MAY_ASK, completed, edited, receive, signed
+from mcpagg_runtime.peers import FOREVER, LEGACY
+from mcpagg_runtime.routing import RESOURCE_NOT_FOUND
+from mcpagg_runtime.session import ENVELOPE, Session
+from mcpagg_runtime.wire import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Malformed,
+    Message,
+    elements,
+    error,
+    failure,
+    members,
+    notification,
+    parse,
+    quote,
+    read_message,
+    request,
+    result,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.border import Border
+    from mcpagg_runtime.client import Client
+
+URL_ELICITATION_REQUIRED = -32042
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+# What a subscription may ask for, and the capability that has it.
+LISTENABLE = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+# Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
+CALL, ASIDE = 1, 2
+
+# What tells our handles from those of a child of this revision, which pass as they are.
+HANDLE = "mcpagg:"
+# How long a client may take to answer, and how many calls may wait for such answers.
+PARKED_SECONDS = 600.0
+MAXIMUM_PARKED = 1000
+
+
+class Sessions:
+    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle."""
+
+    def __init__(self, border: Border, mint: Callable[[], str]) -> None:
+        """`mint` returns a text that nobody can guess."""
+        self.border = border
+        self.router = border.router
+        self.desk = border.router.desk
+        self.mint = mint
+        self.waiting: list[Session] = []
+        self.parked: dict[str, Session] = {}
+
+    @property
+    def alarm(self) -> float:
+        """When the first parked call expires."""
+        return min([session.deadline for session in self.parked.values()], default=FOREVER)
+
+    def take(self, client: Client, message: Message) -> bool:
+        """Take a message of a client if it is of this revision; return whether it was."""
+        if message.method == "notifications/cancelled" and "id" not in message.members:
+            return self._cancel(client, message)
+        if message.id is None or message.method in (None, "initialize"):
+            return False
+        if not is_enveloped(message):
+            return False
+        first = client.modern is None
+        session, answer = receive(self.desk, client, message)
+        if answer is not None:
+            self.border.send(client, answer)
+        elif message.method == LISTEN:
+            self._listen(session)
+        elif _handle(message).startswith(HANDLE):
+            self._take_up(session)
+        elif _handle(message) and self._is_legacy(message):
+            self._deny(session)
+        else:
+            self._start(session)
+        if first and client.modern is not None:
+            self.border.carry(self.router.want(client.modern))
+        return True
+
+    def _start(self, session: Session) -> None:
+        self.waiting.append(session)
+        self.border.carry(self.router.connect(session))
+        if session.level and "logging" in self.desk.declared:
+            params = f'{{"level":{quote(session.level)}}}'
+            self._hear(session, request(ASIDE, "logging/setLevel", params))
+        self._hear(session, request(CALL, session.message.method or "", _legacy_params(session)))
+
+    def _hear(self, session: Session, text: str) -> None:
+        """Let the router hear a session say something."""
+        self.border.carry(self.router.hear(session, read_message(text)))
+
+    def _close(self, session: Session) -> None:
+        if session in self.waiting:
+            self.waiting.remove(session)
+        if session in self.router.clients:
+            self.border.carry(self.router.disconnect(session))
+
+    def close(self, client: Client) -> None:
+        """Let all sessions of a client go."""
+        parked = [one for one in self.parked.values() if one.connection is client]
+        self.parked = {h: one for h, one in self.parked.items() if one.connection is not client}
+        for session in [*parked, *(one for one in self.waiting if one.connection is client)]:
+            self._close(session)
+
+    def told(self, session: Session, text: str) -> None:
+        """Take what the router says to a session, and say it to the client as it understands it."""
+        message = read_message(text)
+        if message.method is None:
+            if message.id == CALL:
+                self._ended(session, message)
+        elif "id" in message.members:
+            self._asked(session, message)
+        elif message.method == "notifications/cancelled":
+            session.asked.pop(message.params["requestId"], None)
+        elif session.listens is not None:
+            self._news(session, message)
+        elif session.identifier and message.method == "notifications/progress":
+            params = edited(message.raw("params"), add={"progressToken": session.token})
+            self.border.send(session.connection, notification(message.method, params))
+        elif session.identifier and message.method == "notifications/message" and session.level:
+            self.border.send(session.connection, text)
+
+    # A call ends
+
+    def _ended(self, session: Session, message: Message) -> None:
+        if not session.identifier:
+            session.outcome = message.text
+            return
+        self._close(session)
+        if is_error(message):
+            self._failed(session, message)
+        else:
+            text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
+            self.border.send(session.connection, result(session.identifier, text))
+
+    def _failed(self, session: Session, message: Message) -> None:
+        value = message.value("error")
+        code = value.get("code") if type(value) is dict else None
+        text = message.raw("error")
+        method, params = session.message.method or "", session.message.params
+        if code == URL_ELICITATION_REQUIRED and self._asks_for_visits(session, message):
+            return
+        if code == URL_ELICITATION_REQUIRED:
+            text = edited(text, add={"code": str(INTERNAL_ERROR)})
+        elif code == RESOURCE_NOT_FOUND:
+            uri = quote(str(params.get("uri", "")))
+            text = edited(text, add={"code": str(INVALID_PARAMS), "data": f'{{"uri":{uri}}}'})
+        elif method == "tools/call":
+            name = str(params.get("name"))
+            if text in (tool_not_found(name), tool_of_nobody(name)):
+                text = error(INVALID_PARAMS, f"Unknown tool: {name}")
+        self.border.send(session.connection, failure(session.identifier, text))
+
+    def _asks_for_visits(self, session: Session, message: Message) -> bool:
+        """Ask the client to visit the URLs that an error names; then it makes its call again."""
+        elicitation = session.capabilities.get("elicitation", "{}")
+        if session.message.method not in MAY_ASK or "url" not in parse(elicitation):
+            return False
+        for number, params in enumerate(_visits(message)):
+            session.asked[-1 - number] = "elicitation/create", _modern_question(params)
+        if session.asked:
+            self._park(session)
+        return bool(session.asked)
+
+    # A child asks
+
+    def _asked(self, session: Session, message: Message) -> None:
+        number = message.value("id")
+        if session.message.method not in MAY_ASK:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._hear(session, failure(str(number), refusal))
+            return
+        session.asked[number] = message.method or "", _modern_question(message.raw("params"))
+        if session.identifier:
+            self._park(session)
+
+    def _park(self, session: Session) -> None:
+        """Answer a call with the input that it requires; the client takes it up again with that."""
+        if session in self.waiting:
+            self.waiting.remove(session)
+        if len(self.parked) == MAXIMUM_PARKED:
+            self._close(self.parked.pop(next(iter(self.parked))))
+        session.state = HANDLE + self.mint()
+        session.deadline = self.router.clock() + PARKED_SECONDS
+        self.parked[session.state] = session
+        asked = [
+            f'"{number}":{{"method":{quote(method)},"params":{params}}}'
+            for number, (method, params) in session.asked.items()
+        ]
+        text = f'{{"resultType":"input_required","requestState":"{session.state}"'
+        text = signed(f'{text},"inputRequests":{{{",".join(asked)}}}}}', self.desk.plan)
+        self.border.send(session.connection, result(session.identifier, text))
+        session.identifier = ""
+
+    def _take_up(self, retry: Session) -> None:
+        """Go on with a parked call, with the answers that the client brings."""
+        session = self.parked.get(_handle(retry.message))
+        if session is None or not _is_same_call(session.message, retry.message):
+            self._deny(retry)
+            return
+        del self.parked[session.state]
+        session.connection = retry.connection
+        session.take_up(retry.message, self.desk.plan.options["names"])
+        if session in self.router.clients:
+            self.waiting.append(session)
+        for number, text in _answers(session):
+            del session.asked[number]
+            if session in self.router.clients:
+                self._hear(session, result(str(number), text))
+        if session.asked:
+            self._park(session)
+        elif session.outcome:
+            self._ended(session, read_message(session.outcome))
+        elif session not in self.router.clients:
+            self._start(retry)
+
+    def _deny(self, session: Session) -> None:
+        refusal = error(INVALID_PARAMS, "Unknown or expired requestState, or one of another call")
+        self.border.send(session.connection, failure(session.identifier, refusal))
+
+    def _is_legacy(self, message: Message) -> bool:
+        """Whether the child that a call is for knows no request state of its own."""
+        kind = "prompts" if message.method == "prompts/get" else "tools"
+        name = message.params.get("name")
+        item = self.desk.catalogues[kind].find(name) if type(name) is str else None
+        child = self.router.children.get(item.server) if item is not None else None
+        return child is not None and child.era == LEGACY
+
+    def tick(self) -> None:
+        """Let calls go whose client never came back."""
+        now = self.router.clock()
+        for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
+            self._close(self.parked.pop(handle))
+
+    # Cancelling and listening
+
+    def _cancel(self, client: Client, message: Message) -> bool:
+        """Stop a call or a subscription that its client no longer wants; nothing more is said."""
+        key = message.params.get("requestId")
+        found = [
+            session
+            for session in self.waiting
+            if session.connection is client
+            and type(key) is type(session.message.id)
+            and session.message.id == key
+        ]
+        if not found:
+            return False
+        session = found[-1]
+        params = edited(message.raw("params"), add={"requestId": str(CALL)})
+        self._hear(session, notification("notifications/cancelled", params))
+        self._close(session)
+        return True
+
+    def _listen(self, session: Session) -> None:
+        """Open a subscription; what is honoured of it is said before anything else."""
+        params = session.message.params
+        wanted = params.get("notifications")
+        if type(wanted) is not dict:
+            refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+            self.border.send(session.connection, failure(session.identifier, refusal))
+            return
+        names = [n for n, kind in LISTENABLE.items() if wanted.get(n) is True and self._tells(kind)]
+        uris = self._watchable(wanted.get("resourceSubscriptions"))
+        honoured = [f'"{name}":true' for name in names]
+        if uris:
+            honoured.append(f'"resourceSubscriptions":[{",".join([quote(uri) for uri in uris])}]')
+        text = f'{{"notifications":{{{",".join(honoured)}}}}}'
+        self._notify(session, "notifications/subscriptions/acknowledged", text)
+        session.listens = frozenset(
+            [f"notifications/{LISTENABLE[name]}/list_changed" for name in names]
+            + ["notifications/resources/updated"]
+        )
+        session.initialized = True
+        self.waiting.append(session)
+        self.border.carry(self.router.connect(session))
+        for uri in uris:
+            self._hear(session, request(ASIDE, "resources/subscribe", f'{{"uri":{quote(uri)}}}'))
+
+    def _tells(self, capability: str) -> bool:
+        declared = parse(self.desk.plan.capabilities).get(capability)
+        return type(declared) is dict and declared.get("listChanged") is True
+
+    def _watchable(self, uris: Any) -> list[str]:
+        declared = parse(self.desk.plan.capabilities).get("resources")
+        if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
+            return []
+        known = [uri for uri in uris if type(uri) is str and self.router.owners(uri)]
+        return list(dict.fromkeys(known))
+
+    def _news(self, session: Session, message: Message) -> None:
+        if session.listens is not None and message.method in session.listens:
+            self._notify(session, message.method or "", message.raw("params"))
+
+    def _notify(self, session: Session, method: str, params: str) -> None:
+        """Tell a client something that its subscription is about, marked as such."""
+        text = edited(params or "{}", add={"_meta": _subscription(session)})
+        self.border.send(session.connection, notification(method, text))
+
+    def end_subscriptions(self) -> None:
+        """Say of every subscription that it ends: there will be no more news."""
+        for session in [one for one in self.waiting if one.listens is not None]:
+            text = f'{{"resultType":"complete","_meta":{_subscription(session)}}}'
+            self.border.send(session.connection, result(session.identifier, text))
+            self.waiting.remove(session)
+
+    def owes(self, client: Client) -> bool:
+        """Whether a call of a client is still to be answered."""
+        return any(one.connection is client and one.listens is None for one in self.waiting)
+
+
+def _subscription(session: Session) -> str:
+    return f'{{"{SUBSCRIPTION_KEY}":{session.identifier}}}'
+
+
+def _handle(message: Message) -> str:
+    state = message.params.get("requestState")
+    return state if type(state) is str else ""
+
+
+def _legacy_params(session: Session) -> str:
+    """Return the params of a session's request without its envelope."""
+    text = session.message.raw("params")
+    _, start, end = members(text)[0]["_meta"]
+    meta = edited(text[start:end], drop=ENVELOPE)
+    drop = ["requestState", "inputResponses"] if _handle(session.message).startswith(HANDLE) else []
+    if meta == "{}":
+        return edited(text, drop=[*drop, "_meta"])
+    return edited(text, drop=drop, add={"_meta": meta})
+
+
+def _modern_question(params: str) -> str:
+    """Return the params of a child's question as this revision has them.
+
+    It knows neither tasks nor ids of elicitations, and reports no progress of them.
+    """
+    return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+
+
+def _visits(message: Message) -> list[str]:
+    """Return the params of the elicitations in an error that requires some, as JSON texts."""
+    try:
+        _, start, _ = members(message.text, message.members["error"][1])[0]["data"]
+        _, start, _ = members(message.text, start)[0]["elicitations"]
+        found = elements(message.text, start)
+    except (KeyError, Malformed):
+        return []
+    return [message.text[start:end] for value, start, end in found if type(value) is dict]
+
+
+def _answers(session: Session) -> list[tuple[int, str]]:
+    """Return what a client answers of what it was asked: (the question's id, JSON text)."""
+    text = session.message.raw("params")
+    params, _ = members(text)
+    if type(params.get("inputResponses", (None,))[0]) is not dict:
+        return []
+    given, _ = members(text, params["inputResponses"][1])
+    keys = [number for number in session.asked if type(given.get(str(number), (0,))[0]) is dict]
+    return [(number, text[slice(*given[str(number)][1:])]) for number in keys]
+
+
+def _is_same_call(one: Message, other: Message) -> bool:
+    """Whether a request takes up another one: same method, same params but for the answers."""
+    own = ("_meta", "requestState", "inputResponses")
+    params = [{n: v for n, v in m.params.items() if n not in own} for m in (one, other)]
+    return one.method == other.method and same(*params)
