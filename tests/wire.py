@@ -35,8 +35,27 @@ TIMEOUT = 15.0
 STUB = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "stub.py")]
 """Starts the scriptable server, without what site-packages would add to its start."""
 
+MODERN_STUB = [sys.executable, "-E", "-s", "-S", str(Path(STUB[-1]).with_name("modern.py"))]
+"""Starts the server that speaks 2026-07-28 alone; `-I` would hide stub.py from it."""
+
 LATEST = "2025-11-25"
 """The newest protocol version that is negotiated by `initialize`."""
+
+MODERN = "2026-07-28"
+"""The protocol version whose requests each carry what `initialize` used to negotiate."""
+
+ENVELOPE = {
+    name: f"io.modelcontextprotocol/{name}"
+    for name in (
+        "protocolVersion",
+        "clientCapabilities",
+        "clientInfo",
+        "logLevel",
+        "serverInfo",
+        "subscriptionId",
+    )
+}
+"""The `_meta` keys of that version, by their last part."""
 
 
 @dataclass(frozen=True)
@@ -382,6 +401,15 @@ def initialize(
     return result
 
 
+def enveloped(params: Json | None = None, capabilities: Json | None = None, /, **meta: Any) -> Json:
+    """Return the params of a modern request, from a client with `capabilities`.
+
+    `meta` are further members of `_meta`; those of ENVELOPE go by their last part (`logLevel`).
+    """
+    given = {"protocolVersion": MODERN, "clientCapabilities": capabilities or {}, **meta}
+    return {**(params or {}), "_meta": {ENVELOPE.get(key, key): given[key] for key in given}}
+
+
 def tools(wire: Wire) -> list[Json]:
     """Return every tool, page after page."""
     found: list[Json] = []
@@ -423,6 +451,17 @@ def stub(*arguments: str, **options: Any) -> list[str]:
 def stub_entry(*arguments: str, **options: Any) -> Json:
     """Return the config entry that starts the stub with options."""
     command, *rest = stub(*arguments, **options)
+    return {"command": command, "args": rest}
+
+
+def modern_stub(*arguments: str, **options: Any) -> list[str]:
+    """Return the command line of `servers/modern.py` with options; see there."""
+    return [*MODERN_STUB, json.dumps(options), *arguments]
+
+
+def modern_entry(*arguments: str, **options: Any) -> Json:
+    """Return the config entry that starts the modern stub with options."""
+    command, *rest = modern_stub(*arguments, **options)
     return {"command": command, "args": rest}
 
 

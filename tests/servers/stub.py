@@ -532,7 +532,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
 SLOW = {"sleep", "late", "progress", "ask", "steps"}  # others must go on beside them
 
 
-def main() -> None:
+def main(kind: type[Stub] = Stub) -> None:
     """Read the options and serve."""
     given = sys.argv[1] if sys.argv[1:] else "{}"
     if given.startswith("@"):
@@ -545,7 +545,7 @@ def main() -> None:
         import signal
 
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    Stub(options).run()
+    kind(options).run()
 
 
 if __name__ == "__main__":
