@@ -183,7 +183,8 @@ class Drift(Calls):
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Send a child the calls that waited; under `refuse`, not before its lists are known."""
+        """Send a child what waited, calls under `refuse` not before its lists are known."""
+        self._flush_replies(child)
         guarded = self.plan.options["on_drift"] == "refuse"
         if child.state != READY or (
             guarded and not all(reading.compared for reading in child.readings.values())
@@ -196,7 +197,7 @@ class Drift(Calls):
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
                 self._refuse(call, tool_not_found(call.name))
-            elif self._must_wait(call):
+            elif self._must_wait(child, call.client):
                 child.waiting.append(call)
             else:
                 self._forward(child, call)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.calls import is_error
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION
 from mcpagg_runtime.core import SLEEP, START, STOP
@@ -26,6 +25,7 @@ from mcpagg_runtime.peers import (
     STARTING,
     Child,
 )
+from mcpagg_runtime.questions import is_error
 from mcpagg_runtime.wire import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,

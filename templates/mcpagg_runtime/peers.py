@@ -118,9 +118,12 @@ class Call:
 
 
 class Question:
-    """One request of a child on its way to a client, with the child's id as text and value."""
+    """One request of a child on its way to a client, with the child's id as text and value.
 
-    __slots__ = ("child", "client", "client_id", "identifier", "key")
+    `reply` is what the client answers, None as long as it does not.
+    """
+
+    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply")
 
     def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
         self.child = child
@@ -128,6 +131,7 @@ class Question:
         self.identifier = message.raw("id")
         self.key = message.id
         self.client_id = client_id
+        self.reply: Message | None = None
 
 
 class Child:

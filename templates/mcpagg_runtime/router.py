@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.calls import minted
 from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.client import LEVELS, is_loud
 from mcpagg_runtime.peers import READY, STARTING, Child
+from mcpagg_runtime.questions import minted
 from mcpagg_runtime.routing import Routing
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
@@ -67,10 +67,11 @@ class Router(Routing):
         self.clients.remove(client)
         for call in reversed(client.calls):
             self._withdraw(call, lambda number: f'{{"requestId":{number}}}')
-        for question in client.questions.values():
-            question.child.questions.remove(question)
-            refusal = failure(question.identifier, error(METHOD_NOT_FOUND, "The client is gone"))
-            self._send(question.child, refusal)
+        for child in self.children.values():
+            for question in [one for one in child.questions if one.client is client]:
+                child.questions.remove(question)
+                gone = error(METHOD_NOT_FOUND, "The client is gone")
+                self._send(child, failure(question.identifier, gone))
         for uri in sorted(client.subscriptions):
             owner = self.owners(uri)[0]
             if owner.state == READY and not self._is_watched(uri):

@@ -71,6 +71,8 @@ CHILD_JUNK = [
     b'{"id":null,"error":{}}',
 ]
 
+QUESTIONS = {"roots": "roots/list", "elicitation": "elicitation/create"}
+
 numbers = st.integers(0, 10**6)
 shapes = st.sampled_from(["result", "string id", "both", "error", "batch"])
 seldom = st.sampled_from([False] * 5 + [True])
@@ -139,6 +141,7 @@ class Server:
         self.served = {entry: tool(entry) for entry in SNAPSHOT[name]}
         self.spent: list[int] = []
         self.used: set[int] = set()
+        self.asks = False
         self.forget("new")
 
     def forget(self, state: str) -> None:
@@ -275,11 +278,18 @@ class RouterMachine(RuleBasedStateMachine):
         assert rest == self.expected.pop(child, Counter())
         for asked in self.owed:
             if asked.server == server.name and not asked.child_id and server.state == "ready":
-                if asked.known:
+                if asked.known and not self._waits_its_turn(asked):
                     assert self.policy == "refuse"
                     assert not server.compared
-                else:
+                elif not asked.known:
                     assert server.listing
+
+    def _waits_its_turn(self, asked: Asked) -> bool:
+        """Whether a child that asks works for another client, and would not say for which."""
+        sent = [one for one in self.sent() if one.server == asked.server]
+        return self.servers[asked.server].asks and any(
+            one.client is not asked.client for one in sent
+        )
 
     def _sent(self, server: Server, message: Json) -> None:
         """A call reached a child: the right one, once, under its own name and fresh numbers."""
@@ -289,6 +299,7 @@ class RouterMachine(RuleBasedStateMachine):
         assert (asked.server, asked.original) == (server.name, params["name"])
         assert server.state == "ready"
         assert self.policy != "refuse" or server.compared
+        assert not self._waits_its_turn(asked)
         self._fresh(server, message["id"])
         asked.child_id = message["id"]
         if asked.token:
@@ -338,7 +349,7 @@ class RouterMachine(RuleBasedStateMachine):
     def connect(self, capable: bool) -> None:
         if len(self.clients) == 3:
             return
-        client = self.world.client(ROOTS if capable else {})
+        client = self.world.client({**ROOTS, "elicitation": {}} if capable else {})
         self.clients.append(client)
         if self.eager:
             for server in self.servers.values():
@@ -569,23 +580,27 @@ class RouterMachine(RuleBasedStateMachine):
             self.expect(asked.client, self._progress(asked.token))
         self.hear(self.servers[asked.server], self._progress(asked.child_id))
 
-    @move(which=numbers, raw=ids)
-    def ask_client(self, which: int, raw: str) -> None:
+    @move(which=numbers, raw=ids, capability=st.sampled_from(sorted(QUESTIONS)), often=seldom)
+    def ask_client(self, which: int, raw: str, capability: str, often: bool) -> None:
+        """Let a child ask whoever it works for; where it works for several, nobody is asked."""
+        capability = capability if often else "roots"
+        method = QUESTIONS[capability]
         server = self.pick(self.within("ready"), which)
         child, serial = self.world[server.name], self.next_serial()
         client = server.starter if server.starter in self.clients else None
-        mine = [asked for asked in self.sent() if asked.server == server.name]
+        mine = {asked.client for asked in self.sent() if asked.server == server.name}
         if mine:
-            client = max(mine, key=lambda asked: asked.child_id).client
-        line = f'{{"id":{raw},"method":"roots/list","params":{{"serial":{serial}}}}}'
-        if client is None or "roots" not in client.capabilities:
-            error = '{"code":-32601,"message":"Method not found: roots/list"}'
+            client = next(iter(mine)) if len(mine) == 1 else None
+        server.asks |= method != "roots/list"
+        line = f'{{"id":{raw},"method":"{method}","params":{{"serial":{serial}}}}}'
+        if client is None or capability not in client.capabilities:
+            error = f'{{"code":-32601,"message":"Method not found: {method}"}}'
             self.expect(child, f'{{"jsonrpc":"2.0","id":{raw},"error":{error}}}')
             self.hear(server, line)
             return
         self.world.say(child, line)
         [asked] = self.world.received(client)
-        assert (asked["method"], asked["params"]) == ("roots/list", {"serial": serial})
+        assert (asked["method"], asked["params"]) == (method, {"serial": serial})
         assert asked["id"] not in [q.client_id for q in self.questions if q.client is client]
         self.questions.append(Wondered(serial, server.name, raw, client, asked["id"]))
         self.check()

@@ -34,6 +34,7 @@ CORE = {
     "modern",
     "names",
     "peers",
+    "questions",
     "rounds",
     "router",
     "routing",

@@ -1,0 +1,159 @@
+"""Requests of children on their way to clients, and whose turn it is to be asked.
+
+What a child asks says not for which call. So a child that asks is given the calls of one client at
+a time; one that waits for an answer is not in the way, unless it is another connection's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.core import Core
+from mcpagg_runtime.peers import Child, Question
+from mcpagg_runtime.wire import (
+    METHOD_NOT_FOUND,
+    Message,
+    error,
+    failure,
+    is_id,
+    members,
+    notification,
+    request,
+    result,
+)
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mcpagg_runtime.client import Client
+
+# What a child may ask a client, and the capability that the client must have declared for it.
+QUESTIONS = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+# Those that mean one call; a list of roots means the client as a whole.
+ATTRIBUTED = ("sampling/createMessage", "elicitation/create")
+
+
+class Questions(Core):
+    """Asks clients on behalf of children, and brings back what they answer."""
+
+    def _question(self, child: Child, message: Message) -> None:
+        """Answer what a child asks, or ask the client that it works for."""
+        if message.method == "ping":
+            self._send(child, result(message.raw("id"), "{}"))
+            return
+        if message.method in ATTRIBUTED:
+            child.asks = True
+        self._ask_client(self._asked(child, message.method or ""), child, message)
+
+    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
+        """Pass a child's question on to a client, or refuse it where that cannot be."""
+        needed = QUESTIONS.get(message.method or "")
+        if client is None or message.id is None or needed not in client.capabilities:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._send(child, failure(message.raw("id") or "null", refusal))
+            return
+        client.next_id += 1
+        question = Question(child, client, message, client.next_id)
+        client.questions[client.next_id] = question
+        child.questions.append(question)
+        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
+        self._flush(child)
+
+    def _asked(self, child: Child, method: str) -> Client | None:
+        """Return the client that a child's question is for: who calls it, or else who started it.
+
+        Where it could be for several, it is for nobody: an answer must never reach another one's
+        call. Roots are those of the connection, whichever of its requests asks.
+        """
+        callers = list(dict.fromkeys([call.client for call in child.calls.values()]))
+        if not callers:
+            return child.client if child.client in self.clients else None
+        if any(client.connection is not callers[0].connection for client in callers):
+            return None
+        at_work = [client for client in callers if not _is_asked(child, client)]
+        certain = len(at_work) == 1 or len(callers) == 1
+        return (at_work or callers)[-1] if certain or method not in ATTRIBUTED else None
+
+    def _must_wait(self, child: Child, client: Client) -> bool:
+        """Whether a client's call has to wait until a child has done with another client's."""
+        return child.asks and any(
+            other.connection is not client.connection or not _is_asked(child, other)
+            for other in [call.client for call in child.calls.values()]
+            if other is not client
+        )
+
+    def _replied(self, client: Client, message: Message) -> None:
+        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
+        question = client.questions.pop(minted(message.id), None)
+        if question is not None:
+            question.reply = message
+            self._flush_replies(question.child)
+
+    def _flush_replies(self, child: Child) -> None:
+        """Let a child go on with the calls that it got answers for, one client's at a time."""
+        for question in [*child.questions]:
+            client = question.client
+            busy = child.asks and any(
+                other.connection is client.connection and not _is_asked(child, other)
+                for other in [call.client for call in child.calls.values()]
+                if other is not client
+            )
+            if question.reply is not None and not busy:
+                child.questions.remove(question)
+                child.active_at = self.clock()
+                self._send(child, answer(question.identifier, question.reply))
+
+    def _withdraw_question(self, child: Child, message: Message) -> None:
+        """A child no longer wants an answer to what it asked."""
+        question = latest(child.questions, message.params.get("requestId"))
+        if question is not None:
+            child.questions.remove(question)
+            if question.client.questions.pop(question.client_id, None) is not None:
+                params = replaced(message, "requestId", str(question.client_id))
+                self._send(question.client, notification("notifications/cancelled", params))
+
+    def _flush(self, child: Child) -> None:
+        """Send a child what waited, if it may go; the room of drift knows when."""
+        raise NotImplementedError
+
+
+def _is_asked(child: Child, client: Client) -> bool:
+    """Whether it is a client's turn: a child waits for its answer."""
+    return any(question.client is client for question in child.questions)
+
+
+def is_error(message: Message) -> bool:
+    """Whether a response is an error; one with both members is, unless the error is null."""
+    return message.value("error") is not None
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    return identifier if type(identifier) is int else 0
+
+
+def answer(identifier: str, message: Message) -> str:
+    """Return the text that passes a response on under another id."""
+    if is_error(message):
+        return failure(identifier, message.raw("error"))
+    return result(identifier, message.raw("result") or "{}")
+
+
+def latest(line: list[Any], key: object) -> Any:
+    """Return the youngest request of a peer that has the id `key`: one may be used again."""
+    found = [asked for asked in line if asked.key == key] if is_id(key) else []
+    return found[-1] if found else None
+
+
+def replaced(message: Message, member: str, text: str) -> str:
+    """Return the text of a message's params with one member of it replaced."""
+    _, start, _ = message.members["params"]
+    params, _ = members(message.text, start)
+    _, begin, end = params[member]
+    return message.spliced_params([((begin, end), text)])
