@@ -201,6 +201,8 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
             facts[child.name]["conditional"] = [
                 name for name in listed if name in child.conditional
             ]
+        if child.hints:
+            facts[child.name]["hints"] = child.hints
     return facts
 
 
