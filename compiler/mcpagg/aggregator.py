@@ -160,7 +160,7 @@ class Aggregator:
             raise NameClash(self.spec.source, [Problem("", f"{name!r} is not one tool"), *both])
         (((_, tool), server),) = targets.items()
         call = {"name": tool, "arguments": plain}
-        return await self._ask(server, self.connections[server.name].request("tools/call", call))
+        return await self._ask(server, self.connections[server.name].call(call))
 
     async def _connected(self, connection: Connection) -> None:
         """Called with each connection as soon as it is up; `__aenter__` waits for it."""

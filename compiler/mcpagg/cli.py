@@ -67,6 +67,7 @@ def _run(given: list[str]) -> int:
         file=file,
         commands=_commands(chosen, source),
         offline=chosen.offline,
+        check=chosen.check,
         progress=_progress() if not chosen.quiet else None,
         warn=lambda problem: _warn(source.name, [problem]),
     )

@@ -67,13 +67,15 @@ def compile_proxy(
     file: Path | None,
     commands: tuple[str, str],
     offline: bool = False,
+    check: bool = False,
     progress: Progress | None = None,
     warn: Callable[[Problem], None] = lambda problem: None,
 ) -> Compilation:
     """Compile a config. `file` is where the proxy will lie, None for standard output.
 
     `warn` is told of what is odd as soon as it is known: it may be why a later pass fails.
-    `offline` needs nothing of what a start needs.
+    `offline` needs nothing of what a start needs. `check`: the text is to be compared with `file`,
+    so what a server computes anew each time is taken from there (see `Snapshot.steadied`).
 
     Raises:
         CompileError: with all faults of the pass that failed.
@@ -111,6 +113,8 @@ def compile_proxy(
             progress=progress,
         )
         _each(warn, warnings)
+        if check and file is not None:
+            snapshot = _steadied(snapshot, file)
         if not source.options.allow_secrets:
             from mcpagg.leaks import leaks
 
@@ -276,6 +280,15 @@ def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
                 found.append(glob[index + 1 :])
                 break
     return tuple(found)
+
+
+def _steadied(snapshot: Snapshot, file: Path) -> Snapshot:
+    from mcpagg.recorded import recorded_snapshot
+
+    try:
+        return snapshot.steadied(recorded_snapshot(file))
+    except ConfigError:  # a file that holds none is not what compiling would write, whatever else
+        return snapshot
 
 
 def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:

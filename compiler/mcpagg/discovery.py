@@ -1,9 +1,10 @@
 """The discovery pass: start every child once and ask it what it offers.
 
-Lists may depend on the client's capabilities, and may settle only after the handshake. So a child
-is asked as a client that has every capability a proxy can relay, and its list is read again once
-its `list_changed` notifications have come to rest. A child whose list moved so is started a second
-time, as a client with no capabilities, to learn which tools need one.
+Lists may depend on the client's capabilities, and may settle only after the handshake, in the
+revisions that have one. So a child is asked as a client that has every capability a proxy can
+relay, and its list is read again once its `list_changed` notifications have come to rest. A child
+whose list moved so is started a second time, as a client with no capabilities, to learn which tools
+need one.
 """
 
 from __future__ import annotations
@@ -125,6 +126,7 @@ class Discovery(Aggregator):
         if noise := connection.noise():
             connection.remarks.append(f"writes to stdout what is no message: {noise!r}")
         name = connection.server.name
+        others = [await self._others(connection, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES)]
         self.children[name] = ChildSnapshot(
             name=name,
             protocol=connection.protocol,
@@ -132,10 +134,11 @@ class Discovery(Aggregator):
             capabilities=connection.capabilities,
             instructions=connection.instructions,
             tools=tuple(tools),
-            prompts=await self._others(connection, PROMPTS),
-            resources=await self._others(connection, RESOURCES),
-            templates=await self._others(connection, TEMPLATES),
+            prompts=others[0],
+            resources=others[1],
+            templates=others[2],
             conditional=conditional,
+            hints=connection.hints,  # of all lists, now that they are read
         )
         took = anyio.current_time() - self._began
         self.progress(name, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}, {took:.1f} s")
@@ -154,7 +157,9 @@ class Discovery(Aggregator):
         began = anyio.current_time()
         tools = await self._tools(connection)
         declared = connection.capabilities.get("tools")
-        if declared is None:
+        # A modern list is not settling: it may depend on no connection and on no capability
+        # (specification 2026-07-28, the lists), and its changes are told to listeners alone.
+        if declared is None or connection.modern:
             return tools, None
         hinted = isinstance(declared, dict) and declared.get("listChanged") is True
         last: float | None = None

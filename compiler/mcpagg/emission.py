@@ -104,6 +104,9 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
         | {"conditional": sorted(child.conditional)}
         for child in snapshot.children
     ]
+    for plain in children:
+        if not plain["hints"]:  # the digest of a child without is what it was before there were any
+            del plain["hints"]
     return {"children": children, "failed": snapshot.failed}
 
 

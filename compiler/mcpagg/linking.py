@@ -17,6 +17,10 @@ from mcpagg_runtime.names import exposed_name, offered, portable_names
 
 Route = tuple[str, ...]
 
+# The extension by which a modern server may answer with a task. Later requests about a task name no
+# server, so the proxy could not route them. Those of 2025-11-25 are not relayed either.
+TASKS = "io.modelcontextprotocol/tasks"
+
 # Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
 INSTRUCTIONS_LIMIT = 2000
 
@@ -66,6 +70,7 @@ def link(
             if offered(tool["name"], rows[child.name]):
                 warnings += _tool_warnings(paths[child.name], tool)
         warnings += _idle_filters(paths[child.name], child, rows[child.name])
+        warnings += _lost_extensions(paths[child.name], child)
     capabilities = _capabilities(snapshot)
     instructions = _instructions(snapshot)
     linked = Linked(routes, _facts(snapshot), capabilities, instructions, composed)
@@ -127,7 +132,8 @@ def _addresses(
 def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the proxy declares: what at least one child has and is passed on.
 
-    `experimental` is dropped and `tasks` is not relayed; extensions are merged, the first wins.
+    `experimental` is dropped, tasks of either era are not relayed; other extensions are merged, the
+    first wins. The revisions agree on the names of all else, so a child's era makes no difference.
     """
     declared = [child.capabilities for child in snapshot.children]
     found: dict[str, Any] = {"tools": {"listChanged": True}}
@@ -142,10 +148,15 @@ def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
         if any(name in one for one in declared):
             found[name] = {}
     extensions: dict[str, Any] = {}
-    for one in declared:
-        named = one.get("extensions")
-        extensions = {**(named if isinstance(named, dict) else {}), **extensions}
+    for child in snapshot.children:
+        extensions = {**_extensions(child), **extensions}
+    extensions.pop(TASKS, None)
     return {**found, "extensions": extensions} if extensions else found
+
+
+def _extensions(child: ChildSnapshot) -> dict[str, Any]:
+    named = child.capabilities.get("extensions")
+    return named if isinstance(named, dict) else {}
 
 
 def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -> str:
@@ -171,10 +182,16 @@ def _clash(
 def _tool_warnings(path: str, tool: Mapping[str, Any]) -> list[Problem]:
     """Warn of what makes strict clients drop a tool, and of what cannot be passed on."""
     name, schema, execution = tool["name"], tool.get("inputSchema"), tool.get("execution")
+    output = tool.get("outputSchema", {"type": "object"})
     found = []
     if not isinstance(schema, dict) or schema.get("type") != "object":
         what = f'tool \'{name}\' has an inputSchema without "type": "object"'
         found.append(Problem(path, what, "strict clients refuse it, some with all of the server's"))
+    # Any schema will do since 2026-07-28.
+    if not isinstance(output, dict) or output.get("type") != "object":
+        what = f'tool \'{name}\' has an outputSchema without "type": "object"'
+        remedy = "strict clients of older revisions refuse it, some with all of the server's"
+        found.append(Problem(path, what, remedy))
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         what = f"tool '{name}' can only be called as a task, and tasks are not relayed"
         found.append(Problem(path, what, "a call of it fails; --hide it"))
@@ -192,6 +209,14 @@ def _idle_filters(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> li
     ]
 
 
+def _lost_extensions(path: str, child: ChildSnapshot) -> list[Problem]:
+    """Warn of an extension that is not declared to clients."""
+    if TASKS not in _extensions(child):
+        return []
+    what = f"server '{child.name}' has the extension {TASKS}, and tasks are not relayed"
+    return [Problem(path, what, "clients cannot use it; a tool that demands it fails")]
+
+
 def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     facts: dict[str, dict[str, Any]] = {}
     for child in snapshot.children:
@@ -201,6 +226,8 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
             facts[child.name]["conditional"] = [
                 name for name in listed if name in child.conditional
             ]
+        if child.hints:
+            facts[child.name]["hints"] = child.hints
     return facts
 
 

@@ -75,4 +75,5 @@ def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnap
         instructions=about.get("instructions"),
         **{kind.name: tuple(parse(lists.get(kind.name, "[]"))) for kind in KINDS},
         conditional=frozenset(facts.get("conditional", ())),
+        hints=dict(facts.get("hints", {})),
     )

@@ -7,7 +7,7 @@ linking, so compiling from a recorded snapshot starts no child.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcpagg_runtime.catalogue import Kind
@@ -19,9 +19,12 @@ Json = dict[str, Any]
 class ChildSnapshot:
     """One child's answers.
 
-    `protocol` is the version that the child negotiated (`2025-11-25`), `info` its `serverInfo`,
-    `tools`, `prompts`, `resources` and `templates` its lists as given. `conditional` names the
-    tools that it offers only to a client that declared capabilities (sampling, elicitation, roots).
+    `protocol` is the version that the child negotiated (`2025-11-25`), or that it speaks without
+    negotiating (`2026-07-28`), `info` its `serverInfo`, `tools`, `prompts`, `resources` and
+    `templates` its lists as given. `conditional` names the tools that it offers only to a client
+    that declared capabilities (sampling, elicitation, roots). `hints` is what it says of keeping
+    its lists, empty for a child with a handshake: {"ttlMs": milliseconds, the least of all lists,
+    "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
     """
 
     name: str
@@ -34,6 +37,7 @@ class ChildSnapshot:
     resources: tuple[Json, ...] = ()
     templates: tuple[Json, ...] = ()
     conditional: frozenset[str] = frozenset()
+    hints: Json = field(default_factory=dict)
 
     def items(self, kind: Kind) -> tuple[Json, ...]:
         """Return one of its lists."""
@@ -47,3 +51,19 @@ class Snapshot:
 
     children: tuple[ChildSnapshot, ...]
     failed: tuple[str, ...] = ()
+
+    def steadied(self, before: Snapshot) -> Snapshot:
+        """Return this snapshot with the `ttlMs` of an earlier one, for children that have one.
+
+        A server may compute it, say as the time until midnight. Nothing that it offers has changed
+        then, so it is no drift.
+        """
+        known = {child.name: child.hints for child in before.children}
+        return replace(self, children=tuple(_steadied(one, known) for one in self.children))
+
+
+def _steadied(child: ChildSnapshot, known: dict[str, Json]) -> ChildSnapshot:
+    before = known.get(child.name, {})
+    if "ttlMs" not in child.hints or "ttlMs" not in before:
+        return child
+    return replace(child, hints={**child.hints, "ttlMs": before["ttlMs"]})

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import MCPError
-from wire import Process, events, received, stub_entry
+from wire import ENVELOPE, MODERN, Process, events, modern_entry, received, stub_entry
 
 from mcpagg import Aggregator
 from mcpagg.aggregator import UnknownTool
@@ -170,6 +170,82 @@ async def test_calls_run_side_by_side() -> None:
         tasks.start_soon(a.call_tool, "stub.sleep")
         assert texts(await a.call_tool("stub.echo")) == ["{}"]
         tasks.cancel_scope.cancel()
+
+
+# Modern servers
+
+ASKS = {
+    "roots": ({"method": "roots/list"}, {"roots": []}),
+    "elicitation": ({"method": "elicitation/create", "params": {}}, {"action": "cancel"}),
+}
+
+
+async def test_a_modern_server_is_listed_and_called(log: Path) -> None:
+    config = servers(new=modern_entry(tools=["meta", "echo"], log=str(log)), old=stub_entry())
+    async with Aggregator(config, capabilities={"roots": {}}) as a:
+        listed = [tool["name"] for tool in await a.list_tools()]
+        assert listed == ["new.meta", "new.echo", "old.echo"]
+        (seen,) = texts(await a.call_tool("new.meta"))
+        assert json.loads(seen)[ENVELOPE["clientCapabilities"]] == {"roots": {}}
+        result = await a.call_tool("new:echo", {"x": 1})
+        assert (texts(result), result["resultType"]) == (['{"x":1}'], "complete")
+    assert not events(log, "fault")
+    assert_gone(log)
+
+
+@pytest.mark.parametrize("options", [{"rounds": 2}, {"state_only": True}])
+async def test_questions_in_results_are_answered_for_nobody(options: Json) -> None:
+    requests = {key: question for key, (question, _) in ASKS.items()}
+    declared: Json = {name: {} for name in ASKS}
+    config = servers(new=modern_entry(tools=["ask"]))
+    async with Aggregator(config, capabilities=declared) as a:
+        (seen,) = texts(await a.call_tool("new.ask", {"requests": requests, **options}))
+        assert json.loads(seen) == {key: answer for key, (_, answer) in ASKS.items()}
+
+
+@pytest.mark.parametrize(
+    ("method", "declared", "code"),
+    [
+        ("sampling/createMessage", {"sampling": {}}, -1),
+        ("sampling/createMessage", {}, -32601),
+        ("elicitation/create", {}, -32601),
+        ("what/ever", {"roots": {}}, -32601),
+    ],
+)
+async def test_what_nobody_can_answer_is_an_error(method: str, declared: Json, code: int) -> None:
+    requests = {"q": {"method": method, "params": {}}}
+    async with Aggregator(servers(n=modern_entry(tools=["ask"])), capabilities=declared) as a:
+        with pytest.raises(MCPError) as caught:
+            await a.call_tool("n.ask", {"requests": requests})
+        assert caught.value.error.code == code
+
+
+async def test_a_server_that_never_stops_asking_is_left() -> None:
+    entry = modern_entry(tools=["ask", "echo"])
+    async with Aggregator(servers(new=entry), capabilities={"elicitation": {}}) as a:
+        with pytest.raises(MCPError, match="in 10 rounds and on"):
+            await a.call_tool("new.ask", {"rounds": 11})
+        assert "content" in await a.call_tool("new.ask", {"rounds": 10})
+        with pytest.raises(MCPError, match="Missing client capability"):
+            await a.call_tool("new.ask", {"demand": "sampling"})
+
+
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_modern_server_is_reached_over_http(status: int, remote: Remote) -> None:
+    url = remote(transport="http", refuse={"initialize": status})
+    async with Aggregator(servers(far={"type": "http", "url": url})) as a:
+        assert a.connections["far"].protocol == MODERN
+        assert [tool["name"] for tool in await a.list_tools()] == ["far.add", "far.fail"]
+        assert texts(await a.call_tool("far.add", {"a": 1, "b": 2})) == ["3"]
+
+
+async def test_arguments_go_into_headers_where_a_remote_tool_asks_for_that(remote: Remote) -> None:
+    url = remote(transport="http", refuse={"initialize": 404}, mirrored=True)
+    async with Aggregator(servers(far={"type": "http", "url": url})) as a:
+        assert [tool["name"] for tool in await a.list_tools()] == ["far.add", "far.fail", "far.at"]
+        assert texts(await a.call_tool("far.at", {"place": "Köln"})) == ["Köln"]
+        (remark,) = a.connections["far"].remarks
+        assert remark.startswith("lists 'odd', which is left out: property 'place'")
 
 
 # Failures

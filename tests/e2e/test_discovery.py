@@ -273,7 +273,7 @@ def test_a_child_that_refuses_is_asked_in_older_versions(
 def test_a_child_that_hangs_over_a_version_is_asked_in_an_older_one(log: Path) -> None:
     talk = [{"stderr": "server started\n"}]
     entry = stub_entry(newest="2025-06-18", refuse="hang", log=str(log), at={"start": talk})
-    snapshot, _ = survey({"stub": entry}, connect_timeout=4)
+    snapshot, _ = survey({"stub": entry}, connect_timeout=6)
     assert snapshot.children[0].protocol == "2025-06-18"
     assert_nothing_is_left(log)
 

@@ -8,6 +8,8 @@ OPTIONS is a JSON object:
     token         requests without `Authorization: Bearer TOKEN` are answered 401
     refuse        {method: HTTP status}
     big           so many characters of description
+    mirrored      true: two more tools, whose argument `place` goes into a header as well: `at`,
+                  and `odd`, for whose header there is no such name
     clinging      true: the end of a session (DELETE) is never answered
 """
 
@@ -16,15 +18,17 @@ from __future__ import annotations
 import json
 import socket
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import uvicorn
 from mcp.server.mcpserver import MCPServer
+from pydantic import Field
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Json = dict[str, Any]
+Place = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Place"})]
 
 
 class Guard:
@@ -79,6 +83,16 @@ def main() -> None:
         """Fails."""
         raise ValueError("no")
 
+    def at(place: Place) -> str:
+        """Says where."""
+        return place
+
+    if options.get("mirrored"):
+        server.add_tool(at)
+        server.add_tool(at, name="odd")
+        odd = server._tool_manager.get_tool("odd")  # the SDK would not take such a schema
+        assert odd is not None
+        odd.parameters["properties"]["place"]["x-mcp-header"] = "A place"
     sse = options["transport"] == "sse"
     app = server.sse_app() if sse else server.streamable_http_app()
     listener = socket.create_server(("127.0.0.1", 0))

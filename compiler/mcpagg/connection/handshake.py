@@ -1,4 +1,9 @@
-"""From a server of the config to a connection: start it or reach it, and agree on a version."""
+"""From a server of the config to a connection: start it or reach it, and agree on a version.
+
+A handshake is tried first: it is right for every legacy server, and for those that speak both eras.
+The specification would have a client probe with `server/discover` instead; servers are known that
+exit on it. So that is what a child is asked only once it has refused all handshakes.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,9 @@ from typing import Any, TypeVar
 
 import anyio
 import httpx2
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
+from mcpagg.connection.modern import DISCOVER
 from mcpagg.connection.remote import open_remote
 from mcpagg.connection.requests import Connection, ConnectionFault, Link
 from mcpagg.connection.stdio import open_child
@@ -27,42 +34,54 @@ T = TypeVar("T")
 async def connect(
     server: ServerSpec, launch: Launch, capabilities: Json, seconds: float
 ) -> AsyncGenerator[Connection, None]:
-    """Start or reach a child and shake hands with it, as a client with these `capabilities`.
+    """Start or reach a child and agree on a version, as a client with these `capabilities`.
 
     A child that refuses the newest version with a handshake, or is silent, is asked again in each
-    older one, always on a fresh process, since a refusal may have left it in any state. All tries
-    together take at most `seconds`: the first one three quarters, because a child that is still
-    installing is far more common than one that hangs over a version; the others share the rest. A
-    child that exits for another reason than its version is not started again: see `hopeless`.
+    older one, and at last without a handshake, in the modern one; at once in that one if its
+    refusal says that it knows no handshake. Always on a fresh process, since a refusal may have
+    left it in any state. All tries together take at most `seconds`: the first one three quarters,
+    because a child that is still installing is far more common than one that hangs over a version;
+    the others share the rest. A child that exits for another reason than its version is not
+    started again: see `hopeless`.
 
     Raises:
-        ConnectionFault: what came of the first try.
+        ConnectionFault: what came of the first try; of the last one, if the child is modern.
         Exception: also within a group, what the SDK's HTTP transports make of an address.
     """
     end = anyio.current_time() + seconds
-    first: ConnectionFault | None = None
-    for older, version in enumerate(LEGACY_VERSIONS):
+    versions = [*LEGACY_VERSIONS, LATEST_MODERN_VERSION]
+    if server.transport == "sse":  # a transport of the legacy revisions alone
+        versions.pop()
+    fault: ConnectionFault | None = None
+    modern = False
+    while versions:
+        version = versions.pop(0)
         left = end - anyio.current_time()
-        share = left / (len(LEGACY_VERSIONS) - older) if older else left * FIRST_SHARE
+        share = left / (len(versions) + 1) if fault else left * FIRST_SHARE
         connection: Connection | None = None
-        fault: ConnectionFault | None = None
+        refused: ConnectionFault | None = None
         hopeless = False
         with anyio.move_on_after(share) as patience:
             async with _connected(server, launch, capabilities) as connection:
-                fault = await connection.initialize(version)
-                if fault is None:
+                refused = await connection.greet(version)
+                if refused is None:
                     patience.deadline = math.inf
                     yield connection
                     return
                 hopeless = connection.hopeless  # while it can be told from how we end it
-        first = first or fault or _silence(connection, seconds)
-        if hopeless or anyio.current_time() >= end:
+        modern = modern or (connection is not None and connection.modern)
+        if fault is None or modern:
+            fault = refused or _silence(connection, version, seconds)
+        if connection is not None and not connection.handshake:
+            versions = [one for one in versions if one in MODERN_PROTOCOL_VERSIONS]
+        elif hopeless or anyio.current_time() >= end:
             break
-    raise first or ConnectionFault("was not asked")
+    raise fault or ConnectionFault("was not asked")
 
 
-def _silence(connection: Connection | None, seconds: float) -> ConnectionFault:
-    what = f"did not answer initialize within {seconds:g} s"
+def _silence(connection: Connection | None, version: str, seconds: float) -> ConnectionFault:
+    greeting = DISCOVER if version in MODERN_PROTOCOL_VERSIONS else "initialize"
+    what = f"did not answer {greeting} within {seconds:g} s"
     if connection is None:
         return ConnectionFault(what)
     return connection.fault(f"{what} (is it still installing, or does it buffer its output?)")

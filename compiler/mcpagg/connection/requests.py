@@ -16,11 +16,22 @@ import anyio
 from anyio.abc import TaskStatus
 from mcp.shared.dispatcher import CallOptions, DispatchContext
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp.shared.inbound import (
+    MCP_PROTOCOL_VERSION_HEADER,
+    find_invalid_x_mcp_header,
+    x_mcp_header_map,
+)
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
-from mcp_types import CONNECTION_CLOSED, METHOD_NOT_FOUND
+from mcp_types import (
+    CONNECTION_CLOSED,
+    METHOD_NOT_FOUND,
+    SERVER_INFO_META_KEY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+)
+from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
+from mcpagg.connection import modern
 from mcpagg.connection.remote import RemoteChild
 from mcpagg.connection.stdio import ChildProcess
 from mcpagg.jsontext import no_json
@@ -63,9 +74,13 @@ class ConnectionFault(Exception):
 class Connection:
     """A child that answers.
 
-    After the handshake: `protocol` is the version agreed upon, `info`, `capabilities` and
-    `instructions` are what the child said of itself. `remarks` are oddities worth a warning,
-    without secrets. `changes` counts the `tools/list_changed` notifications so far.
+    Once it was greeted: `protocol` is the version agreed upon, `info`, `capabilities` and
+    `instructions` are what the child said of itself, `hints` what a modern one says of keeping its
+    lists (see `merged_hints`). `remarks` are oddities worth a warning, without secrets. `changes`
+    counts the `tools/list_changed` notifications so far.
+
+    If that failed: `handshake` is whether one could succeed in another version, `modern` whether
+    the child has shown that it speaks by envelopes, in whatever version.
     """
 
     def __init__(self, server: ServerSpec, launch: Launch, link: Link, declared: Json) -> None:
@@ -75,11 +90,16 @@ class Connection:
         self.info: Json = {}
         self.capabilities: Json = {}
         self.instructions: str | None = None
+        self.hints: Json = {}
+        self.handshake = True
+        self.modern = False
         self.remarks: list[str] = []
         self.changes = 0
         self.launch = launch
         self._link = link
         self._declared = declared
+        self._about: Json = {"name": "mcpagg", "version": installed_version("mcpagg")}
+        self._mirrored: dict[str, dict[tuple[str, ...], str]] = {}
         self._dispatcher: JSONRPCDispatcher[TransportContext] = JSONRPCDispatcher(
             link.read, link.write
         )
@@ -93,42 +113,83 @@ class Connection:
         finally:
             self._ended.set()
 
-    async def initialize(self, version: str) -> ConnectionFault | None:
-        """Shake hands, offering `version`; return why that failed, or None.
+    async def greet(self, version: str) -> ConnectionFault | None:
+        """Agree on `version` as its revision has it; return why that failed, or None.
 
-        Every known legacy version is accepted as the answer, as the specification asks.
+        Of the versions with a handshake, every known one is accepted as the answer, as the
+        specification asks.
         """
+        by_envelope = version in MODERN_PROTOCOL_VERSIONS
+        try:
+            return await (self._discover() if by_envelope else self._initialize(version))
+        except ConnectionFault as fault:
+            return fault
+
+    async def _initialize(self, version: str) -> ConnectionFault | None:
+        """Shake hands, offering `version`."""
         params = {
             "protocolVersion": version,
             "capabilities": self._declared,
-            "clientInfo": {"name": "mcpagg", "version": installed_version("mcpagg")},
+            "clientInfo": self._about,
         }
         try:
             answer = await self.request("initialize", params)
-        except ConnectionFault as fault:
-            return fault
         except MCPError as error:
+            self.handshake = not modern.knows_no_handshake(error)
+            self.modern = modern.speaks_modern(error)
             return self.refusal("initialize", error)
         self.protocol = str(answer.get("protocolVersion"))
         if self.protocol not in LEGACY_VERSIONS:
-            known = ", ".join(LEGACY_VERSIONS)
-            return self.fault(f"speaks protocol version {self.protocol!r}, and not one of {known}")
+            self.modern = self.protocol in MODERN_PROTOCOL_VERSIONS
+            self.handshake = not self.modern
+            return self._stranger([self.protocol], LEGACY_VERSIONS)
         self.info = _object(answer.get("serverInfo"))
+        fault = self._introduced("initialize", answer)
+        if fault is None:
+            await self._dispatcher.notify("notifications/initialized", None, self._options())
+        return fault
+
+    async def _discover(self) -> ConnectionFault | None:
+        """Ask a child that knows no handshake what it is."""
+        self.protocol = LATEST_MODERN_VERSION
+        try:
+            answer = await self.request(modern.DISCOVER)
+        except MCPError as error:
+            self.modern = error.code in modern.CODES
+            if error.code == UNSUPPORTED_PROTOCOL_VERSION:
+                supported = _object(error.error.data).get("supported")
+                return self._stranger(_list(supported), MODERN_PROTOCOL_VERSIONS)
+            return self.refusal(modern.DISCOVER, error)
+        self.modern = True
+        versions = _list(answer.get("supportedVersions"))
+        if self.protocol not in versions:
+            return self._stranger(versions, MODERN_PROTOCOL_VERSIONS)
+        self.info = _object(_object(answer.get("_meta")).get(SERVER_INFO_META_KEY))
+        return self._introduced(modern.DISCOVER, answer)
+
+    def _introduced(self, method: str, answer: Json) -> ConnectionFault | None:
+        """Take down what the child said of itself; return what is wrong with it, or None."""
         self.capabilities = _object(answer.get("capabilities"))
         if number := no_json([self.info, self.capabilities]):
-            return self.fault(f"answered initialize with {number}, which is no JSON")
+            return self.fault(f"answered {method} with {number}, which is no JSON")
         instructions = answer.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else None
-        await self._dispatcher.notify("notifications/initialized", None, self._options())
         return None
+
+    def _stranger(self, versions: list[Any], known: tuple[str, ...]) -> ConnectionFault:
+        """Say that it speaks these versions, and none that is known."""
+        if not versions:
+            return self.fault("names no protocol version that it speaks")
+        what = f"version{'' if len(versions) == 1 else 's'} {', '.join(map(repr, versions))}"
+        return self.fault(f"speaks protocol {what}, and not one of {', '.join(known)}")
 
     @property
     def hopeless(self) -> bool:
-        """Whether a fresh process would do no better in an older version."""
+        """Whether a fresh process would do no better in another version."""
         return bool(self.protocol) or self._link.hopeless
 
     async def request(self, method: str, params: Json | None = None) -> Json:
-        """Send a request and return the child's result as it is.
+        """Send a request, in an envelope if need be; return the child's result as it is.
 
         Raises:
             MCPError: the child's error, as it is.
@@ -137,6 +198,9 @@ class Connection:
         # Only a call is worth a notice that its answer is no longer wanted, which a child that
         # does not read would block; `initialize` must not be cancelled at all.
         options = self._options(cancel_on_abandon=method == "tools/call")
+        if self.protocol in MODERN_PROTOCOL_VERSIONS:
+            params = modern.enveloped(params or {}, self._declared, self._about)
+            options["headers"].update(modern.headers(method, params, self._mirrored))
         try:
             return await self._dispatcher.send_raw_request(method, params, options)
         except MCPError as error:
@@ -144,11 +208,27 @@ class Connection:
                 raise
         raise self.fault(f"{await self._link.fate()} before it answered {method}")
 
+    async def call(self, params: Json) -> Json:
+        """Call a tool; return its result, with questions answered for a user who is not there.
+
+        Raises:
+            MCPError: the child's error as it is; or it asked for what nobody here can give.
+            ConnectionFault: the child is gone.
+        """
+
+        async def send(params: Json) -> Json:
+            return await self.request("tools/call", params)
+
+        if self.protocol not in MODERN_PROTOCOL_VERSIONS:
+            return await send(params)
+        return await modern.conversed(send, params, self._answer_for_nobody)
+
     async def list_items(self, kind: Kind = TOOLS) -> list[Json]:
         """Return one list of the child as it gave it, page after page; see `request` for errors.
 
         An item without a name or a URI is left out with a remark: nobody could ask for it. So is
-        one with a NaN or an Infinity: strict clients would refuse the whole list.
+        one with a NaN or an Infinity: strict clients would refuse the whole list; and a tool that
+        asks for headers which no client may send.
         """
         if kind.capability not in self.capabilities:
             return []
@@ -160,6 +240,8 @@ class Connection:
             if named and (number := no_json(item)):
                 what = f"lists {item['name']!r} with {number}, which is no JSON"
                 self.remarks.append(f"{what}; this {kind.name[:-1]} is left out")
+            elif named and kind is TOOLS and (why := self._unsendable(item)):
+                self.remarks.append(f"lists {item['name']!r}, which is left out: {why}")
             elif named:
                 items.append(item)
             else:
@@ -181,6 +263,8 @@ class Connection:
             found = page.get(key)
             if not isinstance(found, list):
                 raise self.fault(f"answered {method} without a list of {key}")
+            if self.protocol in MODERN_PROTOCOL_VERSIONS:
+                self.hints = modern.merged_hints(self.hints, page)
             cursor = page.get("nextCursor")
             if followed and cursor in followed:
                 found = [entry for entry in found if entry not in entries]
@@ -194,6 +278,19 @@ class Connection:
             followed.append(cursor)
             params = {"cursor": cursor}
         raise self.fault(f"did not come to an end in {MAXIMUM_PAGES} pages of {method}")
+
+    def _unsendable(self, tool: Json) -> str:
+        """Note which arguments of a tool go into headers as well; say why that cannot be done.
+
+        Only streamable HTTP has headers, and only since the modern revision arguments in them.
+        """
+        if self.server.transport == "stdio" or self.protocol not in MODERN_PROTOCOL_VERSIONS:
+            return ""
+        schema = tool.get("inputSchema")
+        why = find_invalid_x_mcp_header(schema)
+        if why is None:
+            self._mirrored[tool["name"]] = x_mcp_header_map(schema)
+        return why or ""
 
     async def changed(self, within: float) -> bool:
         """Wait for news of changed tools that were not waited for yet, at most so many seconds."""
@@ -227,7 +324,7 @@ class Connection:
         return self.launch.redact(self._link.noise[0]) if self._link.noise else ""
 
     def _options(self, **more: Any) -> CallOptions:
-        """Add the header that streamable HTTP asks for after the handshake."""
+        """Add the header that streamable HTTP asks for once the version is known."""
         if self.protocol:
             more["headers"] = {MCP_PROTOCOL_VERSION_HEADER: self.protocol}
         options: CallOptions = {**more}  # type: ignore[typeddict-item]
@@ -250,9 +347,15 @@ class Connection:
     async def _answer(
         self, _context: DispatchContext[TransportContext], method: str, _: Mapping[str, Any] | None
     ) -> Json:
-        """Answer a request of the child, on behalf of a user who is not there."""
-        if method == "ping":
-            return {}
+        """Answer a request of the child."""
+        return {} if method == "ping" else self._answer_for_nobody(method)
+
+    def _answer_for_nobody(self, method: str) -> Json:
+        """Answer what a child asks of the user, who is not there.
+
+        Raises:
+            MCPError: the user would refuse, or has no such capability.
+        """
         if method == "roots/list" and "roots" in self._declared:
             return {"roots": []}
         if method == "elicitation/create" and "elicitation" in self._declared:
@@ -268,3 +371,7 @@ async def _ignore(*_: object) -> None:
 
 def _object(value: object) -> Json:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

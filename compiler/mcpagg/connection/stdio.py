@@ -17,6 +17,7 @@ from anyio.abc import ByteSendStream, Process
 from mcp.shared.message import SessionMessage
 
 from mcpagg.connection.framing import encode, messages
+from mcpagg.connection.modern import DISCOVER
 from mcpagg_runtime.launch import Launch
 from mcpagg_runtime.process import KILL, TERMINATE, describe, signal_group
 from mcpagg_runtime.wire import Lines, Malformed
@@ -108,14 +109,15 @@ class ChildProcess:
     def hopeless(self) -> bool:
         """Whether it exited for another reason than the version that it was asked for.
 
-        Who exits over a version has spoken before, or says nothing at all, or names the protocol
-        on stderr. Any other child that exits is a broken command, and starting it again helps no
-        one; neither does it after a signal.
+        Who exits over a version has spoken before, or says nothing at all, or names on stderr the
+        protocol or the method that it expected. Any other child that exits is a broken command, and
+        starting it again helps no one; neither does it after a signal.
         """
         if self.exited is None:
             return False
         words = self.last_words.strip().lower()
-        spoke = self.spoke or "protocol" in words or not (words or self.noise)
+        named = any(sign in words for sign in ("protocol", DISCOVER))
+        spoke = self.spoke or named or not (words or self.noise)
         return self.exited < 0 or not spoke
 
     @property

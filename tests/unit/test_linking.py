@@ -1,0 +1,96 @@
+"""What is declared to clients, and what cannot be passed on to them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mcpagg.compilation import launch_rows
+from mcpagg.config import read_config
+from mcpagg.linking import TASKS, Linked, link
+from mcpagg.options import Options
+from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+
+MODERN, LEGACY = "2026-07-28", "2025-11-25"
+PLAIN: Json = {"type": "object"}
+
+
+def linked(*children: ChildSnapshot) -> tuple[Linked, list[str]]:
+    """Link what these servers said; return the tables, and the warnings as text."""
+    config = {"mcpServers": {child.name: {"command": "x"} for child in children}}
+    folder = Path("/")
+    spec, _ = read_config(json.dumps(config).encode(), source="mcp.json", folder=folder)
+    tables, warnings = link(spec, launch_rows(spec, folder), Snapshot(children), Options())
+    return tables, [str(warning) for warning in warnings]
+
+
+def test_a_modern_servers_capabilities_are_declared_like_any_others() -> None:
+    capabilities: Json = {
+        "tools": {},
+        "resources": {"subscribe": True},
+        "logging": {},
+        "completions": {},
+        "extensions": {"com.example/a": {"x": 1}},
+    }
+    (new, _), (old, _) = (
+        linked(ChildSnapshot("a", era, {}, capabilities)) for era in (MODERN, LEGACY)
+    )
+    assert (
+        new.capabilities
+        == old.capabilities
+        == {
+            "tools": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "completions": {},
+            "logging": {},
+            "extensions": {"com.example/a": {"x": 1}},
+        }
+    )
+
+
+def test_tasks_are_not_declared_and_named() -> None:
+    extensions: Json = {TASKS: {}, "io.modelcontextprotocol/ui": {}}
+    tables, warnings = linked(
+        ChildSnapshot("a", MODERN, {}, {"extensions": extensions}),
+        ChildSnapshot("b", MODERN, {}, {"extensions": {TASKS: {"x": 1}}}),
+        ChildSnapshot("c", MODERN, {}, {"extensions": None}),
+    )
+    assert tables.capabilities["extensions"] == {"io.modelcontextprotocol/ui": {}}
+    assert warnings == [
+        f"mcpServers.{name}: server '{name}' has the extension {TASKS}, and tasks are not relayed; "
+        "clients cannot use it; a tool that demands it fails"
+        for name in "ab"
+    ]
+    tables, _ = linked(ChildSnapshot("b", MODERN, {}, {"extensions": {TASKS: {}}}))
+    assert "extensions" not in tables.capabilities
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "named"),
+    [
+        ("outputSchema", PLAIN, False),
+        ("outputSchema", {"type": "array"}, True),
+        ("outputSchema", True, True),
+        ("inputSchema", {}, True),
+        ("inputSchema", PLAIN, False),
+    ],
+)
+def test_schemas_that_strict_clients_refuse_are_named(
+    member: str, value: object, named: bool
+) -> None:
+    tool = {"name": "t", "inputSchema": PLAIN, member: value}
+    _, warnings = linked(ChildSnapshot("a", MODERN, tools=(tool,)))
+    assert [f"tool 't' has an {member} without" in warning for warning in warnings] == [
+        True
+    ] * named
+
+
+def test_hints_go_to_the_table_of_children_where_there_are_any() -> None:
+    hints = {"ttlMs": 5, "cacheScope": "private"}
+    tables, _ = linked(ChildSnapshot("a", MODERN, hints=hints), ChildSnapshot("b", LEGACY))
+    assert tables.children == {
+        "a": {"protocol": MODERN, "hints": hints},
+        "b": {"protocol": LEGACY},
+    }

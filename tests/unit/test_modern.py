@@ -1,0 +1,86 @@
+"""What the compiler makes of the 2026-07-28 revision, without a server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from mcp import MCPError
+
+from mcpagg.connection.modern import headers, knows_no_handshake, merged_hints, speaks_modern
+from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+
+MODERN = "2026-07-28"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "data", "modern", "no_handshake"),
+    [
+        (-32022, "Unsupported protocol version", {"supported": [MODERN]}, True, True),
+        (-32022, "Unsupported protocol version", {"supported": ["2027-05-01"]}, True, True),
+        (-32022, "Unsupported protocol version", None, True, True),
+        (-32022, "", {"supported": ["2025-06-18", MODERN]}, False, False),
+        (-32020, "Header mismatch", None, True, True),
+        (-32602, "Unsupported protocol version", {"supported": ["2025-06-18"]}, False, False),
+        (-32602, "Unsupported protocol version", {"supported": "?"}, False, False),
+        (-32602, f"I speak {MODERN}", None, True, True),
+        (-32602, "", ["use", "server/discover"], True, True),
+        (-32602, "_meta lacks io.modelcontextprotocol/protocolVersion", None, True, True),
+        (-32601, "Method not found", "initialize", False, True),
+        (-32603, "broken", {"version": "2025-11-25"}, False, False),
+    ],
+)
+def test_a_refusal_tells_the_era(
+    code: int, message: str, data: Any, modern: bool, no_handshake: bool
+) -> None:
+    error = MCPError(code, message, data)
+    assert speaks_modern(error) is modern
+    assert knows_no_handshake(error) is no_handshake
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "found"),
+    [
+        ("tools/list", {}, {}),
+        ("tools/call", {"name": "a"}, {"mcp-name": "a"}),
+        ("tools/call", {"name": "ä"}, {"mcp-name": "=?base64?w6Q=?="}),
+        ("resources/read", {"uri": "r://1", "name": "no"}, {"mcp-name": "r://1"}),
+        (
+            "tools/call",
+            {"name": "t", "arguments": {"deep": {"b": True}, "x": 1}},
+            {"mcp-name": "t", "Mcp-Param-B": "true"},
+        ),
+        ("prompts/get", {"name": "t", "arguments": {"deep": {"b": "1"}}}, {"mcp-name": "t"}),
+    ],
+)
+def test_headers_repeat_the_body(method: str, params: Json, found: Json) -> None:
+    mirrored: dict[str, dict[tuple[str, ...], str]] = {"t": {("deep", "b"): "B"}}
+    assert headers(method, params, mirrored) == {"mcp-method": method, **found}
+
+
+@pytest.mark.parametrize(
+    ("results", "merged"),
+    [
+        ([{}], {}),
+        ([{"ttlMs": 5}, {"ttlMs": 3}, {"ttlMs": 4}], {"ttlMs": 3}),
+        ([{"ttlMs": True}, {"ttlMs": 1.5}, {"ttlMs": -1}, {"ttlMs": "1"}], {}),
+        ([{"cacheScope": "public"}, {"cacheScope": "private"}], {"cacheScope": "private"}),
+        ([{"cacheScope": "private"}, {"cacheScope": "public"}], {"cacheScope": "private"}),
+        ([{"cacheScope": "public"}, {"cacheScope": "x"}], {"cacheScope": "public"}),
+    ],
+)
+def test_the_most_careful_hints_win(results: list[Json], merged: Json) -> None:
+    hints: Json = {}
+    for result in results:
+        hints = merged_hints(hints, result)
+    assert hints == merged
+
+
+def test_only_a_time_to_live_is_steadied() -> None:
+    def snapshot(**hints: Json) -> Snapshot:
+        return Snapshot(tuple(ChildSnapshot(name, MODERN, hints=hints[name]) for name in hints))
+
+    before = snapshot(a={"ttlMs": 1, "cacheScope": "public"}, b={}, c={"ttlMs": 1}, gone={})
+    after = snapshot(a={"ttlMs": 2, "cacheScope": "private"}, b={"ttlMs": 2}, c={}, new={})
+    steadied = snapshot(a={"ttlMs": 1, "cacheScope": "private"}, b={"ttlMs": 2}, c={}, new={})
+    assert after.steadied(before) == steadied
