@@ -31,8 +31,9 @@ class Reading:
 
     `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
     long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
-    why {name that a client may use} is withheld.
+    `compared` says whether it was held against the snapshot, and no change of it was announced
+    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
+    `refused` why {name that a client may use} is withheld.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class Reading:
         "compared",
         "deadline",
         "drift",
+        "give_up_at",
         "items",
         "kind",
         "pages",
@@ -59,6 +61,7 @@ class Reading:
         self.pause = 0.0
         self.served_at = -FOREVER
         self.compared = False
+        self.give_up_at = FOREVER
         self.drift = ""
         self.refused: dict[str, str] = {}
 
