@@ -95,7 +95,7 @@ class Drift(Calls):
             self._actions.append((STOP, child, what))
             return
         what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        self._say_once(child, reading, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -120,10 +120,11 @@ class Drift(Calls):
             self._go_live(child, reading, items, difference)
         elif policy == "refuse":
             self._refuse_changed(child, reading, items, difference)
-        if str(difference) != reading.drift:
-            reading.drift = str(difference)
-            if difference:
-                self._report(child, reading, policy)
+        reading.drift = str(difference)
+        if difference:
+            self._report(child, reading, policy)
+        else:
+            child.reported.pop(reading.kind.name, None)
         reading.compared = not overtaken
         if not overtaken:
             reading.give_up_at = FOREVER
@@ -173,10 +174,14 @@ class Drift(Calls):
             "refuse": "what differs is withheld",
         }
         what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
-        self._say(
-            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
-            f"{does[policy]}, recompile to review it"
-        )
+        how = f"differs from its snapshot:{what} {reading.drift}"
+        self._say_once(child, reading, f"{how}; {does[policy]}, recompile to review it")
+
+    def _say_once(self, child: Child, reading: Reading, text: str) -> None:
+        """Say something about a list, unless it is what was said of it last, in whatever life."""
+        if child.reported.get(reading.kind.name) != text:
+            child.reported[reading.kind.name] = text
+            self._say(f"server '{child.name}' {text}")
 
     def _settle_calls(self, child: Child) -> None:
         """Send on, or refuse, the calls that waited for the lists."""

@@ -138,8 +138,8 @@ class Child:
     is the one whose message started it: it is initialised with that client's capabilities.
     `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
-    that clients name and never see.
+    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
+    of its lists last. `masks` {name: value} are the variables that clients name and never see.
     """
 
     __slots__ = (
@@ -157,6 +157,7 @@ class Child:
         "readings",
         "ready_at",
         "reason",
+        "reported",
         "retry_at",
         "row",
         "state",
@@ -172,6 +173,7 @@ class Child:
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
         self.reset(CREATED)
 

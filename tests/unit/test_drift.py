@@ -317,6 +317,45 @@ def test_a_change_while_the_child_runs_is_served_and_reported() -> None:
     assert world.said == []
 
 
+def lives(world: World, lists: list[list[str | Json] | None]) -> list[str]:
+    """Let child "a" wake for a call, list this and fall asleep, again and again.
+
+    None is a list that it does not give. Returns what was said, life by life.
+    """
+    client, said = world.client(), []
+    for listed in lists:
+        world.say(client, call(1, "a:x"))
+        a = world.shaken("a")
+        while asked := [
+            m for m in world.received(a) if m["method"] in ("tools/list", "tools/call")
+        ]:
+            for message in asked:
+                if message["method"] == "tools/list" and listed is None:
+                    world.say(a, failure(message["id"], -32603, "m"))
+                else:
+                    tools = [tool(t) if isinstance(t, str) else t for t in listed or []]
+                    world.say(a, result(message["id"], {"tools": tools}))
+            world.wait(SETTLE_SECONDS)
+        world.wait(100)
+        assert world.asleep.pop() == "a"
+        said.append(" ".join(world.said))
+        world.said.clear()
+    return said
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_a_difference_is_reported_once_over_all_lives_of_a_child(policy: str) -> None:
+    world = World({"a": ["x", "y"]}, start="lazy", idle_stop=5, on_drift=policy)
+    said = lives(world, [["x"], ["x"], ["x"], ["x", "y"], ["x", "new"], ["x", "new"], ["x"]])
+    assert ["differs" in words for words in said] == [True, False, False, False, True, False, True]
+
+
+def test_a_list_that_is_not_given_is_reported_once_over_all_lives_of_a_child() -> None:
+    world = World({"a": ["x"]}, start="lazy", idle_stop=5)
+    said = lives(world, [None, None, ["x"], None])
+    assert ["gave no list" in words for words in said] == [True, False, False, True]
+
+
 def test_a_call_in_flight_outlives_a_change_of_the_list() -> None:
     world = World({"a": ["x", "y"]})
     client, a = world.client(), world.up("a")
