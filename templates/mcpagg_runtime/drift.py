@@ -25,6 +25,9 @@ SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
 LONGEST_HOLD_SECONDS = 1.0
+# Under `refuse` calls wait for a list that can be compared. A child that announces a change during
+# each of its readings has none: so long is it waited for, and no longer.
+PATIENCE_SECONDS = 10.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
 MAXIMUM_PAGES = 1000
@@ -92,7 +95,7 @@ class Drift(Calls):
             self._actions.append((STOP, child, what))
             return
         what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        self._say_once(child, reading, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -106,6 +109,8 @@ class Drift(Calls):
 
     def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
         difference = drift(self.catalogues[reading.kind.name], child.name, items)
+        # A change that was announced meanwhile may have come behind the page that it is about.
+        overtaken = reading.again_at < FOREVER and self.plan.options["on_drift"] == "refuse"
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
         if difference and not settled and not child.unknown:
             reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
@@ -115,11 +120,16 @@ class Drift(Calls):
             self._go_live(child, reading, items, difference)
         elif policy == "refuse":
             self._refuse_changed(child, reading, items, difference)
-        if str(difference) != reading.drift:
-            reading.drift = str(difference)
-            if difference:
-                self._report(child, reading, policy)
-        reading.compared = True
+        reading.drift = str(difference)
+        if difference:
+            self._report(child, reading, policy)
+        else:
+            child.reported.pop(reading.kind.name, None)
+        reading.compared = not overtaken
+        if not overtaken:
+            reading.give_up_at = FOREVER
+        elif reading.give_up_at == FOREVER:
+            reading.give_up_at = self._arm(self.clock() + PATIENCE_SECONDS)
 
     def _go_live(
         self, child: Child, reading: Reading, items: list[Item], difference: Difference
@@ -164,10 +174,14 @@ class Drift(Calls):
             "refuse": "what differs is withheld",
         }
         what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
-        self._say(
-            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
-            f"{does[policy]}, recompile to review it"
-        )
+        how = f"differs from its snapshot:{what} {reading.drift}"
+        self._say_once(child, reading, f"{how}; {does[policy]}, recompile to review it")
+
+    def _say_once(self, child: Child, reading: Reading, text: str) -> None:
+        """Say something about a list, unless it is what was said of it last, in whatever life."""
+        if child.reported.get(reading.kind.name) != text:
+            child.reported[reading.kind.name] = text
+            self._say(f"server '{child.name}' {text}")
 
     def _settle_calls(self, child: Child) -> None:
         """Send on, or refuse, the calls that waited for the lists."""
@@ -184,11 +198,13 @@ class Drift(Calls):
 
     def _flush(self, child: Child) -> None:
         """Send a child what waited, calls under `refuse` not before its lists are known."""
+        if child.state != READY:
+            return
         self._flush_replies(child)
         guarded = self.plan.options["on_drift"] == "refuse"
-        if child.state != READY or (
-            guarded and not all(reading.compared for reading in child.readings.values())
-        ):
+        unknown = [reading for reading in child.readings.values() if not reading.compared]
+        if guarded and unknown:
+            self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -201,6 +217,15 @@ class Drift(Calls):
                 child.waiting.append(call)
             else:
                 self._forward(child, call)
+
+    def _give_up(self, child: Child, unknown: list[Reading]) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for reading in unknown:
+            if reading.give_up_at <= self.clock():
+                waiting, child.waiting = child.waiting, []
+                for call in waiting:
+                    what = f"its list of {reading.kind.name}"
+                    self._fail(call, f"changes {what} too often to compare it with the snapshot")
 
     def _is_served(self, call: Call) -> bool:
         """Whether what a call asks for is still served by its child: it may have waited."""

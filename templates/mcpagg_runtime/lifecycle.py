@@ -136,6 +136,10 @@ class Lifecycle(Drift):
             self._arm(reading.deadline)
             if not reading.under_way:
                 self._arm(reading.again_at)
+            if reading.give_up_at <= now:
+                self._flush(child)
+            else:
+                self._arm(reading.give_up_at)
 
     def _sleep_if_idle(self, child: Child, now: float) -> None:
         """End a child that has had nothing to do for long enough; the next call starts it again."""

@@ -35,8 +35,9 @@ class Reading:
 
     `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
     long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
-    why {name that a client may use} is withheld.
+    `compared` says whether it was held against the snapshot, and no change of it was announced
+    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
+    `refused` why {name that a client may use} is withheld.
     """
 
     __slots__ = (
@@ -44,6 +45,7 @@ class Reading:
         "compared",
         "deadline",
         "drift",
+        "give_up_at",
         "items",
         "kind",
         "pages",
@@ -63,6 +65,7 @@ class Reading:
         self.pause = 0.0
         self.served_at = -FOREVER
         self.compared = False
+        self.give_up_at = FOREVER
         self.drift = ""
         self.refused: dict[str, str] = {}
 
@@ -145,8 +148,8 @@ class Child:
     and `turned` says that it was found to be the other one since it was last up. `asks` says that
     it may ask clients something in the middle of a call. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
-    that clients name and never see.
+    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
+    of its lists last. `masks` {name: value} are the variables that clients name and never see.
     """
 
     __slots__ = (
@@ -166,6 +169,7 @@ class Child:
         "readings",
         "ready_at",
         "reason",
+        "reported",
         "retry_at",
         "row",
         "state",
@@ -187,6 +191,7 @@ class Child:
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
         self.reset(CREATED)
 

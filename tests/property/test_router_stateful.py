@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.drift import SETTLE_SECONDS
+from mcpagg_runtime.drift import PATIENCE_SECONDS, SETTLE_SECONDS
 from mcpagg_runtime.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 
 THOROUGH = not settings().derandomize
@@ -55,6 +55,7 @@ VARIANTS: list[Callable[[list[str]], list[Json]]] = [
     lambda names: [tool(name) for name in names[1:]],
     lambda names: [tool(name, title="changed") for name in names],
 ]
+TOO_OFTEN = "changes its list of tools too often to compare it with the snapshot"
 CLIENT_JUNK = [b"junk", b"{", b"5", b"[]", b"\xff", b'{"id":null,"method":"ping"}', b'{"id":1.5}']
 CHILD_JUNK = [
     b"junk",
@@ -153,6 +154,8 @@ class Server:
         self.starter: Client | None = None
         self.refused: set[str] = set()
         self.compared = False
+        self.overtaken = False
+        self.give_up_at = float("inf")
         self.listing = 0
         self.list_deadline = float("inf")
 
@@ -272,6 +275,7 @@ class RouterMachine(RuleBasedStateMachine):
                 assert not server.listing
                 self._fresh(server, message["id"])
                 server.listing = message["id"]
+                server.overtaken = False
                 server.list_deadline = self.world.now + START_SECONDS
             else:
                 rest[line] += 1
@@ -412,6 +416,9 @@ class RouterMachine(RuleBasedStateMachine):
             return
         else:
             asked.known = False
+        if server.give_up_at <= self.world.now:
+            self.expect_down(asked, TOO_OFTEN)
+            return
         if self.timeout is not None:
             asked.deadline = self.world.now + self.timeout
         self.owed.append(asked)
@@ -505,7 +512,11 @@ class RouterMachine(RuleBasedStateMachine):
         settled = self.world.now >= server.ready_at + SETTLE_SECONDS
         if listed != recorded and not settled and not wondering:
             return
-        self.told, server.compared = True, True
+        self.told, server.compared = True, not server.overtaken
+        if not server.overtaken:
+            server.give_up_at = float("inf")
+        else:
+            server.give_up_at = min(server.give_up_at, self.world.now + PATIENCE_SECONDS)
         if self.policy == "live":
             server.served = listed
         elif self.policy == "refuse":
@@ -513,7 +524,7 @@ class RouterMachine(RuleBasedStateMachine):
             server.served = {name: recorded[name] for name in same}
             server.refused = {name for name in listed if name not in same}
             for asked in list(self.owed):
-                if asked.server != server.name or asked.child_id:
+                if asked.server != server.name or asked.child_id or server.overtaken:
                     continue
                 if asked.original in server.refused:
                     self.expect_down(asked, self._refusal(asked))
@@ -658,6 +669,7 @@ class RouterMachine(RuleBasedStateMachine):
     def _announce(self, server: Server) -> None:
         if self.policy == "refuse":  # nothing is forwarded before the next comparison
             server.compared = False
+            server.overtaken = server.listing != 0
         self.hear(server, '{"method":"notifications/tools/list_changed"}')
 
     @move(which=numbers, variant=st.sampled_from(range(len(VARIANTS))))
@@ -669,6 +681,18 @@ class RouterMachine(RuleBasedStateMachine):
         if server.listing:
             self._list(server, variant)
         self._call_of(server, which)
+
+    @move(which=numbers, really=seldom)
+    def change_all_the_time(self, which: int, really: bool) -> None:
+        """Let a child announce a change during each reading of its list; somebody calls it."""
+        server = self.pick(self.within("ready") if really else [], which)
+        self._call_of(server, which)
+        end = self.world.now + PATIENCE_SECONDS + 2
+        while self.world.now < end and server.state == "ready":
+            self._announce(server)
+            if server.listing:
+                self._list(server, 0)
+            self.wait(0.5)
 
     def _call_of(self, server: Server, which: int) -> None:
         client = self.pick(self.clients, which)
@@ -748,6 +772,10 @@ class RouterMachine(RuleBasedStateMachine):
                 if server.state != "ready" or self.policy == "refuse":
                     late.append(server.name)
                 server.deadline = server.list_deadline = float("inf")
+        for asked in [asked for asked in self.owed if not asked.child_id]:
+            if self.servers[asked.server].give_up_at <= now:
+                self.expect_down(asked, TOO_OFTEN)
+                self.settle(asked)
         for asked in [asked for asked in self.owed if asked.deadline <= now]:
             message = f"Server '{asked.server}' did not answer in time"
             self.expect_failure(asked, -32001, message)

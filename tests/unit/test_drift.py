@@ -24,6 +24,7 @@ from mcpagg_runtime.drift import (
     CALM_SECONDS,
     LONGEST_PAUSE_SECONDS,
     MAXIMUM_PAGES,
+    PATIENCE_SECONDS,
     SETTLE_SECONDS,
 )
 from mcpagg_runtime.live import Difference
@@ -205,6 +206,72 @@ def test_refuse_forwards_nothing_before_the_comparison() -> None:
     assert (told, refused["id"], refused["error"]["code"]) == (TOOLS_CHANGED, 1, -32603)
 
 
+def test_refuse_takes_no_list_for_compared_that_a_change_overtook() -> None:
+    world, client, a = drifted(["x", "y"], on_drift="refuse")
+    world.say(a, TOOLS_CHANGED)
+    world.wait(0)
+    [asked] = world.received(a)
+    world.say(a, TOOLS_CHANGED, result(asked["id"], {"tools": [tool("x"), tool("y")]}))
+    world.say(client, call(1, "a:x"), call(2, "a:y"))
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    world.wait(1)
+    world.give_list(a, [tool("x", **READONLY), "y"])
+    assert [message["params"]["name"] for message in world.received(a)] == ["y"]
+    told, refused = world.received(client)
+    assert (told, refused["id"], refused["error"]["code"]) == (TOOLS_CHANGED, 1, -32603)
+
+
+def test_refuse_takes_no_pages_for_compared_between_which_a_change_came() -> None:
+    world = World({"a": ["x", "y"]}, on_drift="refuse")
+    client, a = world.client(), world.shaken("a")
+    world.say(client, call(1, "a:x"))
+    pages(world, a, [(["x"], "1")])
+    world.say(a, TOOLS_CHANGED)
+    pages(world, a, [(["y"], None)])
+    assert world.lines(a) == []
+    world.wait(1)
+    pages(world, a, [(["x"], "1"), (["y"], None)])
+    assert [message["params"]["name"] for message in world.received(a)] == ["x"]
+    assert world.lines(client) == []
+
+
+def test_refuse_does_not_wait_for_ever_for_a_list_that_changes_at_every_reading() -> None:
+    world, client, a = drifted(["x", "y"], on_drift="refuse")
+    world.say(a, TOOLS_CHANGED)
+    world.say(client, call(1, "a:x"))
+    list_of_a: Json = {"tools": [tool("x"), tool("y")]}
+    answered_at = 0.0
+    while not answered_at:
+        world.wait(0.01)
+        for asked in world.received(a):
+            assert asked["method"] == "tools/list"
+            world.say(a, TOOLS_CHANGED, result(asked["id"], list_of_a))
+        answered_at = world.now if world.router.clients[0].calls == [] else 0.0
+    assert PATIENCE_SECONDS <= answered_at <= PATIENCE_SECONDS + 2
+    reason = "changes its list of tools too often to compare it with the snapshot"
+    error = failure(1, -32603, f"Server 'a' {reason}", server="a")
+    assert world.received(client) == [error]
+    # Nor does the next one; but as soon as a list can be compared, calls pass.
+    assert world.ask(client, call(1, "a:x")) == error
+    world.wait(1)
+    world.give_list(a)
+    world.say(client, call(2, "a:x"))
+    assert [message["params"]["name"] for message in world.received(a)] == ["x"]
+
+
+def test_what_is_withheld_stays_so_while_a_list_cannot_be_compared() -> None:
+    world, client, a = drifted([tool("x", **READONLY), "y"], on_drift="refuse")
+    world.lines(client)
+    world.say(a, TOOLS_CHANGED)
+    world.say(client, call(1, "a:x"), call(2, "a:y"))
+    assert [answer["id"] for answer in world.received(client)] == [1]
+    world.say(client, {"method": "notifications/cancelled", "params": {"requestId": 2}})
+    world.wait(1)
+    world.give_list(a, [tool("x", **READONLY), "y"])
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    assert world.idle()
+
+
 @pytest.mark.parametrize("answer", ['"error":{"code":-32603,"message":"m"}', '"result":{}'])
 def test_refuse_has_no_use_for_a_child_that_cannot_be_compared(answer: str) -> None:
     world = World({"a": ["x"]}, on_drift="refuse")
@@ -248,6 +315,45 @@ def test_a_change_while_the_child_runs_is_served_and_reported() -> None:
     assert world.received(client)[-1] == TOOLS_CHANGED
     assert world.names(client) == ["a:x", "a:y", "b:z"]
     assert world.said == []
+
+
+def lives(world: World, lists: list[list[str | Json] | None]) -> list[str]:
+    """Let child "a" wake for a call, list this and fall asleep, again and again.
+
+    None is a list that it does not give. Returns what was said, life by life.
+    """
+    client, said = world.client(), []
+    for listed in lists:
+        world.say(client, call(1, "a:x"))
+        a = world.shaken("a")
+        while asked := [
+            m for m in world.received(a) if m["method"] in ("tools/list", "tools/call")
+        ]:
+            for message in asked:
+                if message["method"] == "tools/list" and listed is None:
+                    world.say(a, failure(message["id"], -32603, "m"))
+                else:
+                    tools = [tool(t) if isinstance(t, str) else t for t in listed or []]
+                    world.say(a, result(message["id"], {"tools": tools}))
+            world.wait(SETTLE_SECONDS)
+        world.wait(100)
+        assert world.asleep.pop() == "a"
+        said.append(" ".join(world.said))
+        world.said.clear()
+    return said
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_a_difference_is_reported_once_over_all_lives_of_a_child(policy: str) -> None:
+    world = World({"a": ["x", "y"]}, start="lazy", idle_stop=5, on_drift=policy)
+    said = lives(world, [["x"], ["x"], ["x"], ["x", "y"], ["x", "new"], ["x", "new"], ["x"]])
+    assert ["differs" in words for words in said] == [True, False, False, False, True, False, True]
+
+
+def test_a_list_that_is_not_given_is_reported_once_over_all_lives_of_a_child() -> None:
+    world = World({"a": ["x"]}, start="lazy", idle_stop=5)
+    said = lives(world, [None, None, ["x"], None])
+    assert ["gave no list" in words for words in said] == [True, False, False, True]
 
 
 def test_a_call_in_flight_outlives_a_change_of_the_list() -> None:
