@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:11f98d24ff0a61c868621aaff26a2a6c7d8d38eb5c8728dd7ddce8d81f3a808f (everything below this line)
+#   body:     sha256:087853ab51b34bd564565d3935f10b36fd5fee6ac7422b20a10e56e5815610cc (everything below this line)
 
 from __future__ import annotations
 
@@ -87,8 +87,9 @@ ROUTES = {
 
 # fmt: on
 
-# What else was learnt of each server: the protocol version that it speaks, and the tools that it
-# offers only to a client with capabilities (sampling, elicitation, roots).
+# What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
+# handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
+# (sampling, elicitation, roots), and how long, and by whom, it lets its lists be kept.
 CHILDREN = {
     "notes": {
         "protocol": "2025-11-25",

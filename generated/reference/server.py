@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:d6b50601dfc58b02fa784c66dcc09643832ebc43fe79fb6a38d1dd7c278f6f91 (everything below this line)
+#   body:     sha256:8c94c0c2584b8c42cd1de503b1b3cc90a8e1492da6aba17ceff81125a0ccf52d (everything below this line)
 
 from __future__ import annotations
 
@@ -151,8 +151,9 @@ TEMPLATE_ROUTES = {
 
 # fmt: on
 
-# What else was learnt of each server: the protocol version that it speaks, and the tools that it
-# offers only to a client with capabilities (sampling, elicitation, roots).
+# What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
+# handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
+# (sampling, elicitation, roots), and how long, and by whom, it lets its lists be kept.
 CHILDREN = {
     "everything": {
         "protocol": "2025-11-25",
