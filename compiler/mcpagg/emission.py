@@ -69,7 +69,7 @@ def emit(
             for name, rows in linked.routes.items()
             if rows or name == "tools"
         },
-        capabilities=_key(written(linked.capabilities, separators=(",", ":"))) + "\n",
+        capabilities=_capabilities(linked),
         children=_table("CHILDREN", linked.children),
         options=_table("OPTIONS", options.runtime()),
         instructions=_table("INSTRUCTIONS", linked.instructions),
@@ -132,6 +132,12 @@ def _templates() -> jinja2.Environment:
         keep_trailing_newline=False,
         autoescape=False,  # noqa: S701 - Python text; every value went through mcpagg.literal
     )
+
+
+def _capabilities(linked: Linked) -> str:
+    """Return the literal that the template assigns, broken as the whole assignment would be."""
+    text = written(linked.capabilities, separators=(",", ":"))
+    return _table("CAPABILITIES", text).removeprefix("CAPABILITIES = ")
 
 
 def _table(name: str, value: Any, mode: black.Mode = MODE) -> str:

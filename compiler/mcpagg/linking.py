@@ -13,6 +13,7 @@ from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.client import MODERN_VERSION
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 
 Route = tuple[str, ...]
@@ -68,7 +69,7 @@ def link(
     for child in snapshot.children:
         for tool in child.tools:
             if offered(tool["name"], rows[child.name]):
-                warnings += _tool_warnings(paths[child.name], tool)
+                warnings += _tool_warnings(paths[child.name], child.protocol, tool)
         warnings += _idle_filters(paths[child.name], child, rows[child.name])
         warnings += _lost_extensions(paths[child.name], child)
     capabilities = _capabilities(snapshot)
@@ -179,7 +180,7 @@ def _clash(
     return Problem(paths[second[0]], f"the name '{exposed}' would stand for {same}", remedy)
 
 
-def _tool_warnings(path: str, tool: Mapping[str, Any]) -> list[Problem]:
+def _tool_warnings(path: str, protocol: str, tool: Mapping[str, Any]) -> list[Problem]:
     """Warn of what makes strict clients drop a tool, and of what cannot be passed on."""
     name, schema, execution = tool["name"], tool.get("inputSchema"), tool.get("execution")
     output = tool.get("outputSchema", {"type": "object"})
@@ -187,8 +188,9 @@ def _tool_warnings(path: str, tool: Mapping[str, Any]) -> list[Problem]:
     if not isinstance(schema, dict) or schema.get("type") != "object":
         what = f'tool \'{name}\' has an inputSchema without "type": "object"'
         found.append(Problem(path, what, "strict clients refuse it, some with all of the server's"))
-    # Any schema will do since 2026-07-28.
-    if not isinstance(output, dict) or output.get("type") != "object":
+    # Since 2026-07-28 any schema will do, and the proxy wraps it for clients of older revisions.
+    wrapped = isinstance(output, dict) and protocol == MODERN_VERSION
+    if not wrapped and (not isinstance(output, dict) or output.get("type") != "object"):
         what = f'tool \'{name}\' has an outputSchema without "type": "object"'
         remedy = "strict clients of older revisions refuse it, some with all of the server's"
         found.append(Problem(path, what, remedy))

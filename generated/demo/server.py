@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:b31513618364ea719a69f8bcf666790e2c53e46a961ade9b3cc74f091d5593a3 (everything below this line)
+#   body:     sha256:d878af1a5f76cda68ecaa33e60f7d6c6d18c39e1cefbb7aaa02776c200483963 (everything below this line)
 
 from __future__ import annotations
 
@@ -87,8 +87,9 @@ ROUTES = {
 
 # fmt: on
 
-# What else was learnt of each server: the protocol version that it speaks, and the tools that it
-# offers only to a client with capabilities (sampling, elicitation, roots).
+# What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
+# handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
+# (sampling, elicitation, roots), and how long, and by whom, it lets its lists be kept.
 CHILDREN = {
     "notes": {
         "protocol": "2025-11-25",
@@ -426,8 +427,9 @@ class Reading:
 
     `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
     long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
-    why {name that a client may use} is withheld.
+    `compared` says whether it was held against the snapshot, and no change of it was announced
+    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
+    `refused` why {name that a client may use} is withheld.
     """
 
     __slots__ = (
@@ -435,6 +437,7 @@ class Reading:
         "compared",
         "deadline",
         "drift",
+        "give_up_at",
         "items",
         "kind",
         "pages",
@@ -454,6 +457,7 @@ class Reading:
         self.pause = 0.0
         self.served_at = -FOREVER
         self.compared = False
+        self.give_up_at = FOREVER
         self.drift = ""
         self.refused: dict[str, str] = {}
 
@@ -509,9 +513,12 @@ class Call:
 
 
 class Question:
-    """One request of a child on its way to a client, with the child's id as text and value."""
+    """One request of a child on its way to a client, with the child's id as text and value.
 
-    __slots__ = ("child", "client", "client_id", "identifier", "key")
+    `reply` is what the client answers, None as long as it does not.
+    """
+
+    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply")
 
     def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
         self.child = child
@@ -519,6 +526,7 @@ class Question:
         self.identifier = message.raw("id")
         self.key = message.id
         self.client_id = client_id
+        self.reply: Message | None = None
 
 
 class Child:
@@ -532,8 +540,8 @@ class Child:
     and `turned` says that it was found to be the other one since it was last up. `asks` says that
     it may ask clients something in the middle of a call. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
-    that clients name and never see.
+    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
+    of its lists last. `masks` {name: value} are the variables that clients name and never see.
     """
 
     __slots__ = (
@@ -553,6 +561,7 @@ class Child:
         "readings",
         "ready_at",
         "reason",
+        "reported",
         "retry_at",
         "row",
         "state",
@@ -574,6 +583,7 @@ class Child:
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
         self.reset(CREATED)
 
@@ -1509,9 +1519,7 @@ def signal_group(leader: int, number: int) -> bool:
         return False
     return True
 ''',
-    "calls": r'''
-
-REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+    "questions": r'''
 
 # What a child may ask a client, and the capability that the client must have declared for it.
 QUESTIONS = {
@@ -1522,11 +1530,137 @@ QUESTIONS = {
 # Those that mean one call; a list of roots means the client as a whole.
 ATTRIBUTED = ("sampling/createMessage", "elicitation/create")
 
+
+class Questions(Core):
+    """Asks clients on behalf of children, and brings back what they answer."""
+
+    def _question(self, child: Child, message: Message) -> None:
+        """Answer what a child asks, or ask the client that it works for."""
+        if message.method == "ping":
+            self._send(child, result(message.raw("id"), "{}"))
+            return
+        if message.method in ATTRIBUTED:
+            child.asks = True
+        self._ask_client(self._asked(child, message.method or ""), child, message)
+
+    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
+        """Pass a child's question on to a client, or refuse it where that cannot be."""
+        needed = QUESTIONS.get(message.method or "")
+        if client is None or message.id is None or needed not in client.capabilities:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._send(child, failure(message.raw("id") or "null", refusal))
+            return
+        client.next_id += 1
+        question = Question(child, client, message, client.next_id)
+        client.questions[client.next_id] = question
+        child.questions.append(question)
+        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
+        self._flush(child)
+
+    def _asked(self, child: Child, method: str) -> Client | None:
+        """Return the client that a child's question is for: who calls it, or else who started it.
+
+        Where it could be for several, it is for nobody: an answer must never reach another one's
+        call. Roots are those of the connection, whichever of its requests asks.
+        """
+        callers = list(dict.fromkeys([call.client for call in child.calls.values()]))
+        if not callers:
+            return child.client if child.client in self.clients else None
+        if any(client.connection is not callers[0].connection for client in callers):
+            return None
+        at_work = [client for client in callers if not _is_asked(child, client)]
+        certain = len(at_work) == 1 or len(callers) == 1
+        return (at_work or callers)[-1] if certain or method not in ATTRIBUTED else None
+
+    def _must_wait(self, child: Child, client: Client) -> bool:
+        """Whether a client's call has to wait until a child has done with another client's."""
+        return child.asks and any(
+            other.connection is not client.connection or not _is_asked(child, other)
+            for other in [call.client for call in child.calls.values()]
+            if other is not client
+        )
+
+    def _replied(self, client: Client, message: Message) -> None:
+        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
+        question = client.questions.pop(minted(message.id), None)
+        if question is not None:
+            question.reply = message
+            self._flush_replies(question.child)
+
+    def _flush_replies(self, child: Child) -> None:
+        """Let a child go on with the calls that it got answers for, one client's at a time."""
+        for question in [*child.questions]:
+            client = question.client
+            busy = child.asks and any(
+                other.connection is client.connection and not _is_asked(child, other)
+                for other in [call.client for call in child.calls.values()]
+                if other is not client
+            )
+            if question.reply is not None and not busy:
+                child.questions.remove(question)
+                child.active_at = self.clock()
+                self._send(child, answer(question.identifier, question.reply))
+
+    def _withdraw_question(self, child: Child, message: Message) -> None:
+        """A child no longer wants an answer to what it asked."""
+        question = latest(child.questions, message.params.get("requestId"))
+        if question is not None:
+            child.questions.remove(question)
+            if question.client.questions.pop(question.client_id, None) is not None:
+                params = replaced(message, "requestId", str(question.client_id))
+                self._send(question.client, notification("notifications/cancelled", params))
+
+    def _flush(self, child: Child) -> None:
+        """Send a child what waited, if it may go; the room of drift knows when."""
+        raise NotImplementedError
+
+
+def _is_asked(child: Child, client: Client) -> bool:
+    """Whether it is a client's turn: a child waits for its answer."""
+    return any(question.client is client for question in child.questions)
+
+
+def is_error(message: Message) -> bool:
+    """Whether a response is an error; one with both members is, unless the error is null."""
+    return message.value("error") is not None
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    return identifier if type(identifier) is int else 0
+
+
+def answer(identifier: str, message: Message) -> str:
+    """Return the text that passes a response on under another id."""
+    if is_error(message):
+        return failure(identifier, message.raw("error"))
+    return result(identifier, message.raw("result") or "{}")
+
+
+def latest(line: list[Any], key: object) -> Any:
+    """Return the youngest request of a peer that has the id `key`: one may be used again."""
+    found = [asked for asked in line if asked.key == key] if is_id(key) else []
+    return found[-1] if found else None
+
+
+def replaced(message: Message, member: str, text: str) -> str:
+    """Return the text of a message's params with one member of it replaced."""
+    _, start, _ = message.members["params"]
+    params, _ = members(message.text, start)
+    _, begin, end = params[member]
+    return message.spliced_params([((begin, end), text)])
+''',
+    "calls": r'''
+
+REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message("", {})
 
 
-class Calls(Core):
+class Calls(Questions):
     """Forwards calls to children that are up, and what comes back to the client that asked."""
 
     def _forward(self, child: Child, call: Call) -> None:
@@ -1556,7 +1690,7 @@ class Calls(Core):
             self._submit(call)
             return
         self._forget(call)
-        self._send(call.client, _answer(call.identifier, message))
+        self._send(call.client, answer(call.identifier, message))
 
     def _accept(self, call: Call) -> None:
         """Owe a client the answer to a call, in due time: a start of its child included."""
@@ -1569,25 +1703,12 @@ class Calls(Core):
         """See that a call reaches its child; the room of lifecycles knows how."""
         raise NotImplementedError
 
-    def _flush(self, child: Child) -> None:
-        """Send a child the calls that waited, if they may go; the room of drift knows when."""
-        raise NotImplementedError
-
-    def _must_wait(self, call: Call) -> bool:
-        """Whether a call must wait for one of another client to end.
-
-        What a child asks says not for which call. One that asks is given the calls of one client
-        at a time, so that it is certain who is asked.
-        """
-        child = call.child
-        return child.asks and any(one.client is not call.client for one in child.calls.values())
-
     def _cancel(self, client: Client, message: Message) -> None:
         """Stop a call that its client no longer wants; nobody gets an answer to it."""
-        call = _latest(client.calls, message.params.get("requestId"))
+        call = latest(client.calls, message.params.get("requestId"))
         if call is not None:
             client.calls.remove(call)
-            self._withdraw(call, lambda number: _replaced(message, "requestId", number))
+            self._withdraw(call, lambda number: replaced(message, "requestId", number))
 
     def _withdraw(self, call: Call, params: Callable[[str], str]) -> None:
         """Take a call back from its child; `params` makes those of the cancellation from its id."""
@@ -1616,70 +1737,17 @@ class Calls(Core):
         token = message.params.get("progressToken")
         call = child.calls.get(token) if type(token) is int else None
         if call is not None and call.token:
-            params = _replaced(message, "progressToken", call.token)
+            params = replaced(message, "progressToken", call.token)
             self._send(call.client, notification("notifications/progress", params))
-
-    def _question(self, child: Child, message: Message) -> None:
-        """Answer what a child asks, or ask the client that it works for."""
-        if message.method == "ping":
-            self._send(child, result(message.raw("id"), "{}"))
-            return
-        if message.method in ATTRIBUTED:
-            child.asks = True
-        self._ask_client(self._asked(child, message.method or ""), child, message)
-
-    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
-        """Pass a child's question on to a client, or refuse it where that cannot be."""
-        needed = QUESTIONS.get(message.method or "")
-        if client is None or message.id is None or needed not in client.capabilities:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._send(child, failure(message.raw("id") or "null", refusal))
-            return
-        client.next_id += 1
-        question = Question(child, client, message, client.next_id)
-        client.questions[client.next_id] = question
-        child.questions.append(question)
-        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
-
-    def _asked(self, child: Child, method: str) -> Client | None:
-        """Return the client that a child's question is for: who calls it, or else who started it.
-
-        Where several do, nobody is: an answer must never reach another one's call. Roots are those
-        of the connection, whichever of its requests asks.
-        """
-        callers = list(dict.fromkeys([call.client for call in child.calls.values()]))
-        if not callers:
-            return child.client if child.client in self.clients else None
-        same = all(client.connection is callers[0].connection for client in callers)
-        if len(callers) == 1 or (same and method not in ATTRIBUTED):
-            return callers[-1]
-        return None
-
-    def _replied(self, client: Client, message: Message) -> None:
-        """Pass a client's answer back to the child that asked."""
-        question = client.questions.pop(minted(message.id), None)
-        if question is not None:
-            question.child.questions.remove(question)
-            question.child.active_at = self.clock()
-            self._send(question.child, _answer(question.identifier, message))
-
-    def _withdraw_question(self, child: Child, message: Message) -> None:
-        """A child no longer wants an answer to what it asked."""
-        question = _latest(child.questions, message.params.get("requestId"))
-        if question is not None:
-            child.questions.remove(question)
-            del question.client.questions[question.client_id]
-            params = _replaced(message, "requestId", str(question.client_id))
-            self._send(question.client, notification("notifications/cancelled", params))
 
     def _abandon(self, child: Child, reason: str) -> None:
         """Fail everything that a child still owes, and take back everything that it asked."""
         for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             self._fail(call, reason)
         for question in child.questions:
-            del question.client.questions[question.client_id]
-            params = f'{{"requestId":{question.client_id}}}'
-            self._send(question.client, notification("notifications/cancelled", params))
+            if question.client.questions.pop(question.client_id, None) is not None:
+                params = f'{{"requestId":{question.client_id}}}'
+                self._send(question.client, notification("notifications/cancelled", params))
 
 
 def tool_not_found(name: str) -> str:
@@ -1692,31 +1760,6 @@ def tool_of_nobody(name: str) -> str:
     return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
 
-def is_error(message: Message) -> bool:
-    """Whether a response is an error; one with both members is, unless the error is null."""
-    return message.value("error") is not None
-
-
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    return identifier if type(identifier) is int else 0
-
-
-def _answer(identifier: str, message: Message) -> str:
-    """Return the text that passes a response on under another id."""
-    if is_error(message):
-        return failure(identifier, message.raw("error"))
-    return result(identifier, message.raw("result") or "{}")
-
-
-def _latest(line: list[Any], key: object) -> Any:
-    """Return the youngest request of a peer that has the id `key`: one may be used again."""
-    found = [asked for asked in line if asked.key == key] if is_id(key) else []
-    return found[-1] if found else None
-
-
 def _span(message: Message, path: tuple[str, ...]) -> Span:
     """Return where the member of params that `path` leads to stands, (0, 0) if there is none."""
     value, start, end = message.members.get("params", (None, 0, 0))
@@ -1725,14 +1768,6 @@ def _span(message: Message, path: tuple[str, ...]) -> Span:
             return 0, 0
         value, start, end = members(message.text, start)[0][name]
     return start, end
-
-
-def _replaced(message: Message, member: str, text: str) -> str:
-    """Return the text of a message's params with one member of it replaced."""
-    _, start, _ = message.members["params"]
-    params, _ = members(message.text, start)
-    _, begin, end = params[member]
-    return message.spliced_params([((begin, end), text)])
 ''',
     "names": r'''
 
@@ -1984,6 +2019,9 @@ SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
 LONGEST_HOLD_SECONDS = 1.0
+# Under `refuse` calls wait for a list that can be compared. A child that announces a change during
+# each of its readings has none: so long is it waited for, and no longer.
+PATIENCE_SECONDS = 10.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
 MAXIMUM_PAGES = 1000
@@ -2051,7 +2089,7 @@ class Drift(Calls):
             self._actions.append((STOP, child, what))
             return
         what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        self._say_once(child, reading, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -2065,6 +2103,8 @@ class Drift(Calls):
 
     def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
         difference = drift(self.catalogues[reading.kind.name], child.name, items)
+        # A change that was announced meanwhile may have come behind the page that it is about.
+        overtaken = reading.again_at < FOREVER and self.plan.options["on_drift"] == "refuse"
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
         if difference and not settled and not child.unknown:
             reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
@@ -2074,11 +2114,16 @@ class Drift(Calls):
             self._go_live(child, reading, items, difference)
         elif policy == "refuse":
             self._refuse_changed(child, reading, items, difference)
-        if str(difference) != reading.drift:
-            reading.drift = str(difference)
-            if difference:
-                self._report(child, reading, policy)
-        reading.compared = True
+        reading.drift = str(difference)
+        if difference:
+            self._report(child, reading, policy)
+        else:
+            child.reported.pop(reading.kind.name, None)
+        reading.compared = not overtaken
+        if not overtaken:
+            reading.give_up_at = FOREVER
+        elif reading.give_up_at == FOREVER:
+            reading.give_up_at = self._arm(self.clock() + PATIENCE_SECONDS)
 
     def _go_live(
         self, child: Child, reading: Reading, items: list[Item], difference: Difference
@@ -2123,10 +2168,14 @@ class Drift(Calls):
             "refuse": "what differs is withheld",
         }
         what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
-        self._say(
-            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
-            f"{does[policy]}, recompile to review it"
-        )
+        how = f"differs from its snapshot:{what} {reading.drift}"
+        self._say_once(child, reading, f"{how}; {does[policy]}, recompile to review it")
+
+    def _say_once(self, child: Child, reading: Reading, text: str) -> None:
+        """Say something about a list, unless it is what was said of it last, in whatever life."""
+        if child.reported.get(reading.kind.name) != text:
+            child.reported[reading.kind.name] = text
+            self._say(f"server '{child.name}' {text}")
 
     def _settle_calls(self, child: Child) -> None:
         """Send on, or refuse, the calls that waited for the lists."""
@@ -2142,11 +2191,14 @@ class Drift(Calls):
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Send a child the calls that waited; under `refuse`, not before its lists are known."""
+        """Send a child what waited, calls under `refuse` not before its lists are known."""
+        if child.state != READY:
+            return
+        self._flush_replies(child)
         guarded = self.plan.options["on_drift"] == "refuse"
-        if child.state != READY or (
-            guarded and not all(reading.compared for reading in child.readings.values())
-        ):
+        unknown = [reading for reading in child.readings.values() if not reading.compared]
+        if guarded and unknown:
+            self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -2155,10 +2207,19 @@ class Drift(Calls):
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
                 self._refuse(call, tool_not_found(call.name))
-            elif self._must_wait(call):
+            elif self._must_wait(child, call.client):
                 child.waiting.append(call)
             else:
                 self._forward(child, call)
+
+    def _give_up(self, child: Child, unknown: list[Reading]) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for reading in unknown:
+            if reading.give_up_at <= self.clock():
+                waiting, child.waiting = child.waiting, []
+                for call in waiting:
+                    what = f"its list of {reading.kind.name}"
+                    self._fail(call, f"changes {what} too often to compare it with the snapshot")
 
     def _is_served(self, call: Call) -> bool:
         """Whether what a call asks for is still served by its child: it may have waited."""
@@ -2277,6 +2338,10 @@ class Lifecycle(Drift):
             self._arm(reading.deadline)
             if not reading.under_way:
                 self._arm(reading.again_at)
+            if reading.give_up_at <= now:
+                self._flush(child)
+            else:
+                self._arm(reading.give_up_at)
 
     def _sleep_if_idle(self, child: Child, now: float) -> None:
         """End a child that has had nothing to do for long enough; the next call starts it again."""
@@ -2645,10 +2710,11 @@ class Router(Routing):
         self.clients.remove(client)
         for call in reversed(client.calls):
             self._withdraw(call, lambda number: f'{{"requestId":{number}}}')
-        for question in client.questions.values():
-            question.child.questions.remove(question)
-            refusal = failure(question.identifier, error(METHOD_NOT_FOUND, "The client is gone"))
-            self._send(question.child, refusal)
+        for child in self.children.values():
+            for question in [one for one in child.questions if one.client is client]:
+                child.questions.remove(question)
+                gone = error(METHOD_NOT_FOUND, "The client is gone")
+                self._send(child, failure(question.identifier, gone))
         for uri in sorted(client.subscriptions):
             owner = self.owners(uri)[0]
             if owner.state == READY and not self._is_watched(uri):
@@ -2927,9 +2993,8 @@ class Relay:
         """Have the router understand both eras, from now on."""
         unfold(FOLDED, "border")
 
-        if self._border is None:
-            router = self.router
-            self.router = self._border = Border(router, lambda: os.urandom(16).hex())
+        if isinstance(self.router, Router):
+            self.router = self._border = Border(self.router, lambda: os.urandom(16).hex())
 
     def _bring(self, event: Callable[[Router | Border], list[Action]]) -> None:
         """Bring an event to the router and carry out what follows."""
@@ -4820,7 +4885,9 @@ class Desk:
         method = message.method or ""
         identifier = message.raw("id")
         if method == "server/discover":
-            return failure(identifier, error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}"))
+            # A client that only tries takes this code for "shake hands", others for the end.
+            why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
+            return failure(identifier, error(METHOD_NOT_FOUND, why))
         if method not in ("initialize", "ping") and method not in self.lists:
             return None
         if type(message.value("params")) not in (dict, type(None)):
@@ -4981,7 +5048,7 @@ def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
 # --------------------------------------------------------------------------------------------------
 
 
-# A client that has shaken hands asks for its lists next, and often for more than one. Starting children takes the processor, so
+# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
 # they leave it that moment.
 HEAD_START_SECONDS = 0.02
 # SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal.

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:d6b50601dfc58b02fa784c66dcc09643832ebc43fe79fb6a38d1dd7c278f6f91 (everything below this line)
+#   body:     sha256:c8f92db7f761fe0d4e9ef22bebf427f67149ccae51f0738a435f0835d09111e4 (everything below this line)
 
 from __future__ import annotations
 
@@ -151,8 +151,9 @@ TEMPLATE_ROUTES = {
 
 # fmt: on
 
-# What else was learnt of each server: the protocol version that it speaks, and the tools that it
-# offers only to a client with capabilities (sampling, elicitation, roots).
+# What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
+# handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
+# (sampling, elicitation, roots), and how long, and by whom, it lets its lists be kept.
 CHILDREN = {
     "everything": {
         "protocol": "2025-11-25",
@@ -2456,6 +2457,9 @@ STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
 
+LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
+MODERN = "modern"  # the revision of 2026-07-28, which does neither
+
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
@@ -2467,8 +2471,9 @@ class Reading:
 
     `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
     long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
-    why {name that a client may use} is withheld.
+    `compared` says whether it was held against the snapshot, and no change of it was announced
+    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
+    `refused` why {name that a client may use} is withheld.
     """
 
     __slots__ = (
@@ -2476,6 +2481,7 @@ class Reading:
         "compared",
         "deadline",
         "drift",
+        "give_up_at",
         "items",
         "kind",
         "pages",
@@ -2495,6 +2501,7 @@ class Reading:
         self.pause = 0.0
         self.served_at = -FOREVER
         self.compared = False
+        self.give_up_at = FOREVER
         self.drift = ""
         self.refused: dict[str, str] = {}
 
@@ -2550,9 +2557,12 @@ class Call:
 
 
 class Question:
-    """One request of a child on its way to a client, with the child's id as text and value."""
+    """One request of a child on its way to a client, with the child's id as text and value.
 
-    __slots__ = ("child", "client", "client_id", "identifier", "key")
+    `reply` is what the client answers, None as long as it does not.
+    """
+
+    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply")
 
     def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
         self.child = child
@@ -2560,6 +2570,7 @@ class Question:
         self.identifier = message.raw("id")
         self.key = message.id
         self.client_id = client_id
+        self.reply: Message | None = None
 
 
 class Child:
@@ -2569,18 +2580,22 @@ class Child:
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
+    `capabilities` are what it declared, `readings` its lists by kind. `era` is how it is spoken to,
+    and `turned` says that it was found to be the other one since it was last up. `asks` says that
+    it may ask clients something in the middle of a call. `deadline` is when its
     handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
-    that clients name and never see.
+    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
+    of its lists last. `masks` {name: value} are the variables that clients name and never see.
     """
 
     __slots__ = (
         "active_at",
+        "asks",
         "calls",
         "capabilities",
         "client",
         "deadline",
+        "era",
         "failures",
         "masks",
         "name",
@@ -2590,21 +2605,29 @@ class Child:
         "readings",
         "ready_at",
         "reason",
+        "reported",
         "retry_at",
         "row",
         "state",
+        "turned",
         "unknown",
         "waiting",
         "warned",
     )
 
-    def __init__(self, name: str, row: Mapping[str, Any]) -> None:
+    def __init__(self, name: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """`row` is of the launch table, `facts` what else the compiler learnt of it."""
         self.name = name
         self.row = row
+        self.era = MODERN if facts.get("protocol") == MODERN_VERSION else LEGACY
+        self.turned = False
+        # Who has tools for clients with capabilities has them to ask such clients something.
+        self.asks = bool(facts.get("conditional"))
         self.next_id = 0
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
         self.reset(CREATED)
 
@@ -2638,6 +2661,275 @@ class Child:
         busy = self.calls or self.own or self.waiting or self.unknown or self.questions
         return self.state == READY and not busy
 ''',
+    "session": r'''
+
+INFO_KEY = "io.modelcontextprotocol/clientInfo"
+LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
+
+
+class Session(Client):
+    """A legacy session of one call, made of one request, or of one and those that take it up again.
+
+    `message` is the request that is to be answered, `identifier` the JSON text of its id, "" while
+    it is the client's turn; `token` is the JSON text of its progress token, "" for none, `declared`
+    all that the client can do. `fault` is the JSON text of the error that a bad envelope is
+    answered with, "" for none.
+
+    When the client is asked something, `asked` {question's id: (method, params)} is what, `state`
+    the handle by which it takes the call up again, before `deadline`, and `outcome` the line that
+    ended the call meanwhile, "" if none did. `listens` are the notifications that a subscription
+    wants, None for a call.
+    """
+
+    __slots__ = (
+        "asked",
+        "deadline",
+        "declared",
+        "fault",
+        "identifier",
+        "listens",
+        "message",
+        "outcome",
+        "state",
+        "token",
+    )
+
+    def __init__(self, client: Client, message: Message, names: str) -> None:
+        """`names` is the option of that name."""
+        super().__init__(names)
+        self.connection = client
+        self.version = MODERN_VERSION
+        self.asked: dict[int, tuple[str, str]] = {}
+        self.state = self.outcome = ""
+        self.deadline = FOREVER
+        self.listens: frozenset[str] | None = None
+        self.take_up(message, names)
+
+    def take_up(self, message: Message, names: str) -> None:
+        """Let `message`, which has an envelope, be the request that is to be answered."""
+        text = message.text
+        params, _ = members(text, message.members["params"][1])
+        meta, _ = members(text, params["_meta"][1])
+        self.message = message
+        self.identifier = message.raw("id")
+        self.token = _text(text, meta, "progressToken")
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        self.present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY), names)
+        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        self.level = level if type(level) is str else ""
+        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+
+
+def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
+    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+
+def _fault(meta: Mapping[str, Any]) -> str:
+    """Return the error that an envelope is refused with; the version comes first.
+
+    Whoever speaks another one may well have another envelope.
+    """
+    version = meta.get(VERSION_KEY)
+    if type(version) is not str:
+        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+    if version != MODERN_VERSION:
+        data = f'{{"supported":["{MODERN_VERSION}"],"requested":{quote(version)}}}'
+        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    if type(meta.get(CAPABILITIES_KEY)) is not dict:
+        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+        return error(INVALID_PARAMS, "Unknown log level")
+    return ""
+''',
+    "modern": r'''
+
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+LISTEN = "subscriptions/listen"
+# For these, and no other request, may the client be asked something before it gets its result.
+MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+FORWARDED_METHODS = MAY_ASK | {"completion/complete"}
+
+LIST_MILLISECONDS = 3_600_000
+# The result of a call that has none, and of one that says nothing of its own.
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+# What only this revision's results have.
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+
+
+def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str | None]:
+    """Take an enveloped request; return it as a session, and its answer if the desk has one.
+
+    Any request but a discovery may mean that children will be wanted.
+    """
+    session = Session(client, message, desk.plan.options["names"])
+    method = message.method or ""
+    identifier = message.raw("id")
+    if session.fault:
+        return session, failure(identifier, session.fault)
+    if method == "server/discover":
+        return session, result(identifier, _discovery(desk.plan))
+    if method in desk.lists:
+        client.modern = session
+        if message.params.get("cursor") is not None:
+            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+            return session, failure(identifier, refusal)
+        listing = _listing(desk, desk.catalogues[desk.lists[method].name], session)
+        return session, result(identifier, listing)
+    if method == LISTEN or method in FORWARDED_METHODS:
+        client.modern = session
+        return session, None
+    refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
+    return session, failure(identifier, refusal)
+
+
+def _discovery(plan: Plan) -> str:
+    words = plan.instructions
+    return (
+        f'{{"resultType":"complete","supportedVersions":["{MODERN_VERSION}"],'
+        f'"capabilities":{plan.capabilities},'
+        + (f'"instructions":{quote(words)},' if words else "")
+        + f'"ttlMs":{LIST_MILLISECONDS},"cacheScope":"public","_meta":{_signature(plan)}}}'
+    )
+
+
+def _signature(plan: Plan) -> str:
+    """Return the `_meta` that says which server a result is from, as JSON text."""
+    return f'{{"{SERVER_KEY}":{plan.info}}}'
+
+
+def _listing(desk: Desk, catalogue: Catalogue, session: Session) -> str:
+    """Return the result of a list request."""
+    shown = catalogue.shown(bool(session.capabilities))
+    texts = [item.listed(getattr(item, session.spelling)) for item in shown]
+    ttl, scope = _hints(desk.plan, catalogue)
+    return (
+        f'{{"resultType":"complete","{catalogue.kind.member}":['
+        + ",".join([_modern_item(text) for text in texts])
+        + f'],"ttlMs":{ttl},"cacheScope":"{scope}","_meta":{_signature(desk.plan)}}}'
+    )
+
+
+def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
+    """Return for how many milliseconds a list may be kept, and for whom.
+
+    No longer and for no more than any child said of its own. What depends on who asks (how names
+    are spelled, tools for clients with capabilities) is for that client alone.
+    """
+    hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+    ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+    private = any(hint.get("cacheScope") == "private" for hint in hints)
+    spelled = catalogue.kind.key == "name" and plan.options["names"] == "auto"
+    if private or spelled or any(catalogue.conditional.values()):
+        return ttl, "private"
+    return ttl, "public"
+
+
+def _modern_item(text: str) -> str:
+    """Return an item without what this revision's items lack: tasks are not relayed."""
+    return edited(text, drop=("execution",)) if '"execution"' in text else text
+
+
+def completed(text: str, plan: Plan, method: str) -> str:
+    """Return the result of a child, whichever revision it speaks, as one of this revision.
+
+    What is already there stays: a child of this revision says it all itself.
+    """
+    found, _ = members(text)
+    if "resultType" in found and found["resultType"][0] != "complete":
+        return signed(text, plan)
+    add = {"resultType": '"complete"'}
+    if method == "tools/call" and "content" not in found:
+        add["content"] = "[]"
+    if method == "resources/read":
+        add.update({name: hint for name, hint in UNCACHED.items() if name not in found})
+    return signed(edited(text, add=add), plan)
+
+
+def signed(text: str, plan: Plan) -> str:
+    """Return a result that says which server it is from, unless it says so already."""
+    found, _ = members(text)
+    if "_meta" not in found or type(found["_meta"][0]) is not dict:
+        return edited(text, add={"_meta": _signature(plan)})
+    value, start, end = found["_meta"]
+    if SERVER_KEY in value:
+        return text
+    return edited(text, add={"_meta": edited(text[start:end], add={SERVER_KEY: plan.info})})
+
+
+def legacy_result(text: str, wraps: bool) -> str:
+    """Return a result of this revision as one of an older one.
+
+    `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
+    content is then too, as is any that is no object.
+    """
+    found, _ = members(text)
+    add = {}
+    if "structuredContent" in found:
+        value, start, end = found["structuredContent"]
+        if wraps or type(value) is not dict:
+            add["structuredContent"] = f'{{"result":{text[start:end]}}}'
+    if add or any(name in found for name in MODERN_MEMBERS):
+        return edited(text, drop=MODERN_MEMBERS, add=add)
+    return text
+
+
+def legacy_item(text: str) -> str:
+    """Return a tool as older revisions know it: its output is an object.
+
+    Any other is wrapped as {"result": …}, as the TypeScript SDK does.
+    """
+    if not wraps_output(text):
+        return text
+    schema = members(text)[0]["outputSchema"][0]
+    try:
+        return edited(text, add={"outputSchema": _wrapped(schema)})
+    except RecursionError:  # nobody validates by such a schema
+        return edited(text, add={"outputSchema": '{"type":"object"}'})
+
+
+def wraps_output(text: str) -> bool:
+    """Whether `legacy_item` wraps the output schema of a tool, and so its structured content."""
+    schema = members(text)[0].get("outputSchema", (None,))[0]
+    return type(schema) is dict and schema.get("type") != "object"
+
+
+def _wrapped(schema: dict[str, Any]) -> str:
+    import json
+
+    inner = dict(schema)
+    head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
+    outer = {**head, "type": "object", "properties": {"result": _moved(inner)}}
+    return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
+
+
+def _moved(part: Any) -> Any:
+    """Let the references within a schema be meant from its new place."""
+    if type(part) is list:
+        return [_moved(item) for item in part]
+    if type(part) is not dict:
+        return part
+    return {
+        name: (
+            "#/properties/result" + value[1:]
+            if name == "$ref"
+            and type(value) is str
+            and value.startswith("#")
+            and value[1:2] in ("", "/")
+            else _moved(value)
+        )
+        for name, value in part.items()
+    }
+
+
+def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
+    if not drop and not add:
+        return text
+    found, _ = members(text)
+    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
+    return "{" + ",".join([f"{quote(n)}:{value}" for n, value in {**kept, **add}.items()]) + "}"
+''',
     "core": r'''
 
 SEND = "send"  # a line to a client or a child
@@ -2656,9 +2948,12 @@ class Core:
         self.clock = clock
         self.catalogues = desk.catalogues
         self.clients: list[Client] = []
-        self.children = {name: Child(name, row) for name, row in plan.servers.items()}
+        self.children = {
+            name: Child(name, row, plan.children.get(name, {}))
+            for name, row in plan.servers.items()
+        }
         self.level = ""
-        """The log level that clients asked for last, "" for none."""
+        """The log level that children were asked for, "" for none."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self._actions: list[Action] = []
@@ -2683,16 +2978,16 @@ class Core:
         child.own[child.next_id] = OwnRequest(method, reading)
         self._send(child, request(child.next_id, method, params))
 
-    def _refuse(self, call: Call, code: int, message: str, data: str = "") -> None:
-        """Answer a client's call with an error of the proxy's own."""
+    def _refuse(self, call: Call, refusal: str) -> None:
+        """Answer a client's call with an error of the proxy's own, as JSON text."""
         self._forget(call)
-        self._send(call.client, failure(call.identifier, error(code, message, data)))
+        self._send(call.client, failure(call.identifier, refusal))
 
     def _fail(self, call: Call, reason: str) -> None:
         """Answer a call that its child will not answer, naming the child and the reason."""
         name = call.child.name
-        message = f"Server '{name}' {reason}"
-        self._refuse(call, INTERNAL_ERROR, message, f'{{"server":{quote(name)}}}')
+        data = f'{{"server":{quote(name)}}}'
+        self._refuse(call, error(INTERNAL_ERROR, f"Server '{name}' {reason}", data))
 
     def _forget(self, call: Call) -> None:
         """Drop a call that needs no answer any more from those of its client."""
@@ -3268,9 +3563,7 @@ def signal_group(leader: int, number: int) -> bool:
         return False
     return True
 ''',
-    "calls": r'''
-
-REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+    "questions": r'''
 
 # What a child may ask a client, and the capability that the client must have declared for it.
 QUESTIONS = {
@@ -3278,13 +3571,140 @@ QUESTIONS = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
+# Those that mean one call; a list of roots means the client as a whole.
+ATTRIBUTED = ("sampling/createMessage", "elicitation/create")
 
+
+class Questions(Core):
+    """Asks clients on behalf of children, and brings back what they answer."""
+
+    def _question(self, child: Child, message: Message) -> None:
+        """Answer what a child asks, or ask the client that it works for."""
+        if message.method == "ping":
+            self._send(child, result(message.raw("id"), "{}"))
+            return
+        if message.method in ATTRIBUTED:
+            child.asks = True
+        self._ask_client(self._asked(child, message.method or ""), child, message)
+
+    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
+        """Pass a child's question on to a client, or refuse it where that cannot be."""
+        needed = QUESTIONS.get(message.method or "")
+        if client is None or message.id is None or needed not in client.capabilities:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._send(child, failure(message.raw("id") or "null", refusal))
+            return
+        client.next_id += 1
+        question = Question(child, client, message, client.next_id)
+        client.questions[client.next_id] = question
+        child.questions.append(question)
+        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
+        self._flush(child)
+
+    def _asked(self, child: Child, method: str) -> Client | None:
+        """Return the client that a child's question is for: who calls it, or else who started it.
+
+        Where it could be for several, it is for nobody: an answer must never reach another one's
+        call. Roots are those of the connection, whichever of its requests asks.
+        """
+        callers = list(dict.fromkeys([call.client for call in child.calls.values()]))
+        if not callers:
+            return child.client if child.client in self.clients else None
+        if any(client.connection is not callers[0].connection for client in callers):
+            return None
+        at_work = [client for client in callers if not _is_asked(child, client)]
+        certain = len(at_work) == 1 or len(callers) == 1
+        return (at_work or callers)[-1] if certain or method not in ATTRIBUTED else None
+
+    def _must_wait(self, child: Child, client: Client) -> bool:
+        """Whether a client's call has to wait until a child has done with another client's."""
+        return child.asks and any(
+            other.connection is not client.connection or not _is_asked(child, other)
+            for other in [call.client for call in child.calls.values()]
+            if other is not client
+        )
+
+    def _replied(self, client: Client, message: Message) -> None:
+        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
+        question = client.questions.pop(minted(message.id), None)
+        if question is not None:
+            question.reply = message
+            self._flush_replies(question.child)
+
+    def _flush_replies(self, child: Child) -> None:
+        """Let a child go on with the calls that it got answers for, one client's at a time."""
+        for question in [*child.questions]:
+            client = question.client
+            busy = child.asks and any(
+                other.connection is client.connection and not _is_asked(child, other)
+                for other in [call.client for call in child.calls.values()]
+                if other is not client
+            )
+            if question.reply is not None and not busy:
+                child.questions.remove(question)
+                child.active_at = self.clock()
+                self._send(child, answer(question.identifier, question.reply))
+
+    def _withdraw_question(self, child: Child, message: Message) -> None:
+        """A child no longer wants an answer to what it asked."""
+        question = latest(child.questions, message.params.get("requestId"))
+        if question is not None:
+            child.questions.remove(question)
+            if question.client.questions.pop(question.client_id, None) is not None:
+                params = replaced(message, "requestId", str(question.client_id))
+                self._send(question.client, notification("notifications/cancelled", params))
+
+    def _flush(self, child: Child) -> None:
+        """Send a child what waited, if it may go; the room of drift knows when."""
+        raise NotImplementedError
+
+
+def _is_asked(child: Child, client: Client) -> bool:
+    """Whether it is a client's turn: a child waits for its answer."""
+    return any(question.client is client for question in child.questions)
+
+
+def is_error(message: Message) -> bool:
+    """Whether a response is an error; one with both members is, unless the error is null."""
+    return message.value("error") is not None
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    return identifier if type(identifier) is int else 0
+
+
+def answer(identifier: str, message: Message) -> str:
+    """Return the text that passes a response on under another id."""
+    if is_error(message):
+        return failure(identifier, message.raw("error"))
+    return result(identifier, message.raw("result") or "{}")
+
+
+def latest(line: list[Any], key: object) -> Any:
+    """Return the youngest request of a peer that has the id `key`: one may be used again."""
+    found = [asked for asked in line if asked.key == key] if is_id(key) else []
+    return found[-1] if found else None
+
+
+def replaced(message: Message, member: str, text: str) -> str:
+    """Return the text of a message's params with one member of it replaced."""
+    _, start, _ = message.members["params"]
+    params, _ = members(message.text, start)
+    _, begin, end = params[member]
+    return message.spliced_params([((begin, end), text)])
+''',
+    "calls": r'''
+
+REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
 
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message("", {})
 
 
-class Calls(Core):
+class Calls(Questions):
     """Forwards calls to children that are up, and what comes back to the client that asked."""
 
     def _forward(self, child: Child, call: Call) -> None:
@@ -3314,10 +3734,11 @@ class Calls(Core):
             self._submit(call)
             return
         self._forget(call)
-        self._send(call.client, _answer(call.identifier, message))
+        self._send(call.client, answer(call.identifier, message))
 
-    def _limit(self, call: Call) -> None:
-        """Note when a call has taken too long, the start of its child included."""
+    def _accept(self, call: Call) -> None:
+        """Owe a client the answer to a call, in due time: a start of its child included."""
+        call.client.calls.append(call)
         limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
         if limit:
             call.deadline = self._arm(self.clock() + limit)
@@ -3328,10 +3749,10 @@ class Calls(Core):
 
     def _cancel(self, client: Client, message: Message) -> None:
         """Stop a call that its client no longer wants; nobody gets an answer to it."""
-        call = _latest(client.calls, message.params.get("requestId"))
+        call = latest(client.calls, message.params.get("requestId"))
         if call is not None:
             client.calls.remove(call)
-            self._withdraw(call, lambda number: _replaced(message, "requestId", number))
+            self._withdraw(call, lambda number: replaced(message, "requestId", number))
 
     def _withdraw(self, call: Call, params: Callable[[str], str]) -> None:
         """Take a call back from its child; `params` makes those of the cancellation from its id."""
@@ -3342,6 +3763,7 @@ class Calls(Core):
                 return
         if child.calls.pop(call.child_id, None) is not None:
             self._send(child, notification("notifications/cancelled", params(str(call.child_id))))
+            self._flush(child)
 
     def _time_out(self, child: Child, now: float) -> None:
         """Fail the calls whose time is up, and tell the child to stop working on them."""
@@ -3349,7 +3771,7 @@ class Calls(Core):
         for call in [call for call in under_way if call.deadline <= now]:
             self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
             reason = f"Server '{child.name}' did not answer in time"
-            self._refuse(call, REQUEST_TIMEOUT, reason)
+            self._refuse(call, error(REQUEST_TIMEOUT, reason))
         for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             if call.deadline < FOREVER:
                 self._arm(call.deadline)
@@ -3359,82 +3781,27 @@ class Calls(Core):
         token = message.params.get("progressToken")
         call = child.calls.get(token) if type(token) is int else None
         if call is not None and call.token:
-            params = _replaced(message, "progressToken", call.token)
+            params = replaced(message, "progressToken", call.token)
             self._send(call.client, notification("notifications/progress", params))
-
-    def _question(self, child: Child, message: Message) -> None:
-        """Answer what a child asks, or ask the client that it works for."""
-        if message.method == "ping":
-            self._send(child, result(message.raw("id"), "{}"))
-            return
-        client = self._asked(child)
-        needed = QUESTIONS.get(message.method or "")
-        if client is None or message.id is None or needed not in client.capabilities:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._send(child, failure(message.raw("id") or "null", refusal))
-            return
-        client.next_id += 1
-        question = Question(child, client, message, client.next_id)
-        client.questions[client.next_id] = question
-        child.questions.append(question)
-        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
-
-    def _asked(self, child: Child) -> Client | None:
-        """Return the client that a child's question is for: who called last, or who started it."""
-        if child.calls:
-            return child.calls[max(child.calls)].client
-        return child.client if child.client in self.clients else None
-
-    def _replied(self, client: Client, message: Message) -> None:
-        """Pass a client's answer back to the child that asked."""
-        question = client.questions.pop(minted(message.id), None)
-        if question is not None:
-            question.child.questions.remove(question)
-            question.child.active_at = self.clock()
-            self._send(question.child, _answer(question.identifier, message))
-
-    def _withdraw_question(self, child: Child, message: Message) -> None:
-        """A child no longer wants an answer to what it asked."""
-        question = _latest(child.questions, message.params.get("requestId"))
-        if question is not None:
-            child.questions.remove(question)
-            del question.client.questions[question.client_id]
-            params = _replaced(message, "requestId", str(question.client_id))
-            self._send(question.client, notification("notifications/cancelled", params))
 
     def _abandon(self, child: Child, reason: str) -> None:
         """Fail everything that a child still owes, and take back everything that it asked."""
         for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             self._fail(call, reason)
         for question in child.questions:
-            del question.client.questions[question.client_id]
-            params = f'{{"requestId":{question.client_id}}}'
-            self._send(question.client, notification("notifications/cancelled", params))
+            if question.client.questions.pop(question.client_id, None) is not None:
+                params = f'{{"requestId":{question.client_id}}}'
+                self._send(question.client, notification("notifications/cancelled", params))
 
 
-def is_error(message: Message) -> bool:
-    """Whether a response is an error; one with both members is, unless the error is null."""
-    return message.value("error") is not None
+def tool_not_found(name: str) -> str:
+    """Return the error for a tool that its server does not have."""
+    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
 
 
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    return identifier if type(identifier) is int else 0
-
-
-def _answer(identifier: str, message: Message) -> str:
-    """Return the text that passes a response on under another id."""
-    if is_error(message):
-        return failure(identifier, message.raw("error"))
-    return result(identifier, message.raw("result") or "{}")
-
-
-def _latest(line: list[Any], key: object) -> Any:
-    """Return the youngest request of a peer that has the id `key`: one may be used again."""
-    found = [asked for asked in line if asked.key == key] if is_id(key) else []
-    return found[-1] if found else None
+def tool_of_nobody(name: str) -> str:
+    """Return the error for a name that is of no server."""
+    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
 
 def _span(message: Message, path: tuple[str, ...]) -> Span:
@@ -3445,14 +3812,6 @@ def _span(message: Message, path: tuple[str, ...]) -> Span:
             return 0, 0
         value, start, end = members(message.text, start)[0][name]
     return start, end
-
-
-def _replaced(message: Message, member: str, text: str) -> str:
-    """Return the text of a message's params with one member of it replaced."""
-    _, start, _ = message.members["params"]
-    params, _ = members(message.text, start)
-    _, begin, end = params[member]
-    return message.spliced_params([((begin, end), text)])
 ''',
     "names": r'''
 
@@ -3640,12 +3999,12 @@ def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
 
     Descriptions inside a schema are text; a flipped annotation never is.
     """
-    if _same(before, now):
+    if same(before, now):
         return ""
     natures = dict.fromkeys(
         _member_nature(name, before.get(name), now.get(name))
         for name in {**before, **now}
-        if not (name in before and name in now and _same(before[name], now[name]))
+        if not (name in before and name in now and same(before[name], now[name]))
     )
     return ",".join(natures)
 
@@ -3657,7 +4016,7 @@ def _member_nature(name: str, before: Any, now: Any) -> str:
         return "annotations"
     if name.endswith("Schema"):
         try:
-            return "text" if _same(_bare(before), _bare(now)) else "schema"
+            return "text" if same(_bare(before), _bare(now)) else "schema"
         except RecursionError:
             return "schema"
     return "other"
@@ -3676,7 +4035,7 @@ def _bare(schema: Any) -> Any:
     }
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
     """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself."""
     pairs = [(one, other)]
     while pairs:
@@ -3704,6 +4063,9 @@ SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
 LONGEST_HOLD_SECONDS = 1.0
+# Under `refuse` calls wait for a list that can be compared. A child that announces a change during
+# each of its readings has none: so long is it waited for, and no longer.
+PATIENCE_SECONDS = 10.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
 MAXIMUM_PAGES = 1000
@@ -3771,7 +4133,7 @@ class Drift(Calls):
             self._actions.append((STOP, child, what))
             return
         what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        self._say_once(child, reading, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -3785,6 +4147,8 @@ class Drift(Calls):
 
     def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
         difference = drift(self.catalogues[reading.kind.name], child.name, items)
+        # A change that was announced meanwhile may have come behind the page that it is about.
+        overtaken = reading.again_at < FOREVER and self.plan.options["on_drift"] == "refuse"
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
         if difference and not settled and not child.unknown:
             reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
@@ -3794,11 +4158,16 @@ class Drift(Calls):
             self._go_live(child, reading, items, difference)
         elif policy == "refuse":
             self._refuse_changed(child, reading, items, difference)
-        if str(difference) != reading.drift:
-            reading.drift = str(difference)
-            if difference:
-                self._report(child, reading, policy)
-        reading.compared = True
+        reading.drift = str(difference)
+        if difference:
+            self._report(child, reading, policy)
+        else:
+            child.reported.pop(reading.kind.name, None)
+        reading.compared = not overtaken
+        if not overtaken:
+            reading.give_up_at = FOREVER
+        elif reading.give_up_at == FOREVER:
+            reading.give_up_at = self._arm(self.clock() + PATIENCE_SECONDS)
 
     def _go_live(
         self, child: Child, reading: Reading, items: list[Item], difference: Difference
@@ -3843,10 +4212,14 @@ class Drift(Calls):
             "refuse": "what differs is withheld",
         }
         what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
-        self._say(
-            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
-            f"{does[policy]}, recompile to review it"
-        )
+        how = f"differs from its snapshot:{what} {reading.drift}"
+        self._say_once(child, reading, f"{how}; {does[policy]}, recompile to review it")
+
+    def _say_once(self, child: Child, reading: Reading, text: str) -> None:
+        """Say something about a list, unless it is what was said of it last, in whatever life."""
+        if child.reported.get(reading.kind.name) != text:
+            child.reported[reading.kind.name] = text
+            self._say(f"server '{child.name}' {text}")
 
     def _settle_calls(self, child: Child) -> None:
         """Send on, or refuse, the calls that waited for the lists."""
@@ -3856,17 +4229,20 @@ class Drift(Calls):
                 tool = self.catalogues["tools"].find(call.name)
                 if tool is not None and tool.server == child.name:
                     call.original = tool.original
-                    self._forward(child, call)
+                    child.waiting.append(call)
                 else:
-                    self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+                    self._refuse(call, tool_not_found(call.name))
         self._flush(child)
 
     def _flush(self, child: Child) -> None:
-        """Send a child the calls that waited; under `refuse`, not before its lists are known."""
+        """Send a child what waited, calls under `refuse` not before its lists are known."""
+        if child.state != READY:
+            return
+        self._flush_replies(child)
         guarded = self.plan.options["on_drift"] == "refuse"
-        if child.state != READY or (
-            guarded and not all(reading.compared for reading in child.readings.values())
-        ):
+        unknown = [reading for reading in child.readings.values() if not reading.compared]
+        if guarded and unknown:
+            self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -3874,9 +4250,20 @@ class Drift(Calls):
             if reason is not None:
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
-                self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
+                self._refuse(call, tool_not_found(call.name))
+            elif self._must_wait(child, call.client):
+                child.waiting.append(call)
             else:
                 self._forward(child, call)
+
+    def _give_up(self, child: Child, unknown: list[Reading]) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for reading in unknown:
+            if reading.give_up_at <= self.clock():
+                waiting, child.waiting = child.waiting, []
+                for call in waiting:
+                    what = f"its list of {reading.kind.name}"
+                    self._fail(call, f"changes {what} too often to compare it with the snapshot")
 
     def _is_served(self, call: Call) -> bool:
         """Whether what a call asks for is still served by its child: it may have waited."""
@@ -3920,7 +4307,8 @@ class Lifecycle(Drift):
         if child.state != STARTING:  # it died before it was noticed to live
             return self._taken()
         client = child.client
-        version = self.plan.children.get(child.name, {}).get("protocol", LEGACY_VERSIONS[0])
+        recorded = self.plan.children.get(child.name, {}).get("protocol")
+        version = recorded if recorded in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
         if client is not None:
             version = min(version, client.version)
         declared = client.capabilities if client is not None else {}
@@ -3941,7 +4329,11 @@ class Lifecycle(Drift):
         """
         if child.state == DOWN:
             return self._taken()
+        if child.state == STARTING and child.era == MODERN and self._turn(child):
+            return self._taken()
         self._abandon(child, reason)
+        if child.turned:  # so it was not that
+            child.era, child.turned = _other(child.era), False
         now = self.clock()
         child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
         pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
@@ -3990,6 +4382,10 @@ class Lifecycle(Drift):
             self._arm(reading.deadline)
             if not reading.under_way:
                 self._arm(reading.again_at)
+            if reading.give_up_at <= now:
+                self._flush(child)
+            else:
+                self._arm(reading.give_up_at)
 
     def _sleep_if_idle(self, child: Child, now: float) -> None:
         """End a child that has had nothing to do for long enough; the next call starts it again."""
@@ -4053,8 +4449,9 @@ class Lifecycle(Drift):
         """Take a child's answer to a request of the proxy's own."""
         if own.method == "initialize":
             if is_error(message):
-                detail = f"refused the handshake: {message.raw('error')}"
-                self._actions.append((STOP, child, detail))
+                if not (self._is_of_the_other(child, message) and self._turn(child)):
+                    detail = f"refused the handshake: {message.raw('error')}"
+                    self._actions.append((STOP, child, detail))
             else:
                 self._shaken(child, message)
         elif own.reading is not None:
@@ -4067,6 +4464,28 @@ class Lifecycle(Drift):
             else:
                 self._page(child, own.reading, message)
 
+    def _is_of_the_other(self, child: Child, message: Message) -> bool:
+        """Whether the error that a child answers a handshake with may mean: not in this era.
+
+        Any that answers a discovery may; one that answers `initialize` says so.
+        """
+        modern = _code(message) == UNSUPPORTED_VERSION or MODERN_VERSION in message.raw("error")
+        return child.era == MODERN or modern
+
+    def _turn(self, child: Child) -> bool:
+        """Start a child anew, to speak with it as in the other era; once, until it is up again.
+
+        On a fresh process: what it was asked may have left it in any state.
+        """
+        if child.turned:
+            return False
+        child.turned = True
+        child.era = _other(child.era)
+        child.own = {}
+        child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+        self._actions += [(SLEEP, child, ""), (START, child, "")]
+        return True
+
     def _shaken(self, child: Child, message: Message) -> None:
         """The handshake is done: say so, send what waited, and read what the child offers."""
         try:
@@ -4075,6 +4494,7 @@ class Lifecycle(Drift):
         except (Malformed, KeyError):
             capabilities = {}
         child.state = READY
+        child.turned = False
         child.deadline = FOREVER
         child.ready_at = child.active_at = self.clock()
         child.capabilities = capabilities if type(capabilities) is dict else {}
@@ -4090,12 +4510,21 @@ class Lifecycle(Drift):
 
     def _resume(self, child: Child) -> None:
         """Tell a child that came up what clients have asked for meanwhile."""
-        if self.level and "logging" in child.capabilities:
-            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+        if self.level:
+            self._ask_level(child)
         for uri in sorted({uri for client in self.clients for uri in client.subscriptions}):
             item = self.catalogues["resources"].find(uri)
             if item is not None and item.server == child.name:
                 self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
+
+    def _ask_level(self, child: Child) -> None:
+        """Tell a child which log level clients want, if it logs."""
+        if "logging" in child.capabilities:
+            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+
+
+def _other(era: str) -> str:
+    return LEGACY if era == MODERN else MODERN
 
 
 def _code(message: Message) -> object:
@@ -4137,132 +4566,17 @@ def fits(template: str, uri: str) -> bool:
 def _crosses(text: str) -> bool:
     return any(mark in text for mark in "/?#")
 ''',
-    "router": r'''
+    "routing": r'''
 
-# What goes to a child, and the capability that some child must have declared for it.
-FORWARDED = {
-    "tools/call": "tools",
-    "prompts/get": "prompts",
-    "resources/read": "resources",
-    "resources/subscribe": "resources",
-    "resources/unsubscribe": "resources",
-    "completion/complete": "completions",
-    "logging/setLevel": "logging",
-}
-ANNOUNCEMENTS = frozenset(f"notifications/{kind.capability}/list_changed" for kind in KINDS)
-# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 RESOURCE_NOT_FOUND = -32002
-BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 
 
-class Router(Lifecycle):
-    """Routes between clients and children; see Core for what its methods return."""
-
-    def connect(self, client: Client) -> list[Action]:
-        """Take on a client, which may have shaken hands at the desk already."""
-        self.clients.append(client)
-        if client.initialized:
-            self._initialized(client)
-        return self._taken()
-
-    def disconnect(self, client: Client) -> list[Action]:
-        """Let a client go: nobody will read what it is still owed."""
-        self.clients.remove(client)
-        for call in client.calls:
-            self._withdraw(call, lambda number: f'{{"requestId":{number}}}')
-        for question in client.questions.values():
-            question.child.questions.remove(question)
-            refusal = failure(question.identifier, error(METHOD_NOT_FOUND, "The client is gone"))
-            self._send(question.child, refusal)
-        client.calls, client.questions = [], {}
-        return self._taken()
-
-    def owes(self, client: Client) -> bool:
-        """Whether a request of the client is still to be answered."""
-        return bool(client.calls)
-
-    def from_client(self, client: Client, line: bytes) -> list[Action]:
-        """Take one line of a client."""
-        for message in _messages(line, client.version == BATCH_VERSION):
-            if isinstance(message, Malformed):
-                # The reference stays silent here; a client that waits for an answer needs one.
-                code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-                self._send(client, failure("null", error(code, f"Invalid message: {message}")))
-            else:
-                self._client_message(client, message)
-        return self._taken()
-
-    def from_child(self, child: Child, line: bytes) -> list[Action]:
-        """Take one line of a child; what is no message is passed over with one warning."""
-        if child.state not in (STARTING, READY):  # the last words of one that is down
-            return []
-        for message in _messages(line, True):
-            if not isinstance(message, Malformed):
-                self._child_message(child, message)
-            elif not child.warned:
-                child.warned = True
-                self._say(f"server '{child.name}' wrote something else than JSON-RPC: {message}")
-        return self._taken()
-
-    def _client_message(self, client: Client, message: Message) -> None:
-        if message.method is None:
-            if "result" in message.members or "error" in message.members:
-                self._replied(client, message)
-            else:
-                self._invalid(client, message)
-        elif "id" not in message.members:
-            self._client_notification(client, message)
-        elif message.id is None:
-            self._invalid(client, message)
-        else:
-            self._client_request(client, message)
-
-    def _client_request(self, client: Client, message: Message) -> None:
-        """Answer at the desk, or forward; what nobody declared is not found."""
-        method = message.method or ""
-        text = self.desk.answer(client, message)
-        if text is not None:
-            self._send(client, text)
-        elif FORWARDED.get(method) in self.desk.declared:
-            if type(message.value("params")) not in (dict, type(None)):
-                self._deny(client, message, INVALID_PARAMS, "params must be an object")
-            elif method == "logging/setLevel":
-                self._set_level(client, message)
-            elif method in ("tools/call", "prompts/get"):
-                self._call(client, message)
-            elif method == "completion/complete":
-                self._complete(client, message)
-            else:
-                self._resource(client, message)
-        else:
-            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
+class Routing(Lifecycle):
+    """Sends requests on to the children that they are for, or refuses them."""
 
     def _deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
         """Answer a request with an error of the proxy's own, without asking a child."""
         self._send(client, failure(message.raw("id"), error(code, text, data)))
-
-    def _invalid(self, client: Client, message: Message) -> None:
-        identifier = "null" if message.id is None else message.raw("id")
-        self._send(client, failure(identifier, error(INVALID_REQUEST, "Invalid request")))
-
-    def _client_notification(self, client: Client, message: Message) -> None:
-        if message.method == "notifications/cancelled":
-            self._cancel(client, message)
-        elif message.method == "notifications/initialized":
-            self._initialized(client)
-        elif message.method == "notifications/roots/list_changed":
-            for child in self.children.values():
-                if child.client is client and child.state == READY:
-                    text = notification(message.method, message.raw("params"))
-                    self._send(child, text)
-
-    def _initialized(self, client: Client) -> None:
-        """A client has shaken hands: from now on it may want its children."""
-        client.initialized = True
-        if self.plan.options["start"] == "eager":
-            for child in self.children.values():
-                self._wake(child, client)
 
     def _call(self, client: Client, message: Message) -> None:
         """Route a call of a tool or a prompt by the table."""
@@ -4304,15 +4618,13 @@ class Router(Lifecycle):
         name: str,
         path: tuple[str, ...] = (),
         item: Item | None = None,
-    ) -> Call:
+    ) -> None:
         """Send a request on to a child; `path` leads to the member that becomes the item's own."""
         call = Call(client, message, child, name)
         if item is not None:
             call.path, call.original = path, item.original
-        client.calls.append(call)
-        self._limit(call)
+        self._accept(call)
         self._submit(call)
-        return call
 
     def _refused(self, client: Client, message: Message, name: str) -> bool:
         """Whether a child has what is asked for, but it is withheld; the client is told so."""
@@ -4329,18 +4641,16 @@ class Router(Lifecycle):
             return
         server = prefix_of(name, self.children, self.plan.options["separator"])
         if server is None and self.plan.options["names"] != "bare":
-            text = f"Tool name must be prefixed with server key: {name}"
-            self._deny(client, message, INVALID_PARAMS, text)
+            self._send(client, failure(message.raw("id"), tool_of_nobody(name)))
             return
         asked = self.children[server] if server is not None else None
         live = self.plan.options["on_drift"] == "live"
         if asked is None or not live or (asked.state == DOWN and not self._may_retry(asked)):
-            self._deny(client, message, METHOD_NOT_FOUND, f"Tool not found: {name}")
+            self._send(client, failure(message.raw("id"), tool_not_found(name)))
             return
         call = Call(client, message, asked, name)
         call.path = ("name",)
-        client.calls.append(call)
-        self._limit(call)
+        self._accept(call)
         asked.unknown.append(call)
         self._wake(asked, client)
         if asked.state == READY:
@@ -4374,7 +4684,7 @@ class Router(Lifecycle):
             return
         if self._refused(client, message, uri):
             return
-        owners = self._owners(uri)
+        owners = self.owners(uri)
         if not owners:
             data = f'{{"uri":{quote(uri)}}}'
             self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
@@ -4383,13 +4693,19 @@ class Router(Lifecycle):
             client.subscriptions.add(uri)
         elif message.method == "resources/unsubscribe":
             client.subscriptions.discard(uri)
+            if self._is_watched(uri):
+                self._send(client, result(message.raw("id"), "{}"))
+                return
         call = Call(client, message, owners[0], uri)
         call.others = owners[1:]
-        client.calls.append(call)
-        self._limit(call)
+        self._accept(call)
         self._submit(call)
 
-    def _owners(self, uri: str) -> list[Child]:
+    def _is_watched(self, uri: str) -> bool:
+        """Whether any client wants news of a resource."""
+        return any(uri in client.subscriptions for client in self.clients)
+
+    def owners(self, uri: str) -> list[Child]:
         """Return who may have a resource: its owner, else those whose templates fit.
 
         Children that are down are asked last: they can only say that they are.
@@ -4403,6 +4719,152 @@ class Router(Lifecycle):
         servers = dict.fromkeys(item.server for item in fitting or every)
         owners = [self.children[server] for server in servers]
         return sorted(owners, key=lambda child: child.state == DOWN)
+''',
+    "router": r'''
+
+# What goes to a child, and the capability that some child must have declared for it.
+FORWARDED = {
+    "tools/call": "tools",
+    "prompts/get": "prompts",
+    "resources/read": "resources",
+    "resources/subscribe": "resources",
+    "resources/unsubscribe": "resources",
+    "completion/complete": "completions",
+    "logging/setLevel": "logging",
+}
+ANNOUNCEMENTS = frozenset(f"notifications/{kind.capability}/list_changed" for kind in KINDS)
+
+BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
+
+
+class Router(Routing):
+    """Routes between clients and children; see Core for what its methods return."""
+
+    def connect(self, client: Client) -> list[Action]:
+        """Take on a client, which may have shaken hands at the desk already."""
+        self.clients.append(client)
+        if client.initialized:
+            self._initialized(client)
+        elif client.modern is not None:
+            self._want_children(client.modern)
+        return self._taken()
+
+    def disconnect(self, client: Client) -> list[Action]:
+        """Let a client go: nobody will read what it is still owed."""
+        self.clients.remove(client)
+        for call in reversed(client.calls):
+            self._withdraw(call, lambda number: f'{{"requestId":{number}}}')
+        for child in self.children.values():
+            for question in [one for one in child.questions if one.client is client]:
+                child.questions.remove(question)
+                gone = error(METHOD_NOT_FOUND, "The client is gone")
+                self._send(child, failure(question.identifier, gone))
+        for uri in sorted(client.subscriptions):
+            owner = self.owners(uri)[0]
+            if owner.state == READY and not self._is_watched(uri):
+                self._ask(owner, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
+        client.calls, client.questions = [], {}
+        return self._taken()
+
+    def owes(self, client: Client) -> bool:
+        """Whether a request of the client is still to be answered."""
+        return bool(client.calls)
+
+    def from_client(self, client: Client, line: bytes) -> list[Action]:
+        """Take one line of a client."""
+        for message in read_messages(line, client.version == BATCH_VERSION):
+            self._client_message(client, message)
+        return self._taken()
+
+    def want(self, client: Client) -> list[Action]:
+        """A client has asked for something: from now on it may want its children."""
+        self._want_children(client)
+        return self._taken()
+
+    def hear(self, client: Client, message: Message | Malformed) -> list[Action]:
+        """Take one message of a client, or what was to be one."""
+        self._client_message(client, message)
+        return self._taken()
+
+    def hear_child(self, child: Child, message: Message | Malformed) -> list[Action]:
+        """Take one message of a child that is starting or ready, or what was to be one."""
+        self._child_message(child, message)
+        return self._taken()
+
+    def ask(self, client: Client, child: Child, message: Message) -> list[Action]:
+        """Take a question of a child of which it is known whom it is for."""
+        self._ask_client(client, child, message)
+        return self._taken()
+
+    def from_child(self, child: Child, line: bytes) -> list[Action]:
+        """Take one line of a child; what is no message is passed over with one warning."""
+        if child.state not in (STARTING, READY):  # the last words of one that is down
+            return []
+        for message in read_messages(line, True):
+            self._child_message(child, message)
+        return self._taken()
+
+    def _client_message(self, client: Client, message: Message | Malformed) -> None:
+        if isinstance(message, Malformed):
+            # The reference stays silent here; a client that waits for an answer needs one.
+            code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+            self._send(client, failure("null", error(code, f"Invalid message: {message}")))
+        elif message.method is None:
+            if "result" in message.members or "error" in message.members:
+                self._replied(client, message)
+            else:
+                self._invalid(client, message)
+        elif "id" not in message.members:
+            self._client_notification(client, message)
+        elif message.id is None:
+            self._invalid(client, message)
+        else:
+            self._client_request(client, message)
+
+    def _client_request(self, client: Client, message: Message) -> None:
+        """Answer at the desk, or forward; what nobody declared is not found."""
+        method = message.method or ""
+        text = self.desk.answer(client, message)
+        if text is not None:
+            self._send(client, text)
+        elif FORWARDED.get(method) in self.desk.declared:
+            if type(message.value("params")) not in (dict, type(None)):
+                self._deny(client, message, INVALID_PARAMS, "params must be an object")
+            elif method == "logging/setLevel":
+                self._set_level(client, message)
+            elif method in ("tools/call", "prompts/get"):
+                self._call(client, message)
+            elif method == "completion/complete":
+                self._complete(client, message)
+            else:
+                self._resource(client, message)
+        else:
+            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
+
+    def _invalid(self, client: Client, message: Message) -> None:
+        identifier = "null" if message.id is None else message.raw("id")
+        self._send(client, failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+
+    def _client_notification(self, client: Client, message: Message) -> None:
+        if message.method == "notifications/cancelled":
+            self._cancel(client, message)
+        elif message.method == "notifications/initialized":
+            self._initialized(client)
+        elif message.method == "notifications/roots/list_changed":
+            for child in self.children.values():
+                if child.client is client and child.state == READY:
+                    text = notification(message.method, message.raw("params"))
+                    self._send(child, text)
+
+    def _initialized(self, client: Client) -> None:
+        """A client has shaken hands: from now on it may want its children."""
+        client.initialized = True
+        self._want_children(client)
+
+    def _want_children(self, client: Client) -> None:
+        if self.plan.options["start"] == "eager":
+            for child in self.children.values():
+                self._wake(child, client)
 
     def _set_level(self, client: Client, message: Message) -> None:
         """Pass a log level on to every child that logs, now or once it is up."""
@@ -4410,14 +4872,21 @@ class Router(Lifecycle):
         if type(level) is not str or level not in LEVELS:
             self._deny(client, message, INVALID_PARAMS, "Unknown log level")
             return
-        self.level = level
+        client.level = level
+        asked = [one.level for one in [*self.clients, client] if one.level]
+        # What one client does not want to hear, another one may.
+        self.level = min(asked, key=LEVELS.index)
         for child in self.children.values():
-            if child.state == READY and "logging" in child.capabilities:
-                self._ask(child, "logging/setLevel", f'{{"level":{quote(level)}}}')
+            if child.state == READY:
+                self._ask_level(child)
         self._send(client, result(message.raw("id"), "{}"))
 
-    def _child_message(self, child: Child, message: Message) -> None:
-        if message.method is None:
+    def _child_message(self, child: Child, message: Message | Malformed) -> None:
+        if isinstance(message, Malformed):
+            if not child.warned:
+                child.warned = True
+                self._say(f"server '{child.name}' wrote something else than JSON-RPC: {message}")
+        elif message.method is None:
             self._child_answer(child, message)
         elif "id" in message.members:
             self._question(child, message)
@@ -4432,16 +4901,20 @@ class Router(Lifecycle):
 
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
-        uri = message.params.get("uri")
         for client in self.clients:
-            if not client.initialized:
-                continue
-            if message.method == "notifications/resources/updated":
-                if type(uri) is not str or uri not in client.subscriptions:
-                    continue
-            elif message.method == "notifications/message" and "logging" not in self.desk.declared:
-                continue
-            self._send(client, notification(message.method or "", message.raw("params")))
+            # One that has not shaken hands hears of its own calls, if they are nobody else's.
+            callers = {call.client for call in child.calls.values()}
+            if (client.initialized or callers == {client}) and self._concerns(client, message):
+                self._send(client, notification(message.method or "", message.raw("params")))
+
+    def _concerns(self, client: Client, message: Message) -> bool:
+        if message.method == "notifications/resources/updated":
+            uri = message.params.get("uri")
+            return type(uri) is str and uri in client.subscriptions
+        if message.method == "notifications/message":
+            loud = is_loud(message.params.get("level"), client.level)
+            return loud and "logging" in self.desk.declared
+        return True
 
     def _child_answer(self, child: Child, message: Message) -> None:
         """Take a child's answer. One to nothing in flight is late, to a call that was cancelled."""
@@ -4450,10 +4923,14 @@ class Router(Lifecycle):
             self._own_answer(child, child.own.pop(number), message)
         elif number in child.calls:
             self._answered(child.calls.pop(number), message)
+            self._flush(child)
 
 
-def _messages(line: bytes, batches: bool) -> list[Message | Malformed]:
-    """Read the message of a line, or those of a batch; a blank line has none."""
+def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
+    """Read the message of a line, or those of a batch; a blank line has none.
+
+    What is no message stands as the error that says why.
+    """
     try:
         text = decode(line)
         if not text:
@@ -4478,6 +4955,8 @@ import _thread
 import os
 
 LONGEST_SLEEP_SECONDS = 3600.0
+# What a message of the revision without a handshake holds in any case.
+MODERN_MARK = b"io.modelcontextprotocol"
 
 
 class Relay:
@@ -4490,7 +4969,8 @@ class Relay:
     def __init__(self, desk: Desk, folder: str) -> None:
         self.plan = desk.plan
         self.folder = folder
-        self.router = _router(desk)
+        self.router: Router | Border = _router(desk)
+        self._border: Border | None = None
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
@@ -4502,19 +4982,24 @@ class Relay:
         self._paid = _thread.allocate_lock()
         self._due = FOREVER
         self._clock: Any = None
+        if any(child.era == MODERN for child in self.router.children.values()):
+            self._raise_border()
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose lines go to `sink`."""
         self._sinks[client] = sink
-        self._bring(self.router.connect, client)
+        self._bring(lambda router: router.connect(client))
 
     def hear(self, client: Client, line: bytes) -> None:
         """Take one line of a client."""
-        self._bring(self.router.from_client, client, line)
+        if self._border is None and MODERN_MARK in line:
+            with self._lock:
+                self._raise_border()
+        self._bring(lambda router: router.from_client(client, line))
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
-        self._bring(self.router.wake, child, client)
+        self._bring(lambda router: router.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
@@ -4528,6 +5013,8 @@ class Relay:
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
         with self._spawning, self._lock:
+            if self._border is not None:
+                self._perform(self._border.end_subscriptions())
             self._closing = True
             processes = list(self._started)
         gates = []
@@ -4546,12 +5033,19 @@ class Relay:
         for process in list(self._started):
             process.kill()
 
-    def _bring(self, event: Callable[..., list[Action]], *details: Any) -> None:
+    def _raise_border(self) -> None:
+        """Have the router understand both eras, from now on."""
+        unfold(FOLDED, "border")
+
+        if isinstance(self.router, Router):
+            self.router = self._border = Border(self.router, lambda: os.urandom(16).hex())
+
+    def _bring(self, event: Callable[[Router | Border], list[Action]]) -> None:
         """Bring an event to the router and carry out what follows."""
         with self._lock:
             if not self._closing:
                 try:
-                    self._perform(event(*details))
+                    self._perform(event(self.router))
                 except Exception as fault:
                     # A fault of ours: what it was about is lost, the rest must go on.
                     self._say(f"internal fault: {type(fault).__name__}")
@@ -4563,6 +5057,8 @@ class Relay:
             elif kind == SAY:
                 self._say(text)
             elif kind == START:
+                if peer.era == MODERN:
+                    self._raise_border()
                 _thread.start_new_thread(self._live, (peer,))
             elif kind == STOP:
                 _thread.start_new_thread(self._end, (peer, text))
@@ -4588,7 +5084,7 @@ class Relay:
         if process is not None:
             process.end(reason)
         else:  # its start hangs
-            self._bring(self.router.child_down, child, reason)
+            self._bring(lambda router: router.child_down(child, reason))
 
     def _send(self, peer: Client | Child, text: str) -> None:
         line = text.encode("utf-8") + b"\n"
@@ -4603,7 +5099,8 @@ class Relay:
         try:
             launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
         except (MissingVariables, OSError, ValueError) as problem:
-            self._bring(self.router.child_down, child, f"could not be started: {problem}")
+            why = f"could not be started: {problem}"
+            self._bring(lambda router: router.child_down(child, why))
             return
 
         def hear(line: bytes) -> None:
@@ -4615,7 +5112,7 @@ class Relay:
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
             if process is None or not process.retired:
-                self._bring(self.router.child_down, child, reason, last_words)
+                self._bring(lambda router: router.child_down(child, reason, last_words))
 
         process: Process | None = None
 
@@ -4856,6 +5353,849 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
     _print(iter(json.dumps(outcome, indent=2, ensure_ascii=False).split("\n")))
     return 0 if "result" in answer and not answer["result"].get("isError") else 1
 ''',
+    "sessions": r'''
+
+URL_ELICITATION_REQUIRED = -32042
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+# What a subscription may ask for, and the capability that has it.
+LISTENABLE = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+# Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
+CALL, ASIDE = 1, 2
+
+# What tells our handles from those of a child of this revision, which pass as they are.
+HANDLE = "mcpagg:"
+# How long a client may take to answer, and how many calls may wait for such answers.
+PARKED_SECONDS = 600.0
+MAXIMUM_PARKED = 1000
+
+
+class Sessions:
+    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle."""
+
+    def __init__(self, border: Border, mint: Callable[[], str]) -> None:
+        """`mint` returns a text that nobody can guess."""
+        self.border = border
+        self.router = border.router
+        self.desk = border.router.desk
+        self.mint = mint
+        self.waiting: list[Session] = []
+        self.parked: dict[str, Session] = {}
+
+    @property
+    def alarm(self) -> float:
+        """When the first parked call expires."""
+        return min([session.deadline for session in self.parked.values()], default=FOREVER)
+
+    def take(self, client: Client, message: Message) -> bool:
+        """Take a message of a client if it is of this revision; return whether it was."""
+        if message.method == "notifications/cancelled" and "id" not in message.members:
+            return self._cancel(client, message)
+        if message.id is None or message.method in (None, "initialize"):
+            return False
+        if not is_enveloped(message):
+            return False
+        first = client.modern is None
+        session, answer = receive(self.desk, client, message)
+        if answer is not None:
+            self.border.send(client, answer)
+        elif message.method == LISTEN:
+            self._listen(session)
+        elif _handle(message).startswith(HANDLE):
+            self._take_up(session)
+        elif _handle(message) and self._is_legacy(message):
+            self._deny(session)
+        else:
+            self._start(session)
+        if first and client.modern is not None:
+            self.border.carry(self.router.want(client.modern))
+        return True
+
+    def _start(self, session: Session) -> None:
+        self.waiting.append(session)
+        self.border.carry(self.router.connect(session))
+        if session.level and "logging" in self.desk.declared:
+            params = f'{{"level":{quote(session.level)}}}'
+            self._hear(session, request(ASIDE, "logging/setLevel", params))
+        self._hear(session, request(CALL, session.message.method or "", _legacy_params(session)))
+
+    def _hear(self, session: Session, text: str) -> None:
+        """Let the router hear a session say something."""
+        self.border.carry(self.router.hear(session, read_message(text)))
+
+    def _close(self, session: Session) -> None:
+        if session in self.waiting:
+            self.waiting.remove(session)
+        if session in self.router.clients:
+            self.border.carry(self.router.disconnect(session))
+
+    def close(self, client: Client) -> None:
+        """Let all sessions of a client go."""
+        parked = [one for one in self.parked.values() if one.connection is client]
+        self.parked = {h: one for h, one in self.parked.items() if one.connection is not client}
+        for session in [*parked, *(one for one in self.waiting if one.connection is client)]:
+            self._close(session)
+
+    def told(self, session: Session, text: str) -> None:
+        """Take what the router says to a session, and say it to the client as it understands it."""
+        message = read_message(text)
+        if message.method is None:
+            if message.id == CALL:
+                self._ended(session, message)
+        elif "id" in message.members:
+            self._asked(session, message)
+        elif message.method == "notifications/cancelled":
+            session.asked.pop(message.params["requestId"], None)
+        elif session.listens is not None:
+            self._news(session, message)
+        elif session.identifier and message.method == "notifications/progress":
+            params = edited(message.raw("params"), add={"progressToken": session.token})
+            self.border.send(session.connection, notification(message.method, params))
+        elif session.identifier and message.method == "notifications/message" and session.level:
+            self.border.send(session.connection, text)
+
+    # A call ends
+
+    def _ended(self, session: Session, message: Message) -> None:
+        if not session.identifier:
+            session.outcome = message.text
+            return
+        self._close(session)
+        if is_error(message):
+            self._failed(session, message)
+        else:
+            text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
+            self.border.send(session.connection, result(session.identifier, text))
+
+    def _failed(self, session: Session, message: Message) -> None:
+        value = message.value("error")
+        code = value.get("code") if type(value) is dict else None
+        text = message.raw("error")
+        method, params = session.message.method or "", session.message.params
+        if code == URL_ELICITATION_REQUIRED and self._asks_for_visits(session, message):
+            return
+        if code == URL_ELICITATION_REQUIRED:
+            text = edited(text, add={"code": str(INTERNAL_ERROR)})
+        elif code == RESOURCE_NOT_FOUND:
+            uri = quote(str(params.get("uri", "")))
+            text = edited(text, add={"code": str(INVALID_PARAMS), "data": f'{{"uri":{uri}}}'})
+        elif method == "tools/call":
+            name = str(params.get("name"))
+            if text in (tool_not_found(name), tool_of_nobody(name)):
+                text = error(INVALID_PARAMS, f"Unknown tool: {name}")
+        self.border.send(session.connection, failure(session.identifier, text))
+
+    def _asks_for_visits(self, session: Session, message: Message) -> bool:
+        """Ask the client to visit the URLs that an error names; then it makes its call again."""
+        elicitation = session.capabilities.get("elicitation", "{}")
+        if session.message.method not in MAY_ASK or "url" not in parse(elicitation):
+            return False
+        for number, params in enumerate(_visits(message)):
+            session.asked[-1 - number] = "elicitation/create", _modern_question(params)
+        if session.asked:
+            self._park(session)
+        return bool(session.asked)
+
+    # A child asks
+
+    def _asked(self, session: Session, message: Message) -> None:
+        number = message.value("id")
+        if session.message.method not in MAY_ASK:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._hear(session, failure(str(number), refusal))
+            return
+        session.asked[number] = message.method or "", _modern_question(message.raw("params"))
+        if session.identifier:
+            self._park(session)
+
+    def _park(self, session: Session) -> None:
+        """Answer a call with the input that it requires; the client takes it up again with that."""
+        if session in self.waiting:
+            self.waiting.remove(session)
+        if len(self.parked) == MAXIMUM_PARKED:
+            self._close(self.parked.pop(next(iter(self.parked))))
+        session.state = HANDLE + self.mint()
+        session.deadline = self.router.clock() + PARKED_SECONDS
+        self.parked[session.state] = session
+        asked = [
+            f'"{number}":{{"method":{quote(method)},"params":{params}}}'
+            for number, (method, params) in session.asked.items()
+        ]
+        text = f'{{"resultType":"input_required","requestState":"{session.state}"'
+        text = signed(f'{text},"inputRequests":{{{",".join(asked)}}}}}', self.desk.plan)
+        self.border.send(session.connection, result(session.identifier, text))
+        session.identifier = ""
+
+    def _take_up(self, retry: Session) -> None:
+        """Go on with a parked call, with the answers that the client brings."""
+        session = self.parked.get(_handle(retry.message))
+        if session is None or not _is_same_call(session.message, retry.message):
+            self._deny(retry)
+            return
+        del self.parked[session.state]
+        session.connection = retry.connection
+        session.take_up(retry.message, self.desk.plan.options["names"])
+        if session in self.router.clients:
+            self.waiting.append(session)
+        for number, text in _answers(session):
+            del session.asked[number]
+            if session in self.router.clients:
+                self._hear(session, result(str(number), text))
+        if session.asked:
+            self._park(session)
+        elif session.outcome:
+            self._ended(session, read_message(session.outcome))
+        elif session not in self.router.clients:
+            self._start(retry)
+
+    def _deny(self, session: Session) -> None:
+        refusal = error(INVALID_PARAMS, "Unknown or expired requestState, or one of another call")
+        self.border.send(session.connection, failure(session.identifier, refusal))
+
+    def _is_legacy(self, message: Message) -> bool:
+        """Whether the child that a call is for knows no request state of its own."""
+        kind = "prompts" if message.method == "prompts/get" else "tools"
+        name = message.params.get("name")
+        item = self.desk.catalogues[kind].find(name) if type(name) is str else None
+        child = self.router.children.get(item.server) if item is not None else None
+        return child is not None and child.era == LEGACY
+
+    def tick(self) -> None:
+        """Let calls go whose client never came back."""
+        now = self.router.clock()
+        for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
+            self._close(self.parked.pop(handle))
+
+    # Cancelling and listening
+
+    def _cancel(self, client: Client, message: Message) -> bool:
+        """Stop a call or a subscription that its client no longer wants; nothing more is said."""
+        key = message.params.get("requestId")
+        found = [
+            session
+            for session in self.waiting
+            if session.connection is client
+            and type(key) is type(session.message.id)
+            and session.message.id == key
+        ]
+        if not found:
+            return False
+        session = found[-1]
+        params = edited(message.raw("params"), add={"requestId": str(CALL)})
+        self._hear(session, notification("notifications/cancelled", params))
+        self._close(session)
+        return True
+
+    def _listen(self, session: Session) -> None:
+        """Open a subscription; what is honoured of it is said before anything else."""
+        params = session.message.params
+        wanted = params.get("notifications")
+        if type(wanted) is not dict:
+            refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+            self.border.send(session.connection, failure(session.identifier, refusal))
+            return
+        names = [n for n, kind in LISTENABLE.items() if wanted.get(n) is True and self._tells(kind)]
+        uris = self._watchable(wanted.get("resourceSubscriptions"))
+        honoured = [f'"{name}":true' for name in names]
+        if uris:
+            honoured.append(f'"resourceSubscriptions":[{",".join([quote(uri) for uri in uris])}]')
+        text = f'{{"notifications":{{{",".join(honoured)}}}}}'
+        self._notify(session, "notifications/subscriptions/acknowledged", text)
+        session.listens = frozenset(
+            [f"notifications/{LISTENABLE[name]}/list_changed" for name in names]
+            + ["notifications/resources/updated"]
+        )
+        session.initialized = True
+        self.waiting.append(session)
+        self.border.carry(self.router.connect(session))
+        for uri in uris:
+            self._hear(session, request(ASIDE, "resources/subscribe", f'{{"uri":{quote(uri)}}}'))
+
+    def _tells(self, capability: str) -> bool:
+        declared = parse(self.desk.plan.capabilities).get(capability)
+        return type(declared) is dict and declared.get("listChanged") is True
+
+    def _watchable(self, uris: Any) -> list[str]:
+        declared = parse(self.desk.plan.capabilities).get("resources")
+        if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
+            return []
+        known = [uri for uri in uris if type(uri) is str and self.router.owners(uri)]
+        return list(dict.fromkeys(known))
+
+    def _news(self, session: Session, message: Message) -> None:
+        if session.listens is not None and message.method in session.listens:
+            self._notify(session, message.method or "", message.raw("params"))
+
+    def _notify(self, session: Session, method: str, params: str) -> None:
+        """Tell a client something that its subscription is about, marked as such."""
+        text = edited(params or "{}", add={"_meta": _subscription(session)})
+        self.border.send(session.connection, notification(method, text))
+
+    def end_subscriptions(self) -> None:
+        """Say of every subscription that it ends: there will be no more news."""
+        for session in [one for one in self.waiting if one.listens is not None]:
+            text = f'{{"resultType":"complete","_meta":{_subscription(session)}}}'
+            self.border.send(session.connection, result(session.identifier, text))
+            self.waiting.remove(session)
+
+    def owes(self, client: Client) -> bool:
+        """Whether a call of a client is still to be answered."""
+        return any(one.connection is client and one.listens is None for one in self.waiting)
+
+
+def _subscription(session: Session) -> str:
+    return f'{{"{SUBSCRIPTION_KEY}":{session.identifier}}}'
+
+
+def _handle(message: Message) -> str:
+    state = message.params.get("requestState")
+    return state if type(state) is str else ""
+
+
+def _legacy_params(session: Session) -> str:
+    """Return the params of a session's request without its envelope."""
+    text = session.message.raw("params")
+    _, start, end = members(text)[0]["_meta"]
+    meta = edited(text[start:end], drop=ENVELOPE)
+    drop = ["requestState", "inputResponses"] if _handle(session.message).startswith(HANDLE) else []
+    if meta == "{}":
+        return edited(text, drop=[*drop, "_meta"])
+    return edited(text, drop=drop, add={"_meta": meta})
+
+
+def _modern_question(params: str) -> str:
+    """Return the params of a child's question as this revision has them.
+
+    It knows neither tasks nor ids of elicitations, and reports no progress of them.
+    """
+    return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+
+
+def _visits(message: Message) -> list[str]:
+    """Return the params of the elicitations in an error that requires some, as JSON texts."""
+    try:
+        _, start, _ = members(message.text, message.members["error"][1])[0]["data"]
+        _, start, _ = members(message.text, start)[0]["elicitations"]
+        found = elements(message.text, start)
+    except (KeyError, Malformed):
+        return []
+    return [message.text[start:end] for value, start, end in found if type(value) is dict]
+
+
+def _answers(session: Session) -> list[tuple[int, str]]:
+    """Return what a client answers of what it was asked: (the question's id, JSON text)."""
+    text = session.message.raw("params")
+    params, _ = members(text)
+    if type(params.get("inputResponses", (None,))[0]) is not dict:
+        return []
+    given, _ = members(text, params["inputResponses"][1])
+    keys = [number for number in session.asked if type(given.get(str(number), (0,))[0]) is dict]
+    return [(number, text[slice(*given[str(number)][1:])]) for number in keys]
+
+
+def _is_same_call(one: Message, other: Message) -> bool:
+    """Whether a request takes up another one: same method, same params but for the answers."""
+    own = ("_meta", "requestState", "inputResponses")
+    params = [{n: v for n, v in m.params.items() if n not in own} for m in (one, other)]
+    return one.method == other.method and same(*params)
+''',
+    "rounds": r'''
+
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+
+# As many as the TypeScript SDK makes; then the call fails.
+MAXIMUM_ROUNDS = 8
+# A result that requires no input says: try again later.
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+
+class Round:
+    """A request that the router made, on its way through rounds.
+
+    `identifier` is the id that the router knows it by, `sent` the one that the child does, 0 while
+    it is the client's turn. `open` are the ids of questions that are not answered yet, `answers`
+    {key: JSON text} those that came, `state` the JSON text that the child wants back, "" for none.
+    `wraps`: see `legacy_result`. It is made again at `due`.
+    """
+
+    __slots__ = (
+        "answers",
+        "client",
+        "due",
+        "identifier",
+        "made",
+        "method",
+        "open",
+        "params",
+        "sent",
+        "state",
+        "wraps",
+    )
+
+    def __init__(self, identifier: int, method: str, params: str, client: Client | None) -> None:
+        self.identifier = identifier
+        self.method = method
+        self.params = params
+        self.client = client
+        self.sent = identifier
+        self.made = 1
+        self.open: set[str] = set()
+        self.answers: dict[str, str] = {}
+        self.state = ""
+        self.wraps = False
+        self.due = FOREVER
+
+
+class Rounds:
+    """One life of one child."""
+
+    def __init__(self, border: Border, child: Child) -> None:
+        self.border = border
+        self.router = border.router
+        self.child = child
+        self.introduction = ""
+        """The envelope of the proxy's own requests, without its version."""
+        self.level = ""
+        self.rounds: dict[int, Round] = {}
+        """By the id that the router knows them by."""
+        self.questions: dict[str, tuple[Round, str, str]] = {}
+        """By the id that the router was given: (round, key in it, method)."""
+        self.subscriptions: dict[int, tuple[str, int]] = {}
+        """By the id of the child's stream: (URI, the router's request), ("", 0) for the lists."""
+
+    @property
+    def alarm(self) -> float:
+        """When the next round is due."""
+        return min([one.due for one in self.rounds.values()], default=FOREVER)
+
+    # From the router to the child
+
+    def told(self, message: Message) -> None:
+        """Take what the router says to a child that shakes hands, and say it as this one wants."""
+        method = message.method
+        if method is None:
+            self._replied(message)
+        elif message.id is None:
+            if method == "notifications/initialized":
+                self._listen()
+            elif method == "notifications/cancelled":
+                self._cancel(message)
+        elif method == "initialize":
+            self._discover(message)
+        elif method == "logging/setLevel":
+            self.level = message.params["level"]
+            self._done(message)
+        elif method == "resources/subscribe":
+            self._subscribe(message)
+        elif method == "resources/unsubscribe":
+            self._unsubscribe(message)
+        else:
+            self._start(message)
+
+    def _done(self, message: Message) -> None:
+        self.border.say_for(self.child, result(message.raw("id"), "{}"))
+
+    def _discover(self, message: Message) -> None:
+        text = message.raw("params")
+        params = {name: text[start:end] for name, (_, start, end) in members(text)[0].items()}
+        self.introduction = _introduction(params["capabilities"], params["clientInfo"])
+        self._make(Round(minted(message.id), "server/discover", "{}", None))
+
+    def _start(self, message: Message) -> None:
+        call = self.child.calls.get(minted(message.id))
+        params = message.raw("params") or "{}"
+        one = Round(minted(message.id), message.method or "", params, call.client if call else None)
+        if call is not None and message.method == "tools/call":
+            served = self.router.catalogues["tools"].served(self.child.name)
+            found = [item for item in served if item.original == call.original]
+            one.wraps = bool(found) and wraps_output(found[0].listed(""))
+        self._make(one)
+
+    def _make(self, one: Round) -> None:
+        """Make a request, or make it again with what the client has answered."""
+        add = {}
+        if one.made > 1:
+            if one.answers:
+                answers = [f"{quote(key)}:{text}" for key, text in one.answers.items()]
+                add["inputResponses"] = f'{{{",".join(answers)}}}'
+            if one.state:
+                add["requestState"] = one.state
+        one.due = FOREVER
+        self.rounds[one.identifier] = one
+        params = edited(one.params, add=add)
+        self.border.send(self.child, request(one.sent, one.method, self._stamped(params, one)))
+
+    def _stamped(self, params: str, one: Round) -> str:
+        """Return params with the envelope of who asks."""
+        client = one.client
+        if client is None:
+            who, level = self.introduction, self.level
+        elif isinstance(client, Session):
+            who, level = _introduction(client.declared, client.info), client.level
+        else:
+            able = ",".join([f"{quote(n)}:{text}" for n, text in client.capabilities.items()])
+            who = _introduction(f"{{{able}}}", client.info or self.router.plan.info)
+            level = client.level
+        head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
+        if level:
+            head += f',"{LEVEL_KEY}":{quote(level)}'
+        found, _ = members(params)
+        value, start, end = found.get("_meta", (None, 0, 0))
+        rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
+        return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
+
+    def _listen(self) -> None:
+        """Open a stream for the changes of lists that the child tells of."""
+        declared = self.child.capabilities
+        wanted = [
+            f'"{name}":true'
+            for name, kind in LISTENABLE.items()
+            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+        ]
+        if wanted:
+            self._open_stream(",".join(wanted), "", 0)
+
+    def _open_stream(self, wanted: str, uri: str, identifier: int) -> None:
+        self.child.next_id += 1
+        stream = self.child.next_id
+        self.subscriptions[stream] = uri, identifier
+        one = Round(stream, LISTEN, f'{{"notifications":{{{wanted}}}}}', None)
+        params = self._stamped(one.params, one)
+        self.border.send(self.child, request(stream, LISTEN, params))
+
+    def _subscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        if uri in [known for known, _ in self.subscriptions.values()]:
+            self._done(message)
+            return
+        self._open_stream(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
+
+    def _unsubscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        for stream in [s for s, (known, _) in self.subscriptions.items() if known == uri]:
+            del self.subscriptions[stream]
+            params = f'{{"requestId":{stream}}}'
+            self.border.send(self.child, notification("notifications/cancelled", params))
+        self._done(message)
+
+    def _cancel(self, message: Message) -> None:
+        one = self.rounds.pop(message.params.get("requestId", 0), None)
+        if one is None:
+            return
+        for question in one.open:
+            self._withdraw(question)
+        if one.sent:
+            params = edited(message.raw("params"), add={"requestId": str(one.sent)})
+            self.border.send(self.child, notification("notifications/cancelled", params))
+
+    def _withdraw(self, question: str) -> None:
+        """Take back from the client what it was asked."""
+        del self.questions[question]
+        params = f'{{"requestId":{quote(question)}}}'
+        self.border.say_for(self.child, notification("notifications/cancelled", params))
+
+    # From the child to the router
+
+    def heard(self, message: Message) -> None:
+        """Take what a child says; it asks nothing by requests of its own."""
+        if message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            return
+        elif message.method == "notifications/subscriptions/acknowledged":
+            self._acknowledged(message)
+        else:
+            params = message.raw("params")
+            if type(message.params.get("_meta")) is dict:
+                params = edited(params, drop=("_meta",))
+            self.border.say_for(self.child, notification(message.method, params))
+
+    def _answered(self, message: Message) -> None:
+        sent = minted(message.id)
+        if sent in self.subscriptions:
+            self._stream_ended(self.subscriptions.pop(sent), message)
+            return
+        one = next((one for one in self.rounds.values() if one.sent == sent), None)
+        if one is None:
+            return
+        if is_error(message):
+            self._end(one, failure(str(one.identifier), self._understood(one, message)))
+        elif one.method == "server/discover":
+            text = _introduced(message.raw("result"))
+            self._end(one, result(str(one.identifier), text))
+        elif one.client is None or isinstance(one.client, Session):
+            # One that speaks the same revision gets all as it is, what input is required too.
+            self._end(one, result(str(one.identifier), message.raw("result")))
+        else:
+            self._resulted(one, message.raw("result"))
+
+    def _end(self, one: Round, line: str) -> None:
+        del self.rounds[one.identifier]
+        self.border.say_for(self.child, line)
+
+    def _fail(self, one: Round, reason: str) -> None:
+        text = error(INTERNAL_ERROR, f"Server '{self.child.name}' {reason}")
+        self._end(one, failure(str(one.identifier), text))
+
+    def _understood(self, one: Round, message: Message) -> str:
+        """Return an error as the client should see it.
+
+        What is said of an envelope or of capabilities is true of the client only if both are its
+        own; otherwise it would draw conclusions about the proxy.
+        """
+        value = message.value("error")
+        code = value.get("code") if type(value) is dict else None
+        own = one.client is None or (isinstance(one.client, Session) and code == MISSING_CAPABILITY)
+        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+            return message.raw("error")
+        why = value.get("message") if type(value) is dict else ""
+        if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+            needed = value["data"].get("requiredCapabilities")
+            names = ", ".join(needed) if type(needed) is dict else ""
+            why = f"{why}: {names}" if names else why
+        return error(INTERNAL_ERROR, f"Server '{self.child.name}' refused the request: {why}")
+
+    def _resulted(self, one: Round, text: str) -> None:
+        found, _ = members(text)
+        kind = found.get("resultType", ("complete",))[0]
+        if kind == "input_required":
+            self._ask(one, text)
+        elif kind == "complete":
+            wraps = one.wraps and found.get("isError", (False,))[0] is not True
+            self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
+        else:
+            self._fail(one, f"answered with a result of type {kind!r}, which cannot be passed on")
+
+    def _ask(self, one: Round, text: str) -> None:
+        """Ask the client what the child requires, or wait a moment where that is nothing."""
+        found, _ = members(text)
+        one.made += 1
+        if one.made > MAXIMUM_ROUNDS:
+            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+            return
+        one.sent = 0
+        one.answers = {}
+        one.state = text[slice(*found["requestState"][1:])] if "requestState" in found else ""
+        if not found.get("inputRequests", (None,))[0]:
+            wait = min(FIRST_WAIT_SECONDS * 2 ** (one.made - 2), LONGEST_WAIT_SECONDS)
+            one.due = self.router.clock() + wait
+            return
+        value, start, _ = found["inputRequests"]
+        entries = members(text, start)[0] if type(value) is dict else {"": (None, 0, 0)}
+        if not all(_is_question(value) for value, _, _ in entries.values()):
+            self._fail(one, "requires input of a kind that cannot be asked for")
+            return
+        questions = [_question(one, text[a:b], key) for key, (_, a, b) in entries.items()]
+        for key, question in zip(entries, questions):  # noqa: B905 - Python 3.9
+            one.open.add(str(question.id))
+            self.questions[str(question.id)] = one, key, question.method or ""
+        for question in questions:
+            if one.client is not None and str(question.id) in self.questions:
+                self.border.ask(one.client, self.child, question)
+
+    def _replied(self, message: Message) -> None:
+        """Take a client's answer; with the last one the call is made again."""
+        one, key, method = self.questions.pop(str(message.id), (None, "", ""))
+        if one is None:
+            return
+        one.open.discard(str(message.id))
+        if not is_error(message):
+            one.answers[key] = message.raw("result") or "{}"
+        elif method == "elicitation/create":
+            one.answers[key] = '{"action":"cancel"}'
+        else:
+            for question in [*one.open]:
+                self._withdraw(question)
+            self._fail(one, f"asked the client for {method} and was refused")
+            return
+        if not one.open:
+            self._again(one)
+
+    def _again(self, one: Round) -> None:
+        self.child.next_id += 1
+        one.sent = self.child.next_id
+        self._make(one)
+
+    def tick(self) -> None:
+        """Make the rounds that are due."""
+        now = self.router.clock()
+        for one in [one for one in self.rounds.values() if one.due <= now]:
+            self._again(one)
+
+    def _acknowledged(self, message: Message) -> None:
+        stream = minted(message.params.get("_meta", {}).get(SUBSCRIPTION_KEY))
+        uri, identifier = self.subscriptions.get(stream, ("", 0))
+        honoured = message.params.get("notifications")
+        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+        if not identifier:
+            return
+        self.subscriptions[stream] = uri, 0
+        if type(uris) is list and uri in uris:
+            self.border.say_for(self.child, result(str(identifier), "{}"))
+        else:
+            text = error(INTERNAL_ERROR, f"Server '{self.child.name}' does not watch {uri}")
+            self.border.say_for(self.child, failure(str(identifier), text))
+
+    def _stream_ended(self, stream: tuple[str, int], message: Message) -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed."""
+        _, identifier = stream
+        if identifier and is_error(message):
+            self.border.say_for(self.child, failure(str(identifier), message.raw("error")))
+        elif identifier:
+            self.border.say_for(self.child, result(str(identifier), "{}"))
+
+
+def _introduction(capabilities: str, info: str) -> str:
+    """Return the members of an envelope that say who asks, as JSON text."""
+    named = f',"{INFO_KEY}":{info}' if info else ""
+    return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
+
+
+def _introduced(text: str) -> str:
+    """Return the result of a discovery as that of a handshake."""
+    found, _ = members(text)
+    value, start, _ = found.get("_meta", (None, 0, 0))
+    add = {"protocolVersion": f'"{MODERN_VERSION}"', "serverInfo": "{}"}
+    if type(value) is dict and SERVER_KEY in value:
+        _, begin, end = members(text, start)[0][SERVER_KEY]
+        add["serverInfo"] = text[begin:end]
+    return edited(text, drop=("resultType", "supportedVersions", "ttlMs", "cacheScope"), add=add)
+
+
+def _is_question(value: Any) -> bool:
+    if type(value) is not dict or value.get("method") not in QUESTIONS:
+        return False
+    return type(value.get("params")) in (dict, type(None))
+
+
+def _question(one: Round, text: str, key: str) -> Message:
+    """Return one of the input requests of a result as a request in the router's form."""
+    found, _ = members(text)
+    method = found["method"][0]
+    value, start, end = found.get("params", (None, 0, 0))
+    params = "{}" if value is None else text[start:end]
+    identifier = quote(f"{one.identifier}.{one.made}/{key}")
+    if value is not None and value.get("mode") == "url":
+        # Older revisions know each visit by an id.
+        params = edited(params, add={"elicitationId": identifier})
+    head = f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}'
+    return read_message(f'{head},"params":{params}}}')
+''',
+    "border": r'''
+
+class Border:
+    """A router to those around it, in any era; see Core for what its methods return.
+
+    `mint` returns a text that nobody can guess.
+    """
+
+    def __init__(self, router: Router, mint: Callable[[], str]) -> None:
+        self.router = router
+        self.children = router.children
+        self.sessions = Sessions(self, mint)
+        self.rounds: dict[Child, Rounds] = {}
+        self._actions: list[Action] = []
+
+    @property
+    def alarm(self) -> float:
+        """No deadline is due before this time; `tick` wants to be called then."""
+        rounds = [one.alarm for one in self.rounds.values()]
+        return min([self.router.alarm, self.sessions.alarm, *rounds])
+
+    def connect(self, client: Client) -> list[Action]:
+        """Take on a client."""
+        return self._carried(self.router.connect(client))
+
+    def disconnect(self, client: Client) -> list[Action]:
+        """Let a client go, with all that it asked for."""
+        self.sessions.close(client)
+        return self._carried(self.router.disconnect(client))
+
+    def end_subscriptions(self) -> list[Action]:
+        """Tell clients that there will be no more news."""
+        self.sessions.end_subscriptions()
+        return self._carried([])
+
+    def owes(self, client: Client) -> bool:
+        """Whether a request of the client is still to be answered."""
+        return self.router.owes(client) or self.sessions.owes(client)
+
+    def from_client(self, client: Client, line: bytes) -> list[Action]:
+        """Take one line of a client."""
+        for message in read_messages(line, client.version == BATCH_VERSION):
+            if isinstance(message, Malformed) or not self.sessions.take(client, message):
+                self.carry(self.router.hear(client, message))
+        return self._carried([])
+
+    def from_child(self, child: Child, line: bytes) -> list[Action]:
+        """Take one line of a child."""
+        rounds = self.rounds.get(child)
+        if rounds is None or child.state not in (STARTING, READY):
+            return self._carried(self.router.from_child(child, line))
+        for message in read_messages(line, True):
+            if isinstance(message, Malformed):
+                self.carry(self.router.hear_child(child, message))
+            else:
+                rounds.heard(message)
+        return self._carried([])
+
+    def child_up(self, child: Child) -> list[Action]:
+        """A child's process runs, and is spoken to in its era."""
+        if child.era == MODERN:
+            self.rounds[child] = Rounds(self, child)
+        else:
+            self.rounds.pop(child, None)
+        return self._carried(self.router.child_up(child))
+
+    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
+        """A child's process is gone."""
+        self.rounds.pop(child, None)
+        return self._carried(self.router.child_down(child, reason, last_words))
+
+    def wake(self, child: Child, client: Client) -> list[Action]:
+        """Start a child although nobody calls it."""
+        return self._carried(self.router.wake(child, client))
+
+    def tick(self) -> list[Action]:
+        """Do what is due at this time."""
+        self.sessions.tick()
+        for rounds in [*self.rounds.values()]:
+            rounds.tick()
+        return self._carried(self.router.tick())
+
+    def carry(self, actions: list[Action]) -> None:
+        """Carry what the router wants done across the border."""
+        for action in actions:
+            kind, peer, text = action
+            if kind == SEND and isinstance(peer, Session):
+                self.sessions.told(peer, text)
+            elif kind == SEND and peer in self.rounds:
+                self.rounds[peer].told(read_message(text))
+            else:
+                self._actions.append(action)
+
+    def send(self, peer: Client | Child, text: str) -> None:
+        """Say something to a client or a child, as it is."""
+        self._actions.append((SEND, peer, text))
+
+    def say_for(self, child: Child, text: str) -> None:
+        """Let the router hear what a child says, in the form that it knows."""
+        self.carry(self.router.hear_child(child, read_message(text)))
+
+    def ask(self, client: Client, child: Child, message: Message) -> None:
+        """Let the router ask a client something on behalf of a child."""
+        self.carry(self.router.ask(client, child, message))
+
+    def _carried(self, actions: list[Action]) -> list[Action]:
+        self.carry(actions)
+        actions, self._actions = self._actions, []
+        return actions
+''',
 }
 
 # --------------------------------------------------------------------------------------------------
@@ -4884,6 +6224,7 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+UNSUPPORTED_VERSION = -32022  # of the revision without a handshake
 
 _BLANK = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -5185,6 +6526,15 @@ def decode(line: bytes) -> str:
 # Newest first: https://modelcontextprotocol.io/specification, revisions with a handshake.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
+# The revision without a handshake: every request carries who asks, in an envelope of these members
+# of params._meta. https://modelcontextprotocol.io/specification/2026-07-28/basic
+MODERN_VERSION = "2026-07-28"
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+
+# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
 
@@ -5207,14 +6557,19 @@ class Client:
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
     those among what it declared that the proxy relays. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
-    `subscriptions` the URIs that it wants news of.
+    `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
+    for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
+    said to be in the last enveloped request that may want children, None before there was one.
     """
 
     __slots__ = (
         "calls",
         "capabilities",
+        "connection",
         "info",
         "initialized",
+        "level",
+        "modern",
         "name",
         "next_id",
         "questions",
@@ -5234,7 +6589,10 @@ class Client:
         self.calls: list[Call] = []
         self.questions: dict[int, Question] = {}
         self.subscriptions: set[str] = set()
+        self.level = ""
         self.next_id = 0
+        self.connection = self
+        self.modern: Client | None = None
 
     def introduce(self, message: Message, names: str) -> None:
         """Note what the client says about itself in its `initialize`.
@@ -5245,22 +6603,37 @@ class Client:
         params = message.params
         asked = params.get("protocolVersion")
         self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        start = message.members["params"][1] if params else 0
+        given = members(message.text, start)[0] if params else {}
+        self.present(message.text, given.get("clientInfo"), given.get("capabilities"), names)
+
+    def present(self, text: str, info: Member | None, declared: Member | None, names: str) -> None:
+        """Note who the client is and what it can do, from those members of a message's `text`."""
         self.name, self.info, self.capabilities = "", "", {}
         self.spelling = SPELLINGS[names]
-        spans = members(message.text, message.members["params"][1])[0] if params else {}
-        if type(params.get("clientInfo")) is dict:
-            value, start, end = spans["clientInfo"]
-            self.info = message.text[start:end]
-            name = value.get("name")
+        if info is not None and type(info[0]) is dict:
+            self.info = text[info[1] : info[2]]
+            name = info[0].get("name")
             self.name = name if type(name) is str else ""
-        if type(params.get("capabilities")) is dict:
-            declared, _ = members(message.text, spans["capabilities"][1])
+        if declared is not None and type(declared[0]) is dict:
+            found, _ = members(text, declared[1])
             for name in RELAYED:
-                if name in declared and type(declared[name][0]) is dict:
-                    _, start, end = declared[name]
-                    self.capabilities[name] = message.text[start:end]
+                if name in found and type(found[name][0]) is dict:
+                    _, start, end = found[name]
+                    self.capabilities[name] = text[start:end]
         if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
+
+
+def is_loud(level: object, threshold: str) -> bool:
+    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
+    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request is of the revision without a handshake: it says so itself."""
+    meta = message.params.get("_meta")
+    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -5326,7 +6699,8 @@ class Catalogue:
     for tools and prompts, {URI: (server,)} for resources and templates. `snapshot` {server: {kind:
     the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
     with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
-    `live` holds the lists that are served instead of the snapshot.
+    `live` holds the lists that are served instead of the snapshot. `modern` are the servers whose
+    items may hold what clients of older revisions do not understand.
     """
 
     def __init__(
@@ -5345,23 +6719,43 @@ class Catalogue:
         self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
         self.live: dict[str, list[Item]] = {}
         self.down = down
+        self.modern: frozenset[str] = frozenset()
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
     def listing(self, spelling: str, capable: bool) -> str:
-        """Return the result of the list request as JSON text.
+        """Return the result of a client's list request as JSON text.
 
-        `spelling` is an attribute of Item (exposed, portable); `capable` says whether the client
-        declared capabilities, without which conditional items are left out.
+        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
         """
         texts = [
-            item.listed(getattr(item, spelling))
+            (
+                item.listed(getattr(item, spelling))
+                if item.server not in self.modern
+                else self._understood(item.listed(getattr(item, spelling)))
+            )
+            for item in self.shown(capable)
+        ]
+        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
+
+    def shown(self, capable: bool) -> list[Item]:
+        """Return the items that a client is shown.
+
+        `capable` says whether it declared capabilities, without which conditional items are left
+        out.
+        """
+        return [
+            item
             for server in self.servers
             if server not in self.down
             for item in self.served(server)
             if capable or item.original not in self.conditional[server]
         ]
-        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
+
+    def _understood(self, text: str) -> str:
+        unfold(FOLDED, "modern")
+
+        return legacy_item(text)
 
     def served(self, server: str) -> list[Item]:
         """Return the items of a child as they are served now, down or not."""
@@ -5438,7 +6832,8 @@ class Plan:
     """What the compiler decided, as the emitted file holds it.
 
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
-    speaks, "conditional": [tools for clients with capabilities]}}, `options` are the compiler's
+    speaks, "conditional": [tools for clients with capabilities], "hints": {"ttlMs", "cacheScope" of
+    its lists, where it gave some}}}, `options` are the compiler's
     options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
     (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
     {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
@@ -5504,7 +6899,10 @@ class Desk:
             )
             for kind in KINDS
         }
-        self._lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
+        self.catalogues["tools"].modern = frozenset(
+            name for name, facts in plan.children.items() if facts["protocol"] == MODERN_VERSION
+        )
+        self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
 
     def serve(self, client: Client, line: bytes) -> str | None:
         """Return the answer to a line, "" if it wants none, None if it is not for the desk."""
@@ -5518,14 +6916,24 @@ class Desk:
         if message.method == "notifications/initialized" and "id" not in message.members:
             client.initialized = True
             return ""
-        return self.answer(client, message) if message.id is not None else None
+        if message.id is None:
+            return None
+        if message.method != "initialize" and is_enveloped(message):
+            unfold(FOLDED, "modern")
+
+            return receive(self, client, message)[1]
+        return self.answer(client, message)
 
     def answer(self, client: Client, message: Message) -> str | None:
-        """Return the answer to a request, None if it is not for the desk."""
+        """Return the answer to a request without an envelope, None if it is not for the desk."""
         method = message.method or ""
-        if method not in ("initialize", "ping") and method not in self._lists:
-            return None
         identifier = message.raw("id")
+        if method == "server/discover":
+            # A client that only tries takes this code for "shake hands", others for the end.
+            why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
+            return failure(identifier, error(METHOD_NOT_FOUND, why))
+        if method not in ("initialize", "ping") and method not in self.lists:
+            return None
         if type(message.value("params")) not in (dict, type(None)):
             return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
         if method == "initialize":
@@ -5535,7 +6943,7 @@ class Desk:
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(identifier, refusal)
-        catalogue = self.catalogues[self._lists[method].name]
+        catalogue = self.catalogues[self.lists[method].name]
         return result(identifier, catalogue.listing(client.spelling, bool(client.capabilities)))
 
     def _introduction(self, client: Client, message: Message) -> str:
@@ -5762,7 +7170,8 @@ class Stdio:
 
     def _wants_children(self) -> bool:
         eager = self.desk.plan.options["start"] == "eager"
-        return self.relay is None and self.client.initialized and eager
+        asked = self.client.initialized or self.client.modern is not None
+        return self.relay is None and asked and eager
 
     def _open(self) -> Relay:
         if self.relay is None:

@@ -223,8 +223,9 @@ class Lifecycle(Drift):
 
         Any that answers a discovery may; one that answers `initialize` says so.
         """
-        modern = _code(message) == UNSUPPORTED_VERSION or MODERN_VERSION in message.raw("error")
-        return child.era == MODERN or modern
+        if child.era == MODERN or MODERN_VERSION in message.raw("error"):
+            return True
+        return _code(message) in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
     def _turn(self, child: Child) -> bool:
         """Start a child anew, to speak with it as in the other era; once, until it is up again.

@@ -81,10 +81,15 @@ def test_schemas_that_strict_clients_refuse_are_named(
     member: str, value: object, named: bool
 ) -> None:
     tool = {"name": "t", "inputSchema": PLAIN, member: value}
-    _, warnings = linked(ChildSnapshot("a", MODERN, tools=(tool,)))
+    _, warnings = linked(ChildSnapshot("a", LEGACY, tools=(tool,)))
     assert [f"tool 't' has an {member} without" in warning for warning in warnings] == [
         True
     ] * named
+
+
+def test_an_output_schema_that_is_wrapped_for_older_clients_needs_no_warning() -> None:
+    tool = {"name": "t", "inputSchema": PLAIN, "outputSchema": {"type": "array"}}
+    assert linked(ChildSnapshot("a", MODERN, tools=(tool,)))[1] == []
 
 
 def test_hints_go_to_the_table_of_children_where_there_are_any() -> None:
