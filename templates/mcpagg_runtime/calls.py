@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.peers import FOREVER, Call, Child
+from mcpagg_runtime.peers import ASKS_FOR, FOREVER, Call, Child
 from mcpagg_runtime.questions import Questions, answer, is_error, latest, replaced
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
@@ -54,6 +54,8 @@ class Calls(Questions):
             changes.append((token, str(call.child_id)))
         params = message.spliced_params(changes) if "params" in message.members else ""
         self._send(child, request(call.child_id, message.method or "", params))
+        if child.kept and message.method in ASKS_FOR:
+            self._ask_what_was_kept(child, call.client)
 
     def _answered(self, call: Call, message: Message) -> None:
         """Pass a child's answer on to the client that asked, or ask the next child."""

@@ -142,7 +142,8 @@ class Child:
 
     `waiting` are calls that came before it was ready, `unknown` those for a tool that it may have
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
-    and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
+    and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
+    those that wait for a call. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
     `capabilities` are what it declared, `readings` its lists by kind. `era` is how it is spoken to,
     and `turned` says that it was found to be the other one since it was last up. `asks` says that
@@ -161,6 +162,7 @@ class Child:
         "deadline",
         "era",
         "failures",
+        "kept",
         "masks",
         "name",
         "next_id",
@@ -206,6 +208,7 @@ class Child:
         self.waiting: list[Call] = []
         self.unknown: list[Call] = []
         self.questions: list[Question] = []
+        self.kept: list[Message] = []
         self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
         self.ready_at = FOREVER

@@ -47,7 +47,29 @@ class Questions(Core):
             return
         if message.method in ATTRIBUTED:
             child.asks = True
-        self._ask_client(self._asked(child, message.method or ""), child, message)
+        client = self._asked(child, message.method or "")
+        if client is None and self._may_keep(child, message):
+            child.kept.append(message)
+        else:
+            self._ask_client(client, child, message)
+
+    def _may_keep(self, child: Child, message: Message) -> bool:
+        """Whether a question can wait for the next call of the client that the child works for.
+
+        A client without a handshake can be asked in the middle of a call alone; servers ask for
+        its roots before there is one.
+        """
+        starter = child.client
+        started = starter is not None and starter.connection in self.clients
+        return started and not child.calls and message.method == "roots/list"
+
+    def _ask_what_was_kept(self, child: Child, client: Client) -> None:
+        """Ask a client that calls a child what the child wanted to know before."""
+        starter = child.client
+        if starter is not None and starter.connection is client.connection:
+            kept, child.kept = child.kept, []
+            for message in kept:
+                self._ask_client(client, child, message)
 
     def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
         """Pass a child's question on to a client, or refuse it where that cannot be."""
@@ -109,7 +131,9 @@ class Questions(Core):
 
     def _withdraw_question(self, child: Child, message: Message) -> None:
         """A child no longer wants an answer to what it asked."""
-        question = latest(child.questions, message.params.get("requestId"))
+        key = message.params.get("requestId")
+        child.kept = [one for one in child.kept if not (is_id(key) and one.id == key)]
+        question = latest(child.questions, key)
         if question is not None:
             child.questions.remove(question)
             if question.client.questions.pop(question.client_id, None) is not None:
