@@ -135,6 +135,50 @@ def test_the_sdks_own_client_lists_and_calls(file: Path, folder: Path) -> None:
     assert answer == "Echo: hello"
 
 
+@pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
+def test_servers_with_a_handshake_ask_clients_of_both_eras(
+    file: Path, folder: Path, mode: Any
+) -> None:
+    asked: list[str] = []
+
+    async def roots(context: Any) -> mcp.types.ListRootsResult:
+        asked.append("roots")
+        return mcp.types.ListRootsResult(roots=[mcp.types.Root.model_validate({"uri": folder.as_uri()})])
+
+    async def elicit(context: Any, params: Any) -> mcp.types.ElicitResult:
+        asked.append("elicitation")
+        return mcp.types.ElicitResult(action="accept", content={"name": "Ada"})
+
+    async def sample(context: Any, params: Any) -> mcp.types.CreateMessageResult:
+        asked.append("sampling")
+        content = mcp.types.TextContent(type="text", text="sampled")
+        return mcp.types.CreateMessageResult(role="assistant", content=content, model="none")
+
+    async def use() -> list[str]:
+        async with mcp.Client(
+            mcp.StdioServerParameters(command=sys.executable, args=[str(file)]),
+            mode=mode,
+            list_roots_callback=roots,
+            elicitation_callback=elicit,
+            sampling_callback=sample,
+        ) as client:
+            calls: list[tuple[str, dict[str, Any]]] = [
+                ("everything:trigger-elicitation-request", {}),
+                ("everything:trigger-sampling-request", {"prompt": "x", "maxTokens": 9}),
+                ("everything:get-roots-list", {}),
+                ("filesystem:list_allowed_directories", {}),
+            ]
+            results = [await client.call_tool(name, given) for name, given in calls]
+            return [result.content[0].text for result in results]  # type: ignore[union-attr]
+
+    elicited, sampled, listed, allowed = asyncio.run(use())
+    assert "User provided the requested information" in elicited
+    assert "sampled" in sampled
+    assert folder.as_uri() in listed
+    assert str(folder) in allowed
+    assert {"roots", "elicitation", "sampling"} == set(asked)
+
+
 def test_nothing_of_an_npx_tree_is_left(file: Path) -> None:
     with served(file) as proxy:
         call(proxy, "everything:echo", message="x")
