@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:d878af1a5f76cda68ecaa33e60f7d6c6d18c39e1cefbb7aaa02776c200483963 (everything below this line)
+#   body:     sha256:176d82da0ea06dbf33d45b23372cefb033e6b7d0f54fd861e33dacec5b94d31e (everything below this line)
 
 from __future__ import annotations
 
@@ -534,7 +534,8 @@ class Child:
 
     `waiting` are calls that came before it was ready, `unknown` those for a tool that it may have
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
-    and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
+    and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
+    those that wait for a call. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
     `capabilities` are what it declared, `readings` its lists by kind. `era` is how it is spoken to,
     and `turned` says that it was found to be the other one since it was last up. `asks` says that
@@ -553,6 +554,7 @@ class Child:
         "deadline",
         "era",
         "failures",
+        "kept",
         "masks",
         "name",
         "next_id",
@@ -598,6 +600,7 @@ class Child:
         self.waiting: list[Call] = []
         self.unknown: list[Call] = []
         self.questions: list[Question] = []
+        self.kept: list[Message] = []
         self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
         self.ready_at = FOREVER
@@ -698,19 +701,14 @@ def _fault(meta: Mapping[str, Any]) -> str:
         return error(INVALID_PARAMS, "Unknown log level")
     return ""
 ''',
-    "modern": r'''
+    "reception": r'''
 
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 LISTEN = "subscriptions/listen"
 # For these, and no other request, may the client be asked something before it gets its result.
 MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 FORWARDED_METHODS = MAY_ASK | {"completion/complete"}
-
 LIST_MILLISECONDS = 3_600_000
-# The result of a call that has none, and of one that says nothing of its own.
-UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-# What only this revision's results have.
-MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
 def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str | None]:
@@ -745,11 +743,11 @@ def _discovery(plan: Plan) -> str:
         f'{{"resultType":"complete","supportedVersions":["{MODERN_VERSION}"],'
         f'"capabilities":{plan.capabilities},'
         + (f'"instructions":{quote(words)},' if words else "")
-        + f'"ttlMs":{LIST_MILLISECONDS},"cacheScope":"public","_meta":{_signature(plan)}}}'
+        + f'"ttlMs":{LIST_MILLISECONDS},"cacheScope":"public","_meta":{signature(plan)}}}'
     )
 
 
-def _signature(plan: Plan) -> str:
+def signature(plan: Plan) -> str:
     """Return the `_meta` that says which server a result is from, as JSON text."""
     return f'{{"{SERVER_KEY}":{plan.info}}}'
 
@@ -762,7 +760,7 @@ def _listing(desk: Desk, catalogue: Catalogue, session: Session) -> str:
     return (
         f'{{"resultType":"complete","{catalogue.kind.member}":['
         + ",".join([_modern_item(text) for text in texts])
-        + f'],"ttlMs":{ttl},"cacheScope":"{scope}","_meta":{_signature(desk.plan)}}}'
+        + f'],"ttlMs":{ttl},"cacheScope":"{scope}","_meta":{signature(desk.plan)}}}'
     )
 
 
@@ -783,7 +781,18 @@ def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
 
 def _modern_item(text: str) -> str:
     """Return an item without what this revision's items lack: tasks are not relayed."""
-    return edited(text, drop=("execution",)) if '"execution"' in text else text
+    if '"execution"' not in text:
+        return text
+    unfold(FOLDED, "modern")
+
+    return edited(text, drop=("execution",))
+''',
+    "modern": r'''
+
+# The result of a call that has none, and of one that says nothing of its own.
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+# What only this revision's results have.
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
 def completed(text: str, plan: Plan, method: str) -> str:
@@ -806,7 +815,7 @@ def signed(text: str, plan: Plan) -> str:
     """Return a result that says which server it is from, unless it says so already."""
     found, _ = members(text)
     if "_meta" not in found or type(found["_meta"][0]) is not dict:
-        return edited(text, add={"_meta": _signature(plan)})
+        return edited(text, add={"_meta": signature(plan)})
     value, start, end = found["_meta"]
     if SERVER_KEY in value:
         return text
@@ -1541,7 +1550,29 @@ class Questions(Core):
             return
         if message.method in ATTRIBUTED:
             child.asks = True
-        self._ask_client(self._asked(child, message.method or ""), child, message)
+        client = self._asked(child, message.method or "")
+        if client is None and self._may_keep(child, message):
+            child.kept.append(message)
+        else:
+            self._ask_client(client, child, message)
+
+    def _may_keep(self, child: Child, message: Message) -> bool:
+        """Whether a question can wait for the next call of the client that the child works for.
+
+        A client without a handshake can be asked in the middle of a call alone; servers ask for
+        its roots before there is one.
+        """
+        starter = child.client
+        started = starter is not None and starter.connection in self.clients
+        return started and not child.calls and message.method == "roots/list"
+
+    def _ask_what_was_kept(self, child: Child, client: Client) -> None:
+        """Ask a client that calls a child what the child wanted to know before."""
+        starter = child.client
+        if starter is not None and starter.connection is client.connection:
+            kept, child.kept = child.kept, []
+            for message in kept:
+                self._ask_client(client, child, message)
 
     def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
         """Pass a child's question on to a client, or refuse it where that cannot be."""
@@ -1603,7 +1634,9 @@ class Questions(Core):
 
     def _withdraw_question(self, child: Child, message: Message) -> None:
         """A child no longer wants an answer to what it asked."""
-        question = latest(child.questions, message.params.get("requestId"))
+        key = message.params.get("requestId")
+        child.kept = [one for one in child.kept if not (is_id(key) and one.id == key)]
+        question = latest(child.questions, key)
         if question is not None:
             child.questions.remove(question)
             if question.client.questions.pop(question.client_id, None) is not None:
@@ -1681,6 +1714,8 @@ class Calls(Questions):
             changes.append((token, str(call.child_id)))
         params = message.spliced_params(changes) if "params" in message.members else ""
         self._send(child, request(call.child_id, message.method or "", params))
+        if child.kept and message.method in ASKS_FOR:
+            self._ask_what_was_kept(child, call.client)
 
     def _answered(self, call: Call, message: Message) -> None:
         """Pass a child's answer on to the client that asked, or ask the next child."""
@@ -2425,8 +2460,9 @@ class Lifecycle(Drift):
 
         Any that answers a discovery may; one that answers `initialize` says so.
         """
-        modern = _code(message) == UNSUPPORTED_VERSION or MODERN_VERSION in message.raw("error")
-        return child.era == MODERN or modern
+        if child.era == MODERN or MODERN_VERSION in message.raw("error"):
+            return True
+        return _code(message) in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
     def _turn(self, child: Child) -> bool:
         """Start a child anew, to speak with it as in the other era; once, until it is up again.
@@ -4875,7 +4911,7 @@ class Desk:
         if message.id is None:
             return None
         if message.method != "initialize" and is_enveloped(message):
-            unfold(FOLDED, "modern")
+            unfold(FOLDED, "reception")
 
             return receive(self, client, message)[1]
         return self.answer(client, message)

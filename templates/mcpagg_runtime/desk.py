@@ -121,7 +121,7 @@ class Desk:
         if message.id is None:
             return None
         if message.method != "initialize" and is_enveloped(message):
-            from mcpagg_runtime.modern import receive
+            from mcpagg_runtime.reception import receive
 
             return receive(self, client, message)[1]
         return self.answer(client, message)

@@ -10,15 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
-from mcpagg_runtime.modern import (
-    LISTEN,
-    SERVER_KEY,
-    edited,
-    legacy_result,
-    wraps_output,
-)
+from mcpagg_runtime.modern import edited, legacy_result, wraps_output
 from mcpagg_runtime.peers import FOREVER
 from mcpagg_runtime.questions import QUESTIONS, is_error, minted
+from mcpagg_runtime.reception import LISTEN, SERVER_KEY
 from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY, Session
 from mcpagg_runtime.sessions import LISTENABLE, SUBSCRIPTION_KEY
 from mcpagg_runtime.wire import (

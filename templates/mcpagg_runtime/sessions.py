@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.client import is_enveloped
 from mcpagg_runtime.live import same
-from mcpagg_runtime.modern import LISTEN, MAY_ASK, completed, edited, receive, signed
+from mcpagg_runtime.modern import completed, edited, signed
 from mcpagg_runtime.peers import FOREVER, LEGACY
 from mcpagg_runtime.questions import is_error
+from mcpagg_runtime.reception import LISTEN, MAY_ASK, receive
 from mcpagg_runtime.routing import RESOURCE_NOT_FOUND
 from mcpagg_runtime.session import ENVELOPE, Session
 from mcpagg_runtime.wire import (

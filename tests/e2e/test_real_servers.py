@@ -143,7 +143,9 @@ def test_servers_with_a_handshake_ask_clients_of_both_eras(
 
     async def roots(context: Any) -> mcp.types.ListRootsResult:
         asked.append("roots")
-        return mcp.types.ListRootsResult(roots=[mcp.types.Root.model_validate({"uri": folder.as_uri()})])
+        return mcp.types.ListRootsResult(
+            roots=[mcp.types.Root.model_validate({"uri": folder.as_uri()})]
+        )
 
     async def elicit(context: Any, params: Any) -> mcp.types.ElicitResult:
         asked.append("elicitation")

@@ -35,6 +35,7 @@ CORE = {
     "names",
     "peers",
     "questions",
+    "reception",
     "rounds",
     "router",
     "routing",
