@@ -13,14 +13,10 @@ from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.client import MODERN_VERSION
+from mcpagg_runtime.client import MODERN_VERSION, TASKS
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 
 Route = tuple[str, ...]
-
-# The extension by which a modern server may answer with a task. Later requests about a task name no
-# server, so the proxy could not route them. Those of 2025-11-25 are not relayed either.
-TASKS = "io.modelcontextprotocol/tasks"
 
 # Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
 INSTRUCTIONS_LIMIT = 2000

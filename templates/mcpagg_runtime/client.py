@@ -28,6 +28,9 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
+# The extension by which a server may answer with a task. Later requests about the task name no
+# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
+TASKS = "io.modelcontextprotocol/tasks"
 
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
@@ -46,7 +49,8 @@ class Client:
     """One client. `spelling` is the attribute of Item that it is shown as name.
 
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
-    those among what it declared that the proxy relays. `calls` are its requests in flight, oldest
+    those among what it declared that the proxy relays, `extensions`
+    the same of those, "" for none. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
     `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
     for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
@@ -57,6 +61,7 @@ class Client:
         "calls",
         "capabilities",
         "connection",
+        "extensions",
         "info",
         "initialized",
         "level",
@@ -74,6 +79,7 @@ class Client:
         self.version = LEGACY_VERSIONS[0]
         self.name = ""
         self.info = ""
+        self.extensions = ""
         self.capabilities: dict[str, str] = {}
         self.spelling = SPELLINGS[names]
         self.initialized = False
@@ -100,7 +106,7 @@ class Client:
 
     def present(self, text: str, info: Member | None, declared: Member | None, names: str) -> None:
         """Note who the client is and what it can do, from those members of a message's `text`."""
-        self.name, self.info, self.capabilities = "", "", {}
+        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
         self.spelling = SPELLINGS[names]
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
@@ -112,8 +118,27 @@ class Client:
                 if name in found and type(found[name][0]) is dict:
                     _, start, end = found[name]
                     self.capabilities[name] = text[start:end]
+            self.extensions = _extensions(text, found.get("extensions"))
         if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
+
+    @property
+    def relayed(self) -> str:
+        """What children are told that it can do, as JSON text."""
+        able = [f'"{name}":{text}' for name, text in self.capabilities.items()]
+        return "{" + ",".join([*able, *([self.extensions] if self.extensions else [])]) + "}"
+
+
+def _extensions(text: str, declared: Member | None) -> str:
+    """Return the extensions that a client declares, as a member in JSON text, "" for none."""
+    if declared is None or type(declared[0]) is not dict:
+        return ""
+    value, start, end = declared
+    if TASKS not in value:
+        return f'"extensions":{text[start:end]}'
+    from mcpagg_runtime.modern import edited
+
+    return f'"extensions":{edited(text[start:end], drop=(TASKS,))}'
 
 
 def is_loud(level: object, threshold: str) -> bool:

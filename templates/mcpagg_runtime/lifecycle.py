@@ -63,15 +63,14 @@ class Lifecycle(Drift):
         client = child.client
         recorded = self.plan.children.get(child.name, {}).get("protocol")
         version = recorded if recorded in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        able, info = "{}", ""
         if client is not None:
             version = min(version, client.version)
-        declared = client.capabilities if client is not None else {}
-        capabilities = ",".join([f"{quote(name)}:{text}" for name, text in declared.items()])
-        info = client.info if client is not None else ""
+            able, info = client.relayed, client.info
         self._ask(
             child,
             "initialize",
-            f'{{"protocolVersion":{quote(version)},"capabilities":{{{capabilities}}},'
+            f'{{"protocolVersion":{quote(version)},"capabilities":{able},'
             f'"clientInfo":{info or self.plan.info}}}',
         )
         return self._taken()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, TASKS, VERSION_KEY
 from mcpagg_runtime.modern import edited, legacy_result, wraps_output
 from mcpagg_runtime.peers import FOREVER
 from mcpagg_runtime.questions import QUESTIONS, is_error, minted
@@ -168,11 +168,9 @@ class Rounds:
         client = one.client
         if client is None:
             who, level = self.introduction, self.level
-        elif isinstance(client, Session):
-            who, level = _introduction(client.declared, client.info), client.level
         else:
-            able = ",".join([f"{quote(n)}:{text}" for n, text in client.capabilities.items()])
-            who = _introduction(f"{{{able}}}", client.info or self.router.plan.info)
+            able = _declared(client) if isinstance(client, Session) else client.relayed
+            who = _introduction(able, client.info or self.router.plan.info)
             level = client.level
         head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
         if level:
@@ -243,10 +241,8 @@ class Rounds:
         elif message.method == "notifications/subscriptions/acknowledged":
             self._acknowledged(message)
         else:
-            params = message.raw("params")
-            if type(message.params.get("_meta")) is dict:
-                params = edited(params, drop=("_meta",))
-            self.border.say_for(self.child, notification(message.method, params))
+            text = notification(message.method, _unmarked(message))
+            self.border.say_for(self.child, text)
 
     def _answered(self, message: Message) -> None:
         sent = minted(message.id)
@@ -387,6 +383,29 @@ def _introduction(capabilities: str, info: str) -> str:
     """Return the members of an envelope that say who asks, as JSON text."""
     named = f',"{INFO_KEY}":{info}' if info else ""
     return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
+
+
+def _declared(session: Session) -> str:
+    """Return all that a client of this revision can do, but for what does not pass a proxy."""
+    if TASKS not in session.declared:
+        return session.declared
+    value, start, end = members(session.declared)[0].get("extensions", (None, 0, 0))
+    if type(value) is not dict:
+        return session.declared
+    kept = edited(session.declared[start:end], drop=(TASKS,))
+    return edited(session.declared, add={"extensions": kept})
+
+
+def _unmarked(message: Message) -> str:
+    """Return the params of a notification without the id of the stream that it came by."""
+    text = message.raw("params")
+    meta = message.params.get("_meta")
+    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+        return text
+    if len(meta) == 1:
+        return edited(text, drop=("_meta",))
+    _, start, end = members(text)[0]["_meta"]
+    return edited(text, add={"_meta": edited(text[start:end], drop=(SUBSCRIPTION_KEY,))})
 
 
 def _introduced(text: str) -> str:

@@ -75,8 +75,8 @@ class Session(Client):
         self.message = message
         self.identifier = message.raw("id")
         self.token = _text(text, meta, "progressToken")
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
         self.present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY), names)
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
         level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
         self.level = level if type(level) is str else ""
         self.fault = _fault({name: value for name, (value, _, _) in meta.items()})

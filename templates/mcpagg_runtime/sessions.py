@@ -139,7 +139,7 @@ class Sessions:
             session.asked.pop(message.params["requestId"], None)
         elif session.listens is not None:
             self._news(session, message)
-        elif session.identifier and message.method == "notifications/progress":
+        elif message.method == "notifications/progress" and session.identifier and session.token:
             params = edited(message.raw("params"), add={"progressToken": session.token})
             self.border.send(session.connection, notification(message.method, params))
         elif session.identifier and message.method == "notifications/message" and session.level:

@@ -18,7 +18,7 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.client import Client
+from mcpagg_runtime.client import TASKS, Client
 from mcpagg_runtime.lifecycle import MAXIMUM_FAILURES, MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 from mcpagg_runtime.peers import CREATED, DOWN, FOREVER, QUEUED, READY, STARTING
 
@@ -139,6 +139,14 @@ def test_the_older_of_both_versions_is_spoken(client: str, child: str, spoken: s
     world.do(world.router.child_up(world["a"]))
     [hello] = world.received(world["a"])
     assert hello["params"]["protocolVersion"] == spoken
+
+
+def test_a_child_is_told_the_extensions_of_its_client_but_for_tasks() -> None:
+    world = World({"a": ["t"]})
+    world.client({"extensions": {"x/ui": {"n": 1}, TASKS: {}}, "experimental": {"x": {}}})
+    world.do(world.router.child_up(world["a"]))
+    [hello] = world.received(world["a"])
+    assert hello["params"]["capabilities"] == {"extensions": {"x/ui": {"n": 1}}}
 
 
 def test_a_client_that_says_nothing_of_itself_is_introduced_as_the_proxy() -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
-from mcpagg.linking import TASKS, Linked, link
+from mcpagg.linking import Linked, link
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+from mcpagg_runtime.client import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PLAIN: Json = {"type": "object"}
