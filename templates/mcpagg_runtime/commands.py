@@ -156,6 +156,9 @@ class _Answers:
             self.answer = message
             self.come.set()
 
+    def gate(self) -> None:
+        """Nothing ever waits here."""
+
 
 def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
     """Print the result of one call as JSON; return 1 if it is an error."""

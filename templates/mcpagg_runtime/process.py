@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.outbox import Outbox
-from mcpagg_runtime.wire import Lines
+from mcpagg_runtime.wire import MAXIMUM_LINE_BYTES, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,6 +61,8 @@ class Process:
         self.drained = threading.Event()
         self.gone = threading.Event()
         self.retired = False
+        self.held = False
+        """Whether it has said so much to a client that does not read that it is not heard."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
         ours: list[int] = []
@@ -85,14 +87,14 @@ class Process:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(ours[0], private=True, broke=self._deaf)
+        self.outbox = Outbox(ours[0], private=True, broke=self._deaf, overflowed=self._full)
         self._stdout = ours[1]
         _thread.start_new_thread(self._read_stderr, (ours[2],))
         _thread.start_new_thread(self._wait, ())
 
     def read(self) -> None:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = Lines()
+        lines = Lines(self._endless)
         for data in _chunks(self._stdout):
             for line in lines.feed(data):
                 self.hear(line)
@@ -100,10 +102,19 @@ class Process:
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
 
+    def _endless(self) -> None:
+        """A line of the child has no end: what it means by it will never be known."""
+        reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        _thread.start_new_thread(self.end, (reason,))
+
     def _deaf(self) -> None:
         """The child takes no input any more: what it owes, it owes for ever."""
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard input")
+
+    def _full(self, waiting: int) -> None:
+        """The child is owed more than anyone would keep for it."""
+        self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
 
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
@@ -193,7 +204,8 @@ class Process:
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
-        self.drained.wait(LAST_WORDS_SECONDS)
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
+            pass  # what it has said is still to come
         self.end(describe(status))
 
 

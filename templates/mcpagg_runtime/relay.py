@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
 from mcpagg_runtime.launch import MissingVariables, prepare
-from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.process import Process
 from mcpagg_runtime.router import Router
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
         def send(self, line: bytes) -> None:
             """Take one line, which ends in a newline; never blocks."""
+
+        def gate(self) -> Any:
+            """Return a lock that is held while too much waits for the client, or None."""
 
 
 LONGEST_SLEEP_SECONDS = 3600.0
@@ -54,7 +57,7 @@ class Relay:
         self._sinks: dict[Client, Sink] = {}
         self._processes: dict[Child, Process] = {}
         self._started: list[Process] = []
-        self._stderr = Outbox(2, private=False)
+        self._stderr = Outbox(2, private=False, overflowed=lambda waiting: None)
         self._closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
@@ -171,6 +174,23 @@ class Relay:
         elif peer in self._processes:
             self._processes[peer].outbox.send(line)
 
+    def _gates(self, actions: list[Action]) -> list[Any]:
+        """Return the gates of those clients that were sent something and do not read."""
+        peers = [peer for kind, peer, _ in actions if kind == SEND]
+        gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
+        return [gate for gate in gates if gate is not None]
+
+    def _hold(self, process: Process, gates: list[Any]) -> None:
+        """Hear no more of a child until its clients have read: its pipe fills, not our memory.
+
+        Called by the thread that reads it, which holds no lock.
+        """
+        process.held = True
+        for gate in gates:
+            while not self._closing and not gate.acquire(True, LOOK_SECONDS):
+                pass
+        process.held = False
+
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
         minimal = self.plan.options["env"] == "minimal"
@@ -182,10 +202,15 @@ class Relay:
             return
 
         def hear(line: bytes) -> None:
+            gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
                 if self._processes.get(child) is process and not self._closing:
-                    self._perform(self.router.from_child(child, line))
+                    actions = self.router.from_child(child, line)
+                    self._perform(actions)
+                    gates = self._gates(actions)
+            if gates and process is not None:
+                self._hold(process, gates)
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.desk import Desk
-from mcpagg_runtime.outbox import Outbox, readable
-from mcpagg_runtime.wire import Lines
+from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox, hung_up, readable
+from mcpagg_runtime.wire import INVALID_REQUEST, MAXIMUM_LINE_BYTES, Lines, error, failure
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
@@ -19,6 +19,8 @@ except ImportError:
     from signal import signal
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from mcpagg_runtime.desk import Plan
     from mcpagg_runtime.relay import Relay
 
@@ -72,7 +74,7 @@ class Stdio:
                 self.outbox.flush(FLUSH_SECONDS)
 
     def _read(self) -> None:
-        lines = Lines()
+        lines = Lines(self._refuse)
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True
@@ -96,7 +98,30 @@ class Stdio:
         if answer is None:
             self._open().hear(self.client, line)
         elif answer:
-            self.outbox.send(answer.encode("utf-8") + b"\n")
+            self._send(answer)
+        gate = self.outbox.gate()
+        if gate is not None:
+            self._await_reading(gate)
+
+    def _await_reading(self, gate: Any) -> None:
+        """Wait until the client has read what it is owed: memory has an end, too.
+
+        Unless it is gone: what is left of its input is no more than a pipe holds.
+        """
+        self.waiting = True
+        if self.stopped:
+            raise Stopped
+        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
+            pass
+        self.waiting = False
+
+    def _refuse(self) -> None:
+        """Answer a line that is too long; which request it was is in what was never read."""
+        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self._send(failure("null", error(INVALID_REQUEST, text)))
+
+    def _send(self, text: str) -> None:
+        self.outbox.send(text.encode("utf-8") + b"\n")
 
     def _wants_children(self) -> bool:
         eager = self.desk.plan.options["start"] == "eager"

@@ -34,6 +34,9 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022  # of the revision without a handshake
 
+# What a peer writes without ever ending the line would otherwise fill the memory.
+MAXIMUM_LINE_BYTES = 1 << 28
+
 _BLANK = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -291,21 +294,42 @@ def error(code: int, message: str, data: str = "") -> str:
 
 
 class Lines:
-    """Cuts a byte stream into lines: only byte 0x0A ends one, and one may be of any length."""
+    """Cuts a byte stream into lines: only byte 0x0A ends one.
 
-    def __init__(self) -> None:
+    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
+    as it is, `too_long` is called, once, and what follows is skipped up to its end.
+    """
+
+    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
         self.parts: list[bytes] = []
+        self.size = 0
+        self._too_long = too_long
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes; return the lines that they complete, without their ends."""
         if b"\n" not in data:
-            self.parts.append(data)
+            self._keep(data)
             return []
         lines = data.split(b"\n")
-        lines[0] = b"".join([*self.parts, lines[0]])
+        if self.size:
+            self._keep(lines[0])
+            lines[0] = b"".join(self.parts)
+            if self.size > MAXIMUM_LINE_BYTES:
+                del lines[0]
         rest = lines.pop()
         self.parts = [rest] if rest else []
+        self.size = len(rest)
         return lines
+
+    def _keep(self, data: bytes) -> None:
+        """Keep a piece of a line, unless the line is too long by now."""
+        was_short = self.size <= MAXIMUM_LINE_BYTES
+        self.size += len(data)
+        if self.size <= MAXIMUM_LINE_BYTES:
+            self.parts.append(data)
+        elif was_short:
+            self.parts = []
+            self._too_long()
 
     def rest(self) -> bytes:
         """Return what stands behind the last line end."""

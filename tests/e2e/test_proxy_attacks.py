@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 from proxies import compiled, served, swapped
-from wire import STUB, call, received, start_call, stub_entry, text, tool_names, tools
+from wire import STUB, TIMEOUT, call, received, start_call, stub_entry, text, tool_names, tools
 
 
 @pytest.mark.parametrize("after", [{"tools": ["u"]}, {"capabilities": {}}])
@@ -166,12 +167,12 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(tmp_path: Path) -> 
     from mcpagg_runtime import process as room
     from mcpagg_runtime.launch import Launch
 
-    ended: list[str] = []
+    ended: queue.Queue[str] = queue.Queue()
     launch = Launch(["true"], dict(os.environ), None, {})
-    child = room.Process(launch, lambda line: None, lambda reason, words: ended.append(reason))
+    child = room.Process(launch, lambda line: None, lambda reason, words: ended.put(reason))
     child.read()
     child.close()
-    assert ended == ["exited with status 0"]
+    assert ended.get(timeout=TIMEOUT) == "exited with status 0"
     sent: list[int] = []
     original = room.signal_group
 

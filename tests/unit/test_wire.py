@@ -37,6 +37,22 @@ def test_a_long_line_costs_no_more_than_its_length() -> None:
     assert len(line) == 20_000_000
 
 
+def test_a_line_without_end_is_refused_once_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "MAXIMUM_LINE_BYTES", 5)
+    refused: list[int] = []
+    lines = Lines(lambda: refused.append(1))
+    assert lines.feed(b"12345") == []
+    assert lines.feed(b"\n1234") == [b"12345"]
+    assert (lines.feed(b"5"), refused) == ([], [])
+    assert (lines.feed(b"6"), refused) == ([], [1])
+    assert (lines.feed(b"789" * 10), refused) == ([], [1])
+    assert lines.rest() == b""
+    assert (lines.feed(b"0\nab\nc"), refused) == ([b"ab"], [1])
+    assert lines.feed(b"d\n") == [b"cd"]
+    assert (lines.feed(b"12345"), lines.feed(b"6\n"), refused) == ([], [], [1, 1])
+    assert lines.feed(b"ef\n") == [b"ef"]
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [

@@ -140,7 +140,7 @@ class ChildProcess:
     async def pump_stdout(self) -> None:
         """Deliver what the child says to `read` until it ends; read on when no one listens."""
         stdout = _present(self.process.stdout)
-        lines = Lines()
+        lines = Lines(lambda: self.noise.append("a line without end"))
         async with self._deliver:
             with self._hearing[0], suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
                 async for chunk in stdout:
