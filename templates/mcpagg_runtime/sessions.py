@@ -139,10 +139,15 @@ class Sessions:
         elif session.listens is not None:
             self._news(session, message)
         elif session.identifier and message.method == "notifications/progress":
-            params = edited(message.raw("params"), add={"progressToken": session.token})
-            self.border.send(session.connection, notification(message.method, params))
+            self._progress(session, message)
         elif session.identifier and message.method == "notifications/message" and session.level:
             self.border.send(session.connection, text)
+
+    def _progress(self, session: Session, message: Message) -> None:
+        """Tell of progress, unless whoever took the call up again wants none."""
+        if session.token:
+            params = edited(message.raw("params"), add={"progressToken": session.token})
+            self.border.send(session.connection, notification(message.method or "", params))
 
     # A call ends
 

@@ -288,6 +288,16 @@ def test_no_progress_is_told_while_it_is_the_clients_turn() -> None:
     assert scene.told() == [notification("notifications/progress", progress)]
 
 
+def test_no_progress_is_told_to_who_took_a_call_up_and_wants_none() -> None:
+    scene = Scene(modern_call(1, token=1))
+    again = {**scene.message, "params": modern_call(1)["params"]}
+    scene.world.say(scene.client, taken_up(2, again, scene.asked(), {"1": ACCEPTED}))
+    progress = {"progressToken": scene.sent["id"], "progress": 1}
+    scene.world.say(scene.a, notification("notifications/progress", progress))
+    assert scene.told() == []
+    scene.end(2)
+
+
 LOGGING: Json = {"capabilities": {"logging": {}}}
 
 
