@@ -181,13 +181,16 @@ class World:
         self.now = 0.0
         self.plan = plan(servers, **choices)
         self.router = Router(Desk(self.plan), lambda: self.now)
-        self.gate: Router | Border = self.router
-        """Where peers are heard."""
         self.started: list[str] = []
         self.stopped: list[tuple[str, str]] = []
         self.asleep: list[str] = []
         self.said: list[str] = []
         self._sent: dict[Peer, list[str]] = {}
+
+    @property
+    def gate(self) -> Router | Border:
+        """Where peers are heard."""
+        return self.router
 
     def __getitem__(self, server: str) -> Child:
         return self.router.children[server]
@@ -321,7 +324,11 @@ class Bordered(World):
         super().__init__(servers, **choices)
         self.minted = 0
         self.border = Border(self.router, self._mint)
-        self.gate = self.border
+
+    @property
+    def gate(self) -> Router | Border:
+        """Where peers are heard."""
+        return self.border
 
     def _mint(self) -> str:
         self.minted += 1
