@@ -263,6 +263,8 @@ class Rounds:
             return
         if is_error(message):
             self._end(one, failure(str(one.identifier), self._understood(one, message)))
+        elif type(message.value("result")) is not dict:
+            self._fail(one, "answered with what is no result")
         elif one.method == "server/discover":
             text = _introduced(message.raw("result"))
             self._end(one, result(str(one.identifier), text))

@@ -158,6 +158,9 @@ class Sessions:
         self._close(session)
         if is_error(message):
             self._failed(session, message)
+        elif type(message.value("result")) is not dict:
+            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+            self.border.send(session.connection, failure(session.identifier, refusal))
         else:
             text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
             self.border.send(session.connection, result(session.identifier, text))

@@ -359,6 +359,37 @@ def test_a_client_of_this_revision_answers_the_child_itself() -> None:
     assert scene.world.received(client)[0]["id"] == 2
 
 
+@pytest.mark.parametrize("member", ["", ',"result":null', ',"result":5', ',"result":[]'])
+@pytest.mark.parametrize("modern", [False, True])
+def test_what_is_no_result_fails_the_call(member: str, modern: bool) -> None:
+    scene = Scene()
+    client = scene.world.modern() if modern else scene.client
+    message = call(2, "m:t")
+    scene.world.say(client, enveloped(message) if modern else message)
+    [sent] = scene.got()
+    scene.world.say(scene.m, f'{{"id":{sent["id"]}{member}}}')
+    why = "Server 'm' answered with what is no result"
+    assert scene.world.received(client) == [failure(2, -32603, why)]
+    scene.end()
+
+
+def test_a_discovery_that_finds_nothing_is_refused() -> None:
+    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world.client()
+    world.say(world["m"], {"id": world.born("m"), "result": 5})
+    assert world["m"].era == LEGACY
+
+
+def test_a_list_that_is_none_leaves_the_snapshot() -> None:
+    world = Bordered({"m": ["t"]}, facts=FACTS)
+    client = world.client()
+    m = world.shaken("m")
+    [listing] = world.received(m)
+    world.say(m, {"id": listing["id"]})
+    assert world.names(client) == ["m:t"]
+    assert world.said[0].startswith("server 'm' gave no list of tools")
+
+
 # --- Rounds -----------------------------------------------------------------------------------
 
 

@@ -263,6 +263,14 @@ def test_a_call_fails_with_its_child() -> None:
     assert scene.world.idle()
 
 
+@pytest.mark.parametrize("value", [None, 5, "text", [], True])
+def test_what_is_no_result_is_an_error(value: Any) -> None:
+    scene = Scene()
+    scene.world.say(scene.a, result(scene.sent["id"], value))
+    assert scene.told() == [failure(1, -32603, "The server answered with what is no result")]
+    assert scene.world.idle()
+
+
 # --- Progress and logs ------------------------------------------------------------------------
 
 
