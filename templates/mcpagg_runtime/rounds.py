@@ -294,6 +294,7 @@ class Rounds:
         if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
             return message.raw("error")
         why = value.get("message") if type(value) is dict else ""
+        why = why if type(why) is str else ""
         if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
             needed = value["data"].get("requiredCapabilities")
             names = ", ".join(needed) if type(needed) is dict else ""
@@ -309,7 +310,8 @@ class Rounds:
             wraps = one.wraps and found.get("isError", (False,))[0] is not True
             self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
         else:
-            self._fail(one, f"answered with a result of type {kind!r}, which cannot be passed on")
+            shown = text[slice(*found["resultType"][1:])]
+            self._fail(one, f"answered with a result of type {shown}, which cannot be passed on")
 
     def _ask(self, one: Round, text: str) -> None:
         """Ask the client what the child requires, or wait a moment where that is nothing."""

@@ -175,12 +175,11 @@ class Sessions:
         if code == URL_ELICITATION_REQUIRED:
             text = edited(text, add={"code": str(INTERNAL_ERROR)})
         elif code == RESOURCE_NOT_FOUND:
-            uri = quote(str(params.get("uri", "")))
-            text = edited(text, add={"code": str(INVALID_PARAMS), "data": f'{{"uri":{uri}}}'})
-        elif method == "tools/call":
-            name = str(params.get("name"))
-            if text in (tool_not_found(name), tool_of_nobody(name)):
-                text = error(INVALID_PARAMS, f"Unknown tool: {name}")
+            uri = params.get("uri")
+            data = {"data": f'{{"uri":{quote(uri)}}}'} if type(uri) is str else {}
+            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
         self.border.send(session.connection, failure(session.identifier, text))
 
     def _asks_for_visits(self, session: Session, message: Message) -> bool:
@@ -367,6 +366,11 @@ def _modern_question(params: str) -> str:
     It knows neither tasks nor ids of elicitations, and reports no progress of them.
     """
     return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+
+
+def _names_no_tool(error: str, name: Any) -> bool:
+    """Whether an error is the router's own about a tool that nobody has."""
+    return type(name) is str and error in (tool_not_found(name), tool_of_nobody(name))
 
 
 def _visits(message: Message) -> list[str]:

@@ -390,6 +390,26 @@ def test_a_list_that_is_none_leaves_the_snapshot() -> None:
     assert world.said[0].startswith("server 'm' gave no list of tools")
 
 
+DEEP = "[" * 3000 + "]" * 3000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '"result":{"resultType":DEEP}',
+        '"result":{"resultType":"input_required","inputRequests":DEEP}',
+        '"result":{"structuredContent":DEEP}',
+        '"error":{"code":-32020,"message":DEEP}',
+        '"error":{"code":-32021,"message":"m","data":{"requiredCapabilities":{"x":DEEP}}}',
+    ],
+)
+def test_what_nests_too_deep_to_be_shown_is_no_fault(answer: str) -> None:
+    scene = Scene()
+    scene.world.say(scene.m, f'{{"id":{scene.sent["id"]},{answer.replace("DEEP", DEEP)}}}')
+    assert [line[:24] for line in scene.world.lines(scene.client)] == ['{"jsonrpc":"2.0","id":1,']
+    assert scene.world.idle()
+
+
 # --- Rounds -----------------------------------------------------------------------------------
 
 

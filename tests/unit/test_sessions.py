@@ -271,6 +271,23 @@ def test_what_is_no_result_is_an_error(value: Any) -> None:
     assert scene.world.idle()
 
 
+DEEP = "[" * 3000 + "]" * 3000
+
+
+@pytest.mark.parametrize("params", ['"name":DEEP', '"name":"a:none","uri":DEEP'])
+def test_what_nests_too_deep_to_be_shown_is_no_fault(params: str) -> None:
+    world = Bordered({"a": ["t"]}, on_drift="warn")
+    text = json.dumps(enveloped(request(1, "tools/call", {"HERE": 1})))
+    answer = world.ask(world.modern(), text.replace('"HERE": 1', params.replace("DEEP", DEEP)))
+    assert (answer["id"], answer["error"]["code"]) == (1, -32602)
+
+
+def test_a_tool_may_say_in_its_own_way_that_it_found_nothing() -> None:
+    scene = Scene()
+    scene.world.say(scene.a, failure(scene.sent["id"], -32002, "gone", own=1))
+    assert scene.told() == [failure(1, -32602, "gone", own=1)]
+
+
 # --- Progress and logs ------------------------------------------------------------------------
 
 
