@@ -258,7 +258,7 @@ class Rounds:
         if sent in self.subscriptions:
             self._stream_ended(self.subscriptions.pop(sent), message)
             return
-        one = next((one for one in self.rounds.values() if one.sent == sent), None)
+        one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
         if one is None:
             return
         if is_error(message):

@@ -648,6 +648,19 @@ def test_a_late_or_doubled_answer_of_the_child_counts_for_nothing() -> None:
     scene.end()
 
 
+@pytest.mark.parametrize("identifier", ["null", "0", '"0"', '""', '"x"'])
+@pytest.mark.parametrize("member", ["result", "error"])
+def test_an_answer_to_nothing_is_none_to_a_call_whose_client_is_asked(
+    identifier: str, member: str
+) -> None:
+    scene = Scene()
+    [asked] = scene.asked(k=elicitation())
+    scene.world.say(scene.m, f'{{"id":{identifier},"{member}":{{"code":1}}}}')
+    assert scene.told() == []
+    scene.answer(result(asked["id"], ACCEPTED))
+    scene.end()
+
+
 def test_a_call_may_time_out_in_the_middle_of_a_round() -> None:
     scene = Scene(timeout=5.0)
     [asked] = scene.asked(k=elicitation())
