@@ -368,9 +368,9 @@ def _modern_question(params: str) -> str:
     return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
 
 
-def _names_no_tool(error: str, name: Any) -> bool:
+def _names_no_tool(text: str, name: Any) -> bool:
     """Whether an error is the router's own about a tool that nobody has."""
-    return type(name) is str and error in (tool_not_found(name), tool_of_nobody(name))
+    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
 
 def _visits(message: Message) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -839,6 +840,47 @@ def test_a_subscription_that_is_not_honoured_has_failed() -> None:
     assert world.received(client) == [failure(1, -32603, "Server 'm' does not watch x:y")]
 
 
+def test_what_is_not_honoured_may_be_asked_for_again() -> None:
+    world, client, m = watched()
+    world.say(client, subscribe(1))
+    [stream] = world.received(m)
+    world.say(m, acknowledged(stream["id"], resourceSubscriptions=["x:z"]))
+    [end] = world.received(m)
+    assert end == cancelled(stream["id"])
+    world.say(client, subscribe(2))
+    assert [line["method"] for line in world.received(m)] == [STREAM]
+
+
+def test_a_subscription_that_ends_before_it_is_acknowledged_has_failed() -> None:
+    unwatched = failure(1, -32603, "Server 'm' does not watch x:y")
+    for ends in (lambda stream: result(stream, {}), cancelled):
+        world, client, m = watched()
+        world.say(client, subscribe(1))
+        [stream] = world.received(m)
+        world.say(m, ends(stream["id"]))
+        assert world.received(client) == [unwatched]
+
+
+def test_an_unsubscription_may_overtake_the_acknowledgement() -> None:
+    world, client, m = watched()
+    world.say(client, subscribe(1))
+    [stream] = world.received(m)
+    world.say(client, unsubscribe(2))
+    assert world.received(m) == [cancelled(stream["id"])]
+    assert [line["id"] for line in world.received(client)] == [1, 2]
+    world.say(m, acknowledged(stream["id"], resourceSubscriptions=["x:y"]))
+    assert world.received(client) == []
+
+
+@pytest.mark.parametrize("meta", [None, [], 5, {}, {SUBSCRIPTION_KEY: None}])
+def test_an_acknowledgement_of_nothing_counts_for_nothing(meta: Any) -> None:
+    world, client, m = watched()
+    world.say(client, subscribe(1))
+    world.lines(m)
+    world.say(m, notification(ACKNOWLEDGED, {"_meta": meta}), notification(ACKNOWLEDGED))
+    assert world.received(client) == []
+
+
 def test_a_stream_that_is_refused_is_a_subscription_that_failed() -> None:
     world, client, m = watched()
     world.say(client, subscribe(1))
@@ -849,12 +891,13 @@ def test_a_stream_that_is_refused_is_a_subscription_that_failed() -> None:
     assert [line["method"] for line in world.received(m)] == [STREAM]
 
 
-def test_a_stream_that_ends_may_be_opened_again() -> None:
+@pytest.mark.parametrize("end", [lambda stream: result(stream, {}), cancelled])
+def test_a_stream_that_ends_may_be_opened_again(end: Callable[[int], Json]) -> None:
     world, client, m = watched()
     world.say(client, subscribe(1))
     [stream] = world.received(m)
     world.say(m, acknowledged(stream["id"], resourceSubscriptions=["x:y"]))
-    world.say(m, result(stream["id"], {}))
+    world.say(m, end(stream["id"]))
     world.lines(client)
     world.say(client, subscribe(2))
     assert [line["method"] for line in world.received(m)] == [STREAM]
