@@ -585,6 +585,14 @@ def test_a_question_in_a_round_holds_up_no_other_client() -> None:
     assert len(scene.got()) == 1
 
 
+def test_a_child_of_this_revision_takes_no_turns() -> None:
+    world = Bordered({"m": ["t"]}, facts=FACTS, conditional={"m": ["t"]})
+    one, two, m = world.client(ASKABLE), world.client(ASKABLE), world.up("m")
+    world.say(one, call(1, "m:t"))
+    world.say(two, call(1, "m:t"))
+    assert len(world.received(m)) == 2
+
+
 # --- Cancelling and dying ---------------------------------------------------------------------
 
 
