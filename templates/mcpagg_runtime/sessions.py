@@ -53,7 +53,7 @@ LISTENABLE = {
 # Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
 CALL, ASIDE = 1, 2
 
-# What tells our handles from those of a child of this revision, which pass as they are.
+# How handles start.
 HANDLE = "mcpagg:"
 # How long a client may take to answer, and how many calls may wait for such answers.
 PARKED_SECONDS = 600.0
@@ -61,7 +61,11 @@ MAXIMUM_PARKED = 1000
 
 
 class Sessions:
-    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle."""
+    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle.
+
+    `mark` tells our handles from those of a child of this revision, which pass as they are; it may
+    be a proxy like this one.
+    """
 
     def __init__(self, border: Border, mint: Callable[[], str]) -> None:
         """`mint` returns a text that nobody can guess."""
@@ -69,6 +73,7 @@ class Sessions:
         self.router = border.router
         self.desk = border.router.desk
         self.mint = mint
+        self.mark = f"{HANDLE}{mint()}:"
         self.waiting: list[Session] = []
         self.parked: dict[str, Session] = {}
 
@@ -91,9 +96,9 @@ class Sessions:
             self.border.send(client, answer)
         elif message.method == LISTEN:
             self._listen(session)
-        elif _handle(message).startswith(HANDLE):
+        elif _handle(message).startswith(self.mark):
             self._take_up(session)
-        elif _handle(message) and self._is_legacy(message):
+        elif _handle(message) and self._knows_no_state(message):
             self._deny(session)
         else:
             self._start(session)
@@ -107,7 +112,9 @@ class Sessions:
         if session.level and "logging" in self.desk.declared:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
-        self._hear(session, request(CALL, session.message.method or "", _legacy_params(session)))
+        ours = _handle(session.message).startswith(self.mark)
+        params = _legacy_params(session, ("requestState", "inputResponses") if ours else ())
+        self._hear(session, request(CALL, session.message.method or "", params))
 
     def _hear(self, session: Session, text: str) -> None:
         """Let the router hear a session say something."""
@@ -211,7 +218,7 @@ class Sessions:
             self.waiting.remove(session)
         if len(self.parked) == MAXIMUM_PARKED:
             self._close(self.parked.pop(next(iter(self.parked))))
-        session.state = HANDLE + self.mint()
+        session.state = self.mark + self.mint()
         session.deadline = self.router.clock() + PARKED_SECONDS
         self.parked[session.state] = session
         asked = [
@@ -249,11 +256,15 @@ class Sessions:
         refusal = error(INVALID_PARAMS, "Unknown or expired requestState, or one of another call")
         self.border.send(session.connection, failure(session.identifier, refusal))
 
-    def _is_legacy(self, message: Message) -> bool:
-        """Whether the child that a call is for knows no request state of its own."""
+    def _knows_no_state(self, message: Message) -> bool:
+        """Whether no child that a call may be for has request states of its own."""
+        name = message.params.get("uri" if message.method == "resources/read" else "name")
+        if type(name) is not str:
+            return True
+        if message.method == "resources/read":
+            return all(child.era == LEGACY for child in self.router.owners(name))
         kind = "prompts" if message.method == "prompts/get" else "tools"
-        name = message.params.get("name")
-        item = self.desk.catalogues[kind].find(name) if type(name) is str else None
+        item = self.desk.catalogues[kind].find(name)
         child = self.router.children.get(item.server) if item is not None else None
         return child is not None and child.era == LEGACY
 
@@ -349,14 +360,13 @@ def _handle(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _legacy_params(session: Session) -> str:
-    """Return the params of a session's request without its envelope."""
+def _legacy_params(session: Session, drop: tuple[str, ...]) -> str:
+    """Return the params of a session's request without its envelope and the members of `drop`."""
     text = session.message.raw("params")
     _, start, end = members(text)[0]["_meta"]
     meta = edited(text[start:end], drop=ENVELOPE)
-    drop = ["requestState", "inputResponses"] if _handle(session.message).startswith(HANDLE) else []
     if meta == "{}":
-        return edited(text, drop=[*drop, "_meta"])
+        return edited(text, drop=(*drop, "_meta"))
     return edited(text, drop=drop, add={"_meta": meta})
 
 

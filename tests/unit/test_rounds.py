@@ -341,18 +341,19 @@ def test_a_client_of_this_revision_gets_all_as_it_is() -> None:
         assert scene.world.received(client) == [result(1, {**value, **SIGNED})]
 
 
-def test_a_client_of_this_revision_answers_the_child_itself() -> None:
+@pytest.mark.parametrize("state", ["s", "mcpagg:h1", "mcpagg:0123:4567"])
+def test_a_client_of_this_revision_answers_the_child_itself(state: str) -> None:
     scene = Scene()
     client, message = scene.world.modern(), enveloped(call(1, "m:t"), ASKABLE)
     scene.world.say(client, message)
     [sent] = scene.got()
-    scene.world.say(scene.m, result(sent["id"], required("s", k=elicitation())))
+    scene.world.say(scene.m, result(sent["id"], required(state, k=elicitation())))
     [asked] = scene.world.received(client)
     scene.world.say(client, taken_up(2, message, asked, {"k": ACCEPTED}))
     [again] = scene.got()
     assert again["params"] == {
         "name": "t",
-        "requestState": "s",
+        "requestState": state,
         "inputResponses": {"k": ACCEPTED},
         "_meta": envelope(ASKABLE),
     }

@@ -376,7 +376,7 @@ def test_a_question_parks_the_call_until_it_is_answered() -> None:
         1,
         {
             "resultType": "input_required",
-            "requestState": "mcpagg:h1",
+            "requestState": "mcpagg:h1:h2",
             "inputRequests": {"1": {"method": "elicitation/create", "params": FORM}},
             **SIGNED,
         },
@@ -499,12 +499,20 @@ def test_the_input_for_one_call_is_none_for_another(other: Json) -> None:
     scene.end(3)
 
 
-@pytest.mark.parametrize("state", ["mcpagg:h9", "mcpagg:", "of somebody else"])
+@pytest.mark.parametrize("state", ["mcpagg:h1:h9", "mcpagg:", "of somebody else"])
 def test_a_state_that_nobody_gave_is_refused(state: str) -> None:
     scene = Scene()
     scene.take_up(2, {"result": {"requestState": state}}, {})
     assert scene.told() == [DENIED]
     scene.end(1)
+
+
+@pytest.mark.parametrize("state", ["mcpagg:h1:h9", "of somebody else"])
+def test_a_state_that_nobody_gave_for_a_resource_is_refused(state: str) -> None:
+    world = Bordered({"a": ["t"]}, resources={"a": ["x:y"]})
+    params = {"uri": "x:y", "requestState": state}
+    world.say(client := world.modern(), enveloped(request(2, "resources/read", params)))
+    assert world.received(client) == [DENIED]
 
 
 def test_who_takes_a_call_up_may_be_able_to_do_something_else() -> None:
@@ -716,7 +724,7 @@ def test_a_call_that_was_taken_up_can_be_cancelled() -> None:
     assert scene.got() == []
     scene.take_up(2, asked, {})
     scene.told()
-    scene.take_up(3, {"result": {"requestState": "mcpagg:h2"}}, {"1": ACCEPTED})
+    scene.take_up(3, {"result": {"requestState": "mcpagg:h1:h3"}}, {"1": ACCEPTED})
     scene.got()
     scene.world.say(scene.client, cancelled(3))
     assert scene.got() == [cancelled(scene.sent["id"])]
