@@ -255,8 +255,8 @@ class Rounds:
             # One of two ways in which the specification lets a server end a stream.
             self._stream_ended(minted(message.params.get("requestId")))
         else:
-            params = message.raw("params")
-            if type(message.params.get("_meta")) is dict:
+            params, meta = message.raw("params"), message.params.get("_meta")
+            if type(meta) is dict and SUBSCRIPTION_KEY in meta:
                 params = edited(params, drop=("_meta",))
             self.border.say_for(self.child, notification(message.method, params))
 

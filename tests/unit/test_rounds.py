@@ -935,6 +935,9 @@ def test_other_news_of_the_child_reach_clients_without_their_mark() -> None:
     assert scene.told() == [notification("notifications/unknown", {"n": 1})]
     scene.world.say(scene.m, notification("notifications/unknown"))
     assert scene.told() == [notification("notifications/unknown")]
+    kept = notification("notifications/unknown", {"_meta": {"vendor/k": 1}})
+    scene.world.say(scene.m, kept)
+    assert scene.told() == [kept]
 
 
 def test_what_is_no_message_is_passed_over_with_one_warning() -> None:

@@ -511,8 +511,7 @@ def test_a_state_that_nobody_gave_is_refused(state: str) -> None:
 def test_a_state_that_nobody_gave_for_a_resource_is_refused(state: str) -> None:
     world = Bordered({"a": ["t"]}, resources={"a": ["x:y"]})
     params = {"uri": "x:y", "requestState": state}
-    world.say(client := world.modern(), enveloped(request(2, "resources/read", params)))
-    assert world.received(client) == [DENIED]
+    assert world.ask(world.modern(), enveloped(request(2, "resources/read", params))) == DENIED
 
 
 def test_who_takes_a_call_up_may_be_able_to_do_something_else() -> None:
