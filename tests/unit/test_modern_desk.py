@@ -274,8 +274,16 @@ def test_references_are_meant_from_the_new_place() -> None:
     )
 
 
+def test_references_within_a_schema_of_its_own_identity_stay() -> None:
+    own = {"$id": "https://x/own", "items": {"$ref": "#/$defs/n"}, "$defs": {"n": {}}}
+    outer = {"type": "array", "items": own, "contains": {"$ref": "#/items"}}
+    assert understood(own) == wrapped(own)
+    moved = {"type": "array", "items": own, "contains": {"$ref": "#/properties/result/items"}}
+    assert understood(outer) == wrapped(moved)
+
+
 def test_a_property_may_be_called_like_a_reference() -> None:
-    schema = {"type": "array", "items": {"properties": {"$ref": {"type": "string"}}}}
+    schema = {"type": "array", "items": {"properties": {"$ref": {}, "$id": {"type": "string"}}}}
     assert understood(schema) == wrapped(schema)
 
 
