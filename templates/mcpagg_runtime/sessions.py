@@ -248,7 +248,8 @@ class Sessions:
         if session.asked:
             self._park(session)
         elif session.outcome:
-            self._ended(session, read_message(session.outcome))
+            outcome, session.outcome = session.outcome, ""
+            self._ended(session, read_message(outcome))
         elif session not in self.router.clients:
             self._start(retry)
 

@@ -790,6 +790,19 @@ def test_visits_that_cannot_be_asked_for_are_an_error(capabilities: Json, data: 
     assert scene.world.idle()
 
 
+def test_visits_that_a_parked_call_ends_with_are_asked_for_once() -> None:
+    scene = Scene()
+    asked = scene.asked()
+    scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
+    scene.take_up(2, asked, {"1": ACCEPTED})
+    scene.got()
+    [visit] = scene.told()
+    assert list(visit["result"]["inputRequests"]) == ["-1"]
+    scene.take_up(3, visit, {"-1": {"action": "accept"}})
+    [scene.sent] = scene.got()
+    scene.end(3)
+
+
 def test_visits_expire_like_questions() -> None:
     scene = Scene()
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
