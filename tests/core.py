@@ -8,7 +8,8 @@
     world.say(db, {"id": request["id"], "result": {}})
     assert world.received(client) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
-Peers are given and asked for as objects; `world["db"]` is a child.
+Peers are given and asked for as objects; `world["db"]` is a child. A Bordered world understands
+both eras.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text
-from mcpagg_runtime.client import Client
+from mcpagg_runtime.border import Border
+from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
 from mcpagg_runtime.desk import Desk, Plan
 from mcpagg_runtime.names import exposed_name, offered, portable_names
-from mcpagg_runtime.peers import Child
+from mcpagg_runtime.peers import MODERN, Child
 from mcpagg_runtime.router import Router
+from mcpagg_runtime.session import INFO_KEY, Session
 
 if TYPE_CHECKING:
     from mcpagg_runtime.core import Action
@@ -36,6 +39,7 @@ Message = Json | list[Any] | str | bytes
 INITIALIZED: Json = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 TOOLS_CHANGED: Json = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 ROOTS: Json = {"roots": {"listChanged": True}}
+ASKABLE: Json = {"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}}
 DEFAULTS: Json = {
     "separator": ":",
     "names": "auto",
@@ -60,11 +64,14 @@ def plan(
     instructions: str = "",
     prompts: Mapping[str, list[str]] | None = None,
     resources: Mapping[str, list[str]] | None = None,
+    facts: Mapping[str, Json] | None = None,
+    capabilities: Json | None = None,
     **options: Any,
 ) -> Plan:
     """Return what the compiler would emit for servers {name: tools}, a tool by name or whole.
 
-    `prompts` {server: names} and `resources` {server: URIs} are for those that have some.
+    `prompts` {server: names} and `resources` {server: URIs} are for those that have some, `facts`
+    {server: what else Plan.children has of it}. `capabilities` are declared besides those of lists.
     """
     chosen = {**DEFAULTS, **options}
     table = {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers}
@@ -85,7 +92,8 @@ def plan(
         snapshot[server]["prompts"] = json_text([{"name": name} for name in names])
     for server, uris in (resources or {}).items():
         snapshot[server]["resources"] = json_text([{"uri": uri, "name": "r"} for uri in uris])
-    declared = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
+    kinds = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
+    declared = {**{name: {"listChanged": True} for name in kinds}, **(capabilities or {})}
     return Plan(
         name="test",
         version="1",
@@ -94,9 +102,13 @@ def plan(
         snapshot=snapshot,
         prompts={f"{server}:{name}": (server, name, f"{server}_{name}") for server, name in asked},
         resources={uri: (server,) for server, uris in (resources or {}).items() for uri in uris},
-        capabilities=json.dumps({name: {"listChanged": True} for name in declared}),
+        capabilities=json.dumps(declared),
         children={
-            server: {"protocol": "2025-11-25", "conditional": (conditional or {}).get(server, [])}
+            server: {
+                "protocol": "2025-11-25",
+                "conditional": (conditional or {}).get(server, []),
+                **(facts or {}).get(server, {}),
+            }
             for server in servers
         },
         instructions=instructions,
@@ -138,6 +150,29 @@ def failure(identifier: Any, code: int, message: str, **data: Any) -> Json:
     return {"jsonrpc": "2.0", "id": identifier, "error": error}
 
 
+def enveloped(message: Json, capabilities: Json | None = None, meta: Json | None = None) -> Json:
+    """Return a request with the envelope of a client that can do `capabilities`.
+
+    `meta` are more members of it; None leaves one out.
+    """
+    params = message.get("params") or {}
+    given = {
+        VERSION_KEY: MODERN_VERSION,
+        CAPABILITIES_KEY: capabilities or {},
+        INFO_KEY: {"name": "test", "version": "1"},
+        **params.get("_meta", {}),
+        **(meta or {}),
+    }
+    kept = {name: value for name, value in given.items() if value is not None}
+    return {**message, "params": {**params, "_meta": kept}}
+
+
+def taken_up(identifier: Any, message: Json, asked: Json, responses: Any) -> Json:
+    """Return a request that takes up the one of `message`, which got the response `asked`."""
+    state = {"requestState": asked["result"]["requestState"], "inputResponses": responses}
+    return {**message, "id": identifier, "params": {**message["params"], **state}}
+
+
 class World:
     """A router with its clock, and everything that it wants done, by peer and in order."""
 
@@ -151,6 +186,11 @@ class World:
         self.asleep: list[str] = []
         self.said: list[str] = []
         self._sent: dict[Peer, list[str]] = {}
+
+    @property
+    def gate(self) -> Router | Border:
+        """Where peers are heard."""
+        return self.router
 
     def __getitem__(self, server: str) -> Child:
         return self.router.children[server]
@@ -185,9 +225,9 @@ class World:
             text = message if isinstance(message, str | bytes) else json.dumps(message)
             line = text.encode() if isinstance(text, str) else text
             if isinstance(peer, Client):
-                self.do(self.router.from_client(peer, line))
+                self.do(self.gate.from_client(peer, line))
             else:
-                self.do(self.router.from_child(peer, line))
+                self.do(self.gate.from_child(peer, line))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""
@@ -199,7 +239,7 @@ class World:
     def client(self, capabilities: Json | None = None, **params: Any) -> Client:
         """Let a client connect and shake hands; `params` are more of its `initialize`."""
         client = Client(self.plan.options["names"])
-        self.do(self.router.connect(client))
+        self.do(self.gate.connect(client))
         params = {
             "protocolVersion": "2025-11-25",
             "capabilities": capabilities or {},
@@ -213,9 +253,10 @@ class World:
     def born(self, server: str) -> int:
         """Let a child's process be there; return the id of the handshake that it is asked for."""
         assert server in self.started
-        self.do(self.router.child_up(self[server]))
+        self.do(self.gate.child_up(self[server]))
         [hello] = self.received(self[server])
-        assert hello["method"] == "initialize"
+        modern = self[server].era == MODERN
+        assert hello["method"] == ("server/discover" if modern else "initialize")
         return int(hello["id"])
 
     def shaken(self, server: str, capabilities: Json | None = None) -> Child:
@@ -246,17 +287,17 @@ class World:
 
     def down(self, server: str, reason: str = "exited with status 1", words: str = "") -> None:
         """Let a child's process be gone."""
-        self.do(self.router.child_down(self[server], reason, words))
+        self.do(self.gate.child_down(self[server], reason, words))
 
     def wait(self, seconds: float) -> None:
         """Let time pass, with a tick whenever the router wants one."""
         end = self.now + seconds
         ticks = 0
-        while self.router.alarm <= end:
+        while self.gate.alarm <= end:
             ticks += 1
             assert ticks < 10_000, "the router does not come to rest"
-            self.now = max(self.now, self.router.alarm)
-            self.do(self.router.tick())
+            self.now = max(self.now, self.gate.alarm)
+            self.do(self.gate.tick())
         self.now = end
 
     def names(self, client: Client) -> list[str]:
@@ -273,3 +314,39 @@ class World:
                 *(c.calls or c.questions for c in clients),
             ]
         )
+
+
+class Bordered(World):
+    """A world whose router has the border, so that it understands both eras."""
+
+    def __init__(self, servers: Mapping[str, Iterable[str | Json]], **choices: Any) -> None:
+        """See `plan` for the arguments."""
+        super().__init__(servers, **choices)
+        self.minted = 0
+        self.border = Border(self.router, self._mint)
+
+    @property
+    def gate(self) -> Router | Border:
+        """Where peers are heard."""
+        return self.border
+
+    def _mint(self) -> str:
+        self.minted += 1
+        return f"h{self.minted}"
+
+    def modern(self) -> Client:
+        """Let a client connect that shakes no hands."""
+        client = Client(self.plan.options["names"])
+        self.do(self.gate.connect(client))
+        return client
+
+    def leave(self, client: Client) -> None:
+        """Let a client go."""
+        self.do(self.gate.disconnect(client))
+
+    def idle(self) -> bool:
+        """Whether nothing is under way or remembered for it, at the border neither."""
+        sessions, rounds = self.border.sessions, self.border.rounds.values()
+        left = [one for one in self.router.clients if isinstance(one, Session)]
+        kept = [*sessions.waiting, *sessions.parked, *left]
+        return super().idle() and not kept and not any(r.rounds or r.questions for r in rounds)

@@ -14,6 +14,7 @@ from mcpagg_runtime.wire import members, quote, read_message, skip, value_at
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mcpagg_runtime.client import Client
     from mcpagg_runtime.core import Action
     from mcpagg_runtime.desk import Desk
     from mcpagg_runtime.peers import Call, Child
@@ -53,8 +54,8 @@ class Masked(Router):
     def _progress(self, child: Child, message: Message) -> None:
         super()._progress(child, _unexpanded(message, self.outward[child]))
 
-    def _question(self, child: Child, message: Message) -> None:
-        super()._question(child, _unexpanded(message, self.outward[child]))
+    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
+        super()._ask_client(client, child, _unexpanded(message, self.outward[child]))
 
     def _pass_on(self, child: Child, message: Message) -> None:
         # A resource keeps its URI everywhere, or nobody could read it.

@@ -97,10 +97,13 @@ def _wrapped(schema: dict[str, Any]) -> str:
 
 
 def _moved(part: Any) -> Any:
-    """Let the references within a schema be meant from its new place."""
+    """Let the references within a schema be meant from its new place.
+
+    Those within a schema of its own identity are meant from that.
+    """
     if type(part) is list:
         return [_moved(item) for item in part]
-    if type(part) is not dict:
+    if type(part) is not dict or type(part.get("$id")) is str:
         return part
     return {
         name: (

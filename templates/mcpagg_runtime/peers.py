@@ -223,6 +223,14 @@ class Child:
         return None
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether it is given the calls of one client at a time: it asks, and says not for which.
+
+        A child without a handshake says so.
+        """
+        return self.asks and self.era == LEGACY
+
+    @property
     def idle(self) -> bool:
         """Whether it has nothing to do, and nobody waits for news of it."""
         busy = self.calls or self.own or self.waiting or self.unknown or self.questions

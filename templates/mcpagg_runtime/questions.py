@@ -102,7 +102,7 @@ class Questions(Core):
 
     def _must_wait(self, child: Child, client: Client) -> bool:
         """Whether a client's call has to wait until a child has done with another client's."""
-        return child.asks and any(
+        return child.takes_turns and any(
             other.connection is not client.connection or not _is_asked(child, other)
             for other in [call.client for call in child.calls.values()]
             if other is not client
@@ -119,7 +119,7 @@ class Questions(Core):
         """Let a child go on with the calls that it got answers for, one client's at a time."""
         for question in [*child.questions]:
             client = question.client
-            busy = child.asks and any(
+            busy = child.takes_turns and any(
                 other.connection is client.connection and not _is_asked(child, other)
                 for other in [call.client for call in child.calls.values()]
                 if other is not client

@@ -209,10 +209,14 @@ class Rounds:
     def _unsubscribe(self, message: Message) -> None:
         uri = message.params["uri"]
         for stream in [s for s, (known, _) in self.subscriptions.items() if known == uri]:
-            del self.subscriptions[stream]
-            params = f'{{"requestId":{stream}}}'
-            self.border.send(self.child, notification("notifications/cancelled", params))
+            self._close_stream(stream)
         self._done(message)
+
+    def _close_stream(self, stream: int) -> None:
+        """Want no more of a stream; a subscription that waits for it is told so."""
+        params = f'{{"requestId":{stream}}}'
+        self.border.send(self.child, notification("notifications/cancelled", params))
+        self._stream_ended(stream)
 
     def _cancel(self, message: Message) -> None:
         one = self.rounds.pop(message.params.get("requestId", 0), None)
@@ -240,6 +244,9 @@ class Rounds:
             return
         elif message.method == "notifications/subscriptions/acknowledged":
             self._acknowledged(message)
+        elif message.method == "notifications/cancelled":
+            # One of two ways in which the specification lets a server end a stream.
+            self._stream_ended(minted(message.params.get("requestId")))
         else:
             text = notification(message.method, _unmarked(message))
             self.border.say_for(self.child, text)
@@ -247,13 +254,15 @@ class Rounds:
     def _answered(self, message: Message) -> None:
         sent = minted(message.id)
         if sent in self.subscriptions:
-            self._stream_ended(self.subscriptions.pop(sent), message)
+            self._stream_ended(sent, message.raw("error") if is_error(message) else "")
             return
-        one = next((one for one in self.rounds.values() if one.sent == sent), None)
+        one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
         if one is None:
             return
         if is_error(message):
             self._end(one, failure(str(one.identifier), self._understood(one, message)))
+        elif type(message.value("result")) is not dict:
+            self._fail(one, "answered with what is no result")
         elif one.method == "server/discover":
             text = _introduced(message.raw("result"))
             self._end(one, result(str(one.identifier), text))
@@ -283,6 +292,7 @@ class Rounds:
         if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
             return message.raw("error")
         why = value.get("message") if type(value) is dict else ""
+        why = why if type(why) is str else ""
         if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
             needed = value["data"].get("requiredCapabilities")
             names = ", ".join(needed) if type(needed) is dict else ""
@@ -298,7 +308,8 @@ class Rounds:
             wraps = one.wraps and found.get("isError", (False,))[0] is not True
             self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
         else:
-            self._fail(one, f"answered with a result of type {kind!r}, which cannot be passed on")
+            shown = text[slice(*found["resultType"][1:])]
+            self._fail(one, f"answered with a result of type {shown}, which cannot be passed on")
 
     def _ask(self, one: Round, text: str) -> None:
         """Ask the client what the child requires, or wait a moment where that is nothing."""
@@ -357,26 +368,29 @@ class Rounds:
             self._again(one)
 
     def _acknowledged(self, message: Message) -> None:
-        stream = minted(message.params.get("_meta", {}).get(SUBSCRIPTION_KEY))
+        meta = message.params.get("_meta")
+        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
         uri, identifier = self.subscriptions.get(stream, ("", 0))
         honoured = message.params.get("notifications")
         uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
         if not identifier:
             return
-        self.subscriptions[stream] = uri, 0
         if type(uris) is list and uri in uris:
+            self.subscriptions[stream] = uri, 0
             self.border.say_for(self.child, result(str(identifier), "{}"))
         else:
-            text = error(INTERNAL_ERROR, f"Server '{self.child.name}' does not watch {uri}")
-            self.border.say_for(self.child, failure(str(identifier), text))
+            self._close_stream(stream)
 
-    def _stream_ended(self, stream: tuple[str, int], message: Message) -> None:
-        """A stream has ended; a subscription that it never acknowledged has failed."""
-        _, identifier = stream
-        if identifier and is_error(message):
-            self.border.say_for(self.child, failure(str(identifier), message.raw("error")))
-        elif identifier:
-            self.border.say_for(self.child, result(str(identifier), "{}"))
+    def _stream_ended(self, stream: int, why: str = "") -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed.
+
+        `why` is the JSON text of an error, "" for none.
+        """
+        uri, identifier = self.subscriptions.pop(stream, ("", 0))
+        if identifier:
+            unwatched = f"Server '{self.child.name}' does not watch {uri}"
+            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
+            self.border.say_for(self.child, text)
 
 
 def _introduction(capabilities: str, info: str) -> str:

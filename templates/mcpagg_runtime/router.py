@@ -73,9 +73,9 @@ class Router(Routing):
                 gone = error(METHOD_NOT_FOUND, "The client is gone")
                 self._send(child, failure(question.identifier, gone))
         for uri in sorted(client.subscriptions):
-            owner = self.owners(uri)[0]
-            if owner.state == READY and not self._is_watched(uri):
-                self._ask(owner, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
+            for owner in self.owners(uri)[:1]:  # none, if it is served no more
+                if owner.state == READY and not self._is_watched(uri):
+                    self._ask(owner, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
         client.calls, client.questions = [], {}
         return self._taken()
 

@@ -54,7 +54,7 @@ LISTENABLE = {
 # Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
 CALL, ASIDE = 1, 2
 
-# What tells our handles from those of a child of this revision, which pass as they are.
+# How handles start.
 HANDLE = "mcpagg:"
 # How long a client may take to answer, and how many calls may wait for such answers.
 PARKED_SECONDS = 600.0
@@ -62,7 +62,11 @@ MAXIMUM_PARKED = 1000
 
 
 class Sessions:
-    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle."""
+    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle.
+
+    `mark` tells our handles from those of a child of this revision, which pass as they are; it may
+    be a proxy like this one.
+    """
 
     def __init__(self, border: Border, mint: Callable[[], str]) -> None:
         """`mint` returns a text that nobody can guess."""
@@ -70,6 +74,7 @@ class Sessions:
         self.router = border.router
         self.desk = border.router.desk
         self.mint = mint
+        self.mark = f"{HANDLE}{mint()}:"
         self.waiting: list[Session] = []
         self.parked: dict[str, Session] = {}
 
@@ -92,9 +97,9 @@ class Sessions:
             self.border.send(client, answer)
         elif message.method == LISTEN:
             self._listen(session)
-        elif _handle(message).startswith(HANDLE):
+        elif _handle(message).startswith(self.mark):
             self._take_up(session)
-        elif _handle(message) and self._is_legacy(message):
+        elif _handle(message) and self._knows_no_state(message):
             self._deny(session)
         else:
             self._start(session)
@@ -108,7 +113,9 @@ class Sessions:
         if session.level and "logging" in self.desk.declared:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
-        self._hear(session, request(CALL, session.message.method or "", _legacy_params(session)))
+        ours = _handle(session.message).startswith(self.mark)
+        params = _legacy_params(session, ("requestState", "inputResponses") if ours else ())
+        self._hear(session, request(CALL, session.message.method or "", params))
 
     def _hear(self, session: Session, text: str) -> None:
         """Let the router hear a session say something."""
@@ -139,11 +146,16 @@ class Sessions:
             session.asked.pop(message.params["requestId"], None)
         elif session.listens is not None:
             self._news(session, message)
-        elif message.method == "notifications/progress" and session.identifier and session.token:
-            params = edited(message.raw("params"), add={"progressToken": session.token})
-            self.border.send(session.connection, notification(message.method, params))
+        elif session.identifier and message.method == "notifications/progress":
+            self._progress(session, message)
         elif session.identifier and message.method == "notifications/message" and session.level:
             self.border.send(session.connection, text)
+
+    def _progress(self, session: Session, message: Message) -> None:
+        """Tell of progress, unless whoever took the call up again wants none."""
+        if session.token:
+            params = edited(message.raw("params"), add={"progressToken": session.token})
+            self.border.send(session.connection, notification(message.method or "", params))
 
     # A call ends
 
@@ -154,6 +166,9 @@ class Sessions:
         self._close(session)
         if is_error(message):
             self._failed(session, message)
+        elif type(message.value("result")) is not dict:
+            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+            self.border.send(session.connection, failure(session.identifier, refusal))
         else:
             text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
             self.border.send(session.connection, result(session.identifier, text))
@@ -168,12 +183,11 @@ class Sessions:
         if code == URL_ELICITATION_REQUIRED:
             text = edited(text, add={"code": str(INTERNAL_ERROR)})
         elif code == RESOURCE_NOT_FOUND:
-            uri = quote(str(params.get("uri", "")))
-            text = edited(text, add={"code": str(INVALID_PARAMS), "data": f'{{"uri":{uri}}}'})
-        elif method == "tools/call":
-            name = str(params.get("name"))
-            if text in (tool_not_found(name), tool_of_nobody(name)):
-                text = error(INVALID_PARAMS, f"Unknown tool: {name}")
+            uri = params.get("uri")
+            data = {"data": f'{{"uri":{quote(uri)}}}'} if type(uri) is str else {}
+            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
         self.border.send(session.connection, failure(session.identifier, text))
 
     def _asks_for_visits(self, session: Session, message: Message) -> bool:
@@ -205,7 +219,7 @@ class Sessions:
             self.waiting.remove(session)
         if len(self.parked) == MAXIMUM_PARKED:
             self._close(self.parked.pop(next(iter(self.parked))))
-        session.state = HANDLE + self.mint()
+        session.state = self.mark + self.mint()
         session.deadline = self.router.clock() + PARKED_SECONDS
         self.parked[session.state] = session
         asked = [
@@ -235,7 +249,8 @@ class Sessions:
         if session.asked:
             self._park(session)
         elif session.outcome:
-            self._ended(session, read_message(session.outcome))
+            outcome, session.outcome = session.outcome, ""
+            self._ended(session, read_message(outcome))
         elif session not in self.router.clients:
             self._start(retry)
 
@@ -243,11 +258,15 @@ class Sessions:
         refusal = error(INVALID_PARAMS, "Unknown or expired requestState, or one of another call")
         self.border.send(session.connection, failure(session.identifier, refusal))
 
-    def _is_legacy(self, message: Message) -> bool:
-        """Whether the child that a call is for knows no request state of its own."""
+    def _knows_no_state(self, message: Message) -> bool:
+        """Whether no child that a call may be for has request states of its own."""
+        name = message.params.get("uri" if message.method == "resources/read" else "name")
+        if type(name) is not str:
+            return True
+        if message.method == "resources/read":
+            return all(child.era == LEGACY for child in self.router.owners(name))
         kind = "prompts" if message.method == "prompts/get" else "tools"
-        name = message.params.get("name")
-        item = self.desk.catalogues[kind].find(name) if type(name) is str else None
+        item = self.desk.catalogues[kind].find(name)
         child = self.router.children.get(item.server) if item is not None else None
         return child is not None and child.era == LEGACY
 
@@ -343,14 +362,13 @@ def _handle(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _legacy_params(session: Session) -> str:
-    """Return the params of a session's request without its envelope."""
+def _legacy_params(session: Session, drop: tuple[str, ...]) -> str:
+    """Return the params of a session's request without its envelope and the members of `drop`."""
     text = session.message.raw("params")
     _, start, end = members(text)[0]["_meta"]
     meta = edited(text[start:end], drop=ENVELOPE)
-    drop = ["requestState", "inputResponses"] if _handle(session.message).startswith(HANDLE) else []
     if meta == "{}":
-        return edited(text, drop=[*drop, "_meta"])
+        return edited(text, drop=(*drop, "_meta"))
     return edited(text, drop=drop, add={"_meta": meta})
 
 
@@ -360,6 +378,11 @@ def _modern_question(params: str) -> str:
     It knows neither tasks nor ids of elicitations, and reports no progress of them.
     """
     return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+
+
+def _names_no_tool(text: str, name: Any) -> bool:
+    """Whether an error is the router's own about a tool that nobody has."""
+    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
 
 def _visits(message: Message) -> list[str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from core import World, call, request
+from core import ASKABLE, Bordered, World, call, request
 from core import failure as error
 from core import result as answer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpagg_runtime.border import Border
+from mcpagg_runtime.client import MODERN_VERSION
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.masking import Masked, swapped
 
@@ -81,6 +83,22 @@ def test_a_child_sees_the_value_and_the_client_the_reference() -> None:
     assert result["result"] == {"text": "a ${KEY}"}
     world.say(client, answer(asked["id"], {}))
     assert world.received(one) == [answer("sesame", {})]
+
+
+def test_what_a_child_of_either_era_asks_is_masked() -> None:
+    mask = {"KEY": {"value": "${KEY}", "expand": True, "unexpand": True}}
+    facts = {"one": {"protocol": MODERN_VERSION}}
+    world = Bordered({"one": ["t"]}, rows={"one": {"masks": mask}}, facts=facts)
+    world.router = Masked(Desk(world.plan), lambda: world.now)
+    world.border = Border(world.router, lambda: "")
+    world["one"].masks = {"KEY": "sesame"}
+    client, one = world.client(ASKABLE), world.up("one")
+    world.say(client, call(1, "one:t"))
+    [sent] = world.received(one)
+    asked = {"k": {"method": "elicitation/create", "params": {"message": "sesame?"}}}
+    world.say(one, answer(sent["id"], {"resultType": "input_required", "inputRequests": asked}))
+    [question] = world.received(client)
+    assert question["params"] == {"message": "${KEY}?"}
 
 
 def test_an_error_is_masked_too_and_another_child_is_not() -> None:

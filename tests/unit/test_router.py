@@ -584,6 +584,19 @@ def test_news_of_a_resource_reach_the_clients_that_asked_for_them() -> None:
     assert (world.received(one), world.received(two)) == ([news], [])
 
 
+def test_a_client_may_leave_when_what_it_watches_is_gone() -> None:
+    world = World({"a": ["t"]}, resources={"a": ["file:///x"]})
+    client, a = world.client(), world.shaken("a", {"tools": {}, "resources": {}})
+    world.say(client, request(1, "resources/subscribe", {"uri": "file:///x"}))
+    for _ in "12":  # a difference counts when it is found twice
+        for line in world.received(a):
+            if line["method"] == "resources/list":
+                world.say(a, result(line["id"], {"resources": []}))
+        world.wait(1)
+    world.do(world.router.disconnect(client))
+    assert "resources/unsubscribe" not in [line["method"] for line in world.received(a)]
+
+
 @pytest.mark.parametrize("params", [None, [], {}, {"uri": []}, {"uri": {}}, {"uri": 5}])
 def test_news_of_no_resource_reach_nobody(params: Any) -> None:
     world = World({"a": ["t"]}, resources={"a": ["file:///x"]})

@@ -1,0 +1,743 @@
+"""The border against a reference model: no answer swapped, doubled or missing, in either era.
+
+The machine plays one connection that speaks both eras at once, two children that ask in the middle
+of calls and one that answers with the input that it requires, in any order that comes to mind: ids
+of every legal kind, used again and again; calls taken up with right, missing, surplus and stale
+answers, or in the name of another call; cancellations, deaths, expiry, late and doubled answers.
+The model knows each call by a serial number in its arguments and each question by one in its
+params. It says after every event what everybody must have been told; only whose turn it is among
+several that wait is the router's to choose. More examples: HYPOTHESIS_PROFILE=thorough.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from typing import Any
+
+from core import ASKABLE, Bordered, Json, enveloped, failure, notification, request, result
+from hypothesis import Phase, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from mcpagg_runtime.client import MODERN_VERSION
+from mcpagg_runtime.rounds import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
+from mcpagg_runtime.sessions import PARKED_SECONDS
+
+THOROUGH = not settings().derandomize
+ASKING, MODERN = ("a", "b"), "m"
+LEGACY_CLIENT = "the client that shook hands"
+METHODS = ["elicitation/create", "sampling/createMessage", "roots/list"]
+IDS: list[Any] = [0, 1, "1", "", "0", -1, 2**64, "\ud800", 1]
+TOKENS: list[Any] = [None, None, 1, "1", 0, ""]
+GONE, NOT_FOUND, FAILED, INVALID, VISIT = "The client is gone", -32601, -32603, -32602, -32042
+REFUSED = -9
+"""The code of the errors that the client answers questions with."""
+EPSILON = 1e-6
+
+numbers = st.integers(0, 10**6)
+ids, tokens, methods = st.sampled_from(IDS), st.sampled_from(TOKENS), st.sampled_from(METHODS)
+seldom = st.sampled_from([False] * 5 + [True])
+modes = st.sampled_from(["right", "right", "right", "missing", "none", "surplus"])
+
+
+def key(value: Any) -> tuple[type, Any]:
+    """Return an id as something that tells 1 from "1"."""
+    return type(value), value
+
+
+class Nobody(Exception):
+    """Raised where a move has nobody to make it; then it is none."""
+
+
+def move(**drawn: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any]:
+    """Make a rule that is always possible: one that seldom is would seldom be tried."""
+
+    def decorate(function: Callable[..., None]) -> Any:
+        @wraps(function)
+        def attempt(self: ErasMachine, *args: Any, **kwargs: Any) -> None:
+            with suppress(Nobody):
+                function(self, *args, **kwargs)
+
+        made: Any = rule  # its overloads know no ** of strategies
+        return made(**drawn)(attempt)
+
+    return decorate
+
+
+class Server:
+    """A child as the model sees it; `asks` outlives it, like in the router."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = "asked"  # to start; up, down
+        self.asks = False
+        self.starter: Any = LEGACY_CLIENT
+        self.in_flight: list[Call] = []
+        self.questions: list[Question] = []
+        self.spent: list[int] = []
+
+
+class Call:
+    """A call of a client: open while it is owed an answer, parked while it is the client's turn."""
+
+    def __init__(self, serial: int, message: Json, server: Server, modern: bool) -> None:
+        self.serial = serial
+        self.message = message
+        self.server = server
+        self.modern = modern
+        self.capable = True
+        self.state = "open"  # parked, visits (parked and to be made anew), handed (to the child)
+        self.sent = False
+        self.child_id = 0
+        self.child_token: Any = None
+        self.deadline = float("inf")
+        self.asked: dict[int, Question] = {}
+        """By serial, what its client has not answered yet."""
+        self.handle = ""
+        self.outcome: tuple[Any, ...] = ()
+        # What a child of the newer revision wants back, and gets, in the next round.
+        self.round = 1
+        self.answers: Json | None = None
+        self.wants_back: str | None = None
+        self.due = float("inf")
+
+    @property
+    def raw(self) -> Any:
+        """The id of the latest request that it is made by."""
+        return self.message["id"]
+
+    @property
+    def token(self) -> Any:
+        """The progress token of that."""
+        return self.message["params"].get("_meta", {}).get("progressToken")
+
+    @property
+    def client(self) -> Any:
+        """Whose call it is to the router: each of the newer revision has a client of its own."""
+        return self if self.modern else LEGACY_CLIENT
+
+
+class Question:
+    """What a child asks. `of` is whose client is asked, `raw` the child's id for it."""
+
+    def __init__(self, serial: int, method: str, raw: Any, server: Server, of: Any) -> None:
+        self.serial = serial
+        self.method = method
+        self.raw = raw
+        self.server = server
+        self.of = of
+        self.key = ""
+        self.client_id: Any = None
+        self.answered = False
+        self.call: Call | None = None
+        """The call of which this is input that the child requires."""
+        self.name = ""
+
+
+class ErasMachine(RuleBasedStateMachine):
+    """Plays every peer, and checks what each is told."""
+
+    @initialize(capable=st.booleans())
+    def begin(self, capable: bool) -> None:
+        facts = {MODERN: {"protocol": MODERN_VERSION}}
+        self.world = Bordered(
+            {name: ["t"] for name in (*ASKING, MODERN)},
+            facts=facts,
+            on_drift="warn",
+            restart="on-call",
+        )
+        self.client = self.world.client(ASKABLE)
+        self.servers = {name: Server(name) for name in (*ASKING, MODERN)}
+        self.calls: list[Call] = []
+        self.order: list[Call] = []  # the open ones, as they were made or taken up
+        self.serial = 0
+        self.handles: set[str] = set()
+        self.stale: list[tuple[Call, str]] = []
+        self.expected: Counter[Any] = Counter()
+        self.expected_of: dict[str, Counter[Any]] = {name: Counter() for name in self.servers}
+        self.refused: list[Question] = []
+        self.capable = capable
+        self.world.started.clear()
+        self.world.started += list(self.servers)
+        for server in self.servers.values():
+            self._come_up(server)
+        self.check()
+
+    # --- The model ----------------------------------------------------------------------------
+
+    def next_serial(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    def pick(self, items: list[Any], number: int) -> Any:
+        if not items:
+            raise Nobody
+        return items[number % len(items)]
+
+    def callers(self, server: Server) -> list[Any]:
+        """Return whose calls a child has, in the order of the calls."""
+        return list(dict.fromkeys(call.client for call in server.in_flight))
+
+    def waits_for(self, server: Server, client: Any) -> bool:
+        """Whether a child waits for an answer of a client."""
+        return any(question.of is client for question in server.questions)
+
+    def at_work(self, server: Server) -> list[Any]:
+        return [one for one in self.callers(server) if not self.waits_for(server, one)]
+
+    def in_the_way(self, server: Server, client: Any) -> bool:
+        """Whether a child works for another client, and would not say for which it asks."""
+        return server.asks and any(one is not client for one in self.at_work(server))
+
+    def finish(self, call: Call) -> None:
+        """Nothing more is owed or remembered of a call."""
+        self.calls.remove(call)
+        self.forget(call)
+
+    def forget(self, call: Call) -> None:
+        """A call is no more under way at its child."""
+        if call in self.order:
+            self.order.remove(call)
+        if call in call.server.in_flight:
+            call.server.in_flight.remove(call)
+            call.server.spent.append(call.child_id)
+
+    def close(self, call: Call) -> None:
+        """A call is over; one of the newer revision was a client of its own to the router."""
+        for server in self.servers.values():
+            for question in [one for one in server.questions if one.of is call]:
+                server.questions.remove(question)
+                self.refused.append(question)
+            if server.starter is call:
+                server.starter = None
+        self.finish(call)
+
+    def end(self, call: Call, kind: str, value: Any) -> None:
+        """A call ends; while it is the client's turn, that waits."""
+        self.forget(call)
+        if call.state == "parked":
+            call.outcome = kind, value
+        elif kind == "visit":
+            self._visit(call, value)
+        else:
+            modern = (call.modern,) if kind == "complete" else ()
+            self.expected[(kind, key(call.raw), value, *modern)] += 1
+            self.close(call)
+
+    def _visit(self, call: Call, serial: int) -> None:
+        """A call ends with the wish that the client visits a URL; then it is made anew."""
+        able = call.modern and call.capable
+        if not able:
+            self.end(call, "error", FAILED if call.modern else VISIT)
+            return
+        self.close(call)
+        self.calls.append(call)
+        question = Question(serial, "elicitation/create", None, call.server, call)
+        call.asked = {serial: question}
+        call.sent, call.outcome = False, ()
+        self.park(call, "visits")
+
+    def park(self, call: Call, state: str = "parked") -> None:
+        call.state = state
+        call.deadline = self.world.now + PARKED_SECONDS
+        if call in self.order:
+            self.order.remove(call)
+        self.expected[("required", key(call.raw), frozenset(call.asked))] += 1
+
+    # --- What everybody was told --------------------------------------------------------------
+
+    def check(self) -> None:
+        self.sound = False
+        assert not self.world.stopped
+        for server in self.servers.values():
+            for line in self.world.received(self.world[server.name]):
+                self._told_child(server, line)
+            assert not +self.expected_of[server.name], self.expected_of
+        assert not self.refused, [one.serial for one in self.refused]
+        for line in self.world.received(self.client):
+            seen = self._read(line)
+            if seen:
+                assert self.expected[seen] > 0, (seen, self.expected)
+                self.expected[seen] -= 1
+        assert not +self.expected, self.expected
+        self._nobody_is_forgotten()
+        owed = any(call.state == "open" for call in self.calls)
+        assert self.world.border.owes(self.client) == owed
+        self.world.said.clear()
+        self.sound = True
+
+    def _told_child(self, server: Server, line: Json) -> None:
+        assert server.state == "up", (server.name, line)
+        if line.get("method") == "tools/call":
+            self._sent(server, line)
+        elif line.get("method") == "notifications/cancelled":
+            self._expected_of(server, ("cancelled", line["params"]["requestId"]))
+        elif "result" in line:
+            self._delivered(server, line, line["result"]["answer"])
+        else:
+            error = line["error"]
+            gone = [q for q in self.refused if q.server is server and key(q.raw) == key(line["id"])]
+            if error["code"] == REFUSED:
+                self._delivered(server, line, int(error["message"]))
+            elif error["message"] == GONE:
+                assert error["code"] == NOT_FOUND
+                self.refused.remove(gone[0])
+            else:
+                self._expected_of(server, ("error", key(line["id"]), error["code"]))
+
+    def _expected_of(self, server: Server, seen: Any) -> None:
+        assert self.expected_of[server.name][seen] > 0, (seen, self.expected_of)
+        self.expected_of[server.name][seen] -= 1
+
+    def _sent(self, server: Server, line: Json) -> None:
+        """A call reached a child: the right one, once in each round, in its turn."""
+        params = line["params"]
+        assert params["name"] == "t"
+        [call] = [one for one in self.calls if one.serial == params["arguments"]["serial"]]
+        assert call.server is server
+        assert call.state in ("open", "parked")
+        assert not call.sent
+        assert params.get("inputResponses") == call.answers
+        assert params.get("requestState") == call.wants_back
+        assert line["id"] not in server.spent
+        if server.name != MODERN:
+            assert not self.in_the_way(server, call.client)
+        call.sent, call.child_id, call.due = True, line["id"], float("inf")
+        if call not in server.in_flight:
+            server.in_flight.append(call)
+            call.child_token = params.get("_meta", {}).get("progressToken")
+            assert (call.child_token is None) == (call.token is None)
+
+    def _delivered(self, server: Server, line: Json, serial: int) -> None:
+        """An answer reached a child: to the question that it was for, once, in its turn."""
+        line_of = [*server.questions, *self.refused]
+        [question] = [one for one in line_of if one.serial == serial]
+        assert question.server is server
+        assert question.answered
+        assert key(question.raw) == key(line["id"])
+        if question in self.refused:  # it was faster than the end of its call
+            self.refused.remove(question)
+        else:
+            assert not self.in_the_way(server, question.of)
+            server.questions.remove(question)
+
+    def _read(self, line: Json) -> tuple[Any, ...]:
+        """Return what the client was told, () for what the model does not care about."""
+        method, identifier = line.get("method"), key(line.get("id"))
+        if method == "notifications/tools/list_changed":
+            return ()
+        if method == "notifications/cancelled":
+            return "cancelled", line["params"]["requestId"]
+        if method == "notifications/progress":
+            return "progress", key(line["params"]["progressToken"]), line["params"]["serial"]
+        if method is not None:
+            self._asked(line)
+            return "question", line["params"]["question"], method
+        if "error" in line:
+            return "error", identifier, line["error"]["code"]
+        value = line["result"]
+        if value.get("resultType") == "input_required" and "inputRequests" not in value:
+            return "later", identifier, value["requestState"]
+        if value.get("resultType") == "input_required":
+            return "required", identifier, self._required(value)
+        modern = value.get("resultType") == "complete" and "_meta" in value
+        assert modern or "resultType" not in value
+        return "complete", identifier, value["serial"], modern
+
+    def _asked(self, line: Json) -> None:
+        serial = line["params"]["question"]
+        questions = [one for server in self.servers.values() for one in server.questions]
+        [question] = [one for one in questions if one.serial == serial]
+        assert question.client_id is None
+        taken = [one.client_id for one in questions if one.of is LEGACY_CLIENT]
+        assert line["id"] not in taken
+        question.client_id = line["id"]
+
+    def _required(self, value: Json) -> frozenset[int]:
+        serials = {one["params"]["question"]: k for k, one in value["inputRequests"].items()}
+        [call] = [one for one in self.calls if one.asked and one.asked.keys() == serials.keys()]
+        for serial, question in call.asked.items():
+            question.key = serials[serial]
+            assert value["inputRequests"][question.key]["method"] == question.method
+        if call.state == "handed":
+            assert value["requestState"] == call.wants_back
+        else:
+            assert value["requestState"] not in self.handles
+            self.handles.add(value["requestState"])
+        call.handle = value["requestState"]
+        return frozenset(serials)
+
+    def _nobody_is_forgotten(self) -> None:
+        """Whoever waits for a turn waits for somebody at work."""
+        for server in self.servers.values():
+            if server.state != "up":
+                continue
+            for call in [one for one in self.calls if one.server is server and not one.sent]:
+                if call.state in ("open", "parked") and not self._is_between_rounds(call):
+                    assert self.in_the_way(server, call.client), call.serial
+            for question in server.questions:
+                if question.answered and question.call is None:
+                    assert self.in_the_way(server, question.of), question.serial
+
+    def _is_between_rounds(self, call: Call) -> bool:
+        return bool(call.asked or call.outcome) or self.world.now < call.due < float("inf")
+
+    def say(self, message: Json) -> None:
+        note(f"client: {message}")
+        self.world.say(self.client, message)
+        self.check()
+
+    def hear(self, server: Server, message: Json) -> None:
+        note(f"{server.name}: {message}")
+        self.world.say(self.world[server.name], message)
+        self.check()
+
+    # --- The client ---------------------------------------------------------------------------
+
+    @move(which=numbers, raw=ids, token=tokens, modern=st.sampled_from([True, True, False]))
+    def call(self, which: int, raw: Any, token: Any, modern: bool) -> None:
+        server = self.pick(list(self.servers.values()), which)
+        serial = self.next_serial()
+        params: Json = {"name": f"{server.name}:t", "arguments": {"serial": serial}}
+        if token is not None:
+            params["_meta"] = {"progressToken": token}
+        call = Call(serial, request(raw, "tools/call", params), server, modern)
+        if modern:
+            call.capable = self.capable or which % 3 > 0
+            call.message = enveloped(call.message, ASKABLE if call.capable else {})
+        self.calls.append(call)
+        self._submit(call)
+
+    def _submit(self, call: Call) -> None:
+        """Let the client make a call, which may start its child, or fail with it."""
+        self.order.append(call)
+        note(f"client: {call.message}")
+        self.world.say(self.client, call.message)
+        for name in self.world.started:
+            if self.servers[name].state != "asked":
+                assert self.servers[name].state == "down"
+                self.servers[name].state, self.servers[name].starter = "asked", call.client
+        if call.server.state == "down":
+            self.end(call, "error", FAILED)
+        self.check()
+
+    @move(which=numbers, raw=ids, token=tokens, mode=modes)
+    def take_up(self, which: int, raw: Any, token: Any, mode: str) -> None:
+        """Go on with a call, with an answer to everything, or not."""
+        call = self.pick(self.parked(), which)
+        shown = [question for question in call.asked.values() if question.key]
+        given = {"missing": shown[1:], "none": []}.get(mode, shown)
+        responses: Json = {one.key: {"answer": one.serial, "n": 1.0} for one in given}
+        if mode == "surplus":
+            responses.update({"0": {}, "77": {"answer": 0}, "x": {}})
+        call.message = self._retry(call, raw, call.handle, responses, token)
+        if call.state == "handed":
+            # The child keeps its own state: all goes to it as it is.
+            call.state, call.asked = "open", {}
+            call.answers, call.wants_back = responses, call.handle
+            self._submit(call)
+            return
+        self.stale.append((call, call.handle))
+        for question in given:
+            question.answered = True
+            del call.asked[question.serial]
+        if call.asked:
+            self.park(call, call.state)
+        elif call.state == "visits":
+            call.state = "open"
+            self._submit(call)
+            return
+        else:
+            call.state = "open"
+            if call.outcome:
+                self.end(call, *call.outcome)
+            else:
+                self.order.append(call)
+        self.say(call.message)
+
+    def parked(self) -> list[Call]:
+        """Return the calls that it is the client's turn to take up."""
+        return [call for call in self.calls if call.state in ("parked", "visits", "handed")]
+
+    def _retry(self, call: Call, raw: Any, handle: str, responses: Any, token: Any = None) -> Json:
+        params = {**call.message["params"], "requestState": handle, "inputResponses": responses}
+        meta = {**params["_meta"], "progressToken": token}
+        if token is None:
+            del meta["progressToken"]
+        return {**call.message, "id": raw, "params": {**params, "_meta": meta}}
+
+    @move(which=numbers, raw=ids, other=numbers, stale=st.booleans())
+    def take_up_wrongly(self, which: int, raw: Any, other: int, stale: bool) -> None:
+        """Try to go on with a call once more, or with what another one was asked."""
+        if stale:
+            call, handle = self.pick(self.stale, which)
+        else:
+            parked = self.pick([c for c in self.parked() if c.state != "handed"], which)
+            modern = [c for c in self.calls if c.modern and c is not parked]
+            call, handle = self.pick(modern, other), parked.handle
+        responses = {str(number): {"answer": 0} for number in range(-2, 20)}
+        self.expected[("error", key(raw), INVALID)] += 1
+        self.say(self._retry(call, raw, handle, responses))
+
+    @move(raw=ids)
+    def cancel(self, raw: Any) -> None:
+        for call in reversed([c for c in self.order if c.modern]):
+            if key(call.raw) == key(raw):
+                self._cancel(call)
+                break
+        else:
+            for call in reversed([c for c in self.order if not c.modern]):
+                if key(call.raw) == key(raw):
+                    self._cancel(call)
+                    break
+        self.say(notification("notifications/cancelled", {"requestId": raw}))
+
+    def _cancel(self, call: Call) -> None:
+        self._take_input_back(call)
+        if call.sent and call in call.server.in_flight:
+            self.expected_of[call.server.name][("cancelled", call.child_id)] += 1
+        self.close(call)
+
+    def _take_input_back(self, call: Call) -> None:
+        """A child of the newer revision requires no input any more."""
+        for question in [one for one in call.server.questions if one.call is call]:
+            call.server.questions.remove(question)
+            self.expected[("cancelled", question.client_id)] += 1
+
+    @move(which=numbers)
+    def cancel_one_in_flight(self, which: int) -> None:
+        self.cancel(self.pick(self.order, which).raw)
+
+    @move(which=numbers, failed=seldom)
+    def answer_question(self, which: int, failed: bool) -> None:
+        """Let the client answer what it is asked by a request, twice."""
+        every = [one for server in self.servers.values() for one in server.questions]
+        asked = [one for one in every if one.of is LEGACY_CLIENT and not one.answered]
+        question = self.pick(asked, which)
+        question.answered = True
+        value: Json = {"answer": question.serial, "n": 1.0}
+        if question.call is not None:
+            self._answer_input(question.call, question, value, failed)
+        line = result(question.client_id, value)
+        if failed:
+            line = failure(question.client_id, REFUSED, str(question.serial))
+        self.say(line)
+        self.say(line)
+
+    def _answer_input(self, call: Call, question: Question, value: Json, failed: bool) -> None:
+        question.server.questions.remove(question)
+        del call.asked[question.serial]
+        if failed and question.method != "elicitation/create":
+            self._take_input_back(call)
+            self.end(call, "error", FAILED)
+            return
+        assert call.answers is not None
+        call.answers[question.name] = {"action": "cancel"} if failed else value
+
+    # --- The children -------------------------------------------------------------------------
+
+    def within(self, *states: str) -> list[Server]:
+        return [server for server in self.servers.values() if server.state in states]
+
+    @move(which=numbers)
+    def grow(self, which: int) -> None:
+        """A child comes up."""
+        self._come_up(self.pick(self.within("asked"), which))
+        self.check()
+
+    def _come_up(self, server: Server) -> None:
+        self.world.up(server.name)
+        self.world.started.remove(server.name)
+        server.state = "up"
+
+    @move(which=numbers, raw=ids, method=methods, times=st.sampled_from([1, 1, 1, 2]))
+    def ask(self, which: int, raw: Any, method: str, times: int) -> None:
+        """Let a child ask whoever it works for; where that may be several, nobody is asked."""
+        server = self.pick([s for s in self.within("up") if s.name in ASKING], which)
+        for _ in range(times):
+            self._ask(server, raw, method)
+
+    def _ask(self, server: Server, raw: Any, method: str) -> None:
+        callers, at_work = self.callers(server), self.at_work(server)
+        server.asks |= method != "roots/list"
+        certain = len(at_work) == 1 or len(callers) == 1 or method == "roots/list"
+        client = server.starter if not callers else (at_work or callers)[-1] if certain else None
+        question = Question(self.next_serial(), method, raw, server, client)
+        if client is None or (client is not LEGACY_CLIENT and not client.capable):
+            self.expected_of[server.name][("error", key(raw), NOT_FOUND)] += 1
+        else:
+            server.questions.append(question)
+            if client is LEGACY_CLIENT:
+                self.expected[("question", question.serial, method)] += 1
+            else:
+                client.asked[question.serial] = question
+                if client.state == "open":
+                    self.park(client)
+        self.hear(server, request(raw, method, {"question": question.serial}))
+
+    @move(which=numbers, raw=ids)
+    def take_question_back(self, which: int, raw: Any) -> None:
+        server = self.pick([s for s in self.within("up") if s.name in ASKING], which)
+        for question in reversed(server.questions):
+            if key(question.raw) == key(raw):
+                server.questions.remove(question)
+                self._withdrawn(question)
+                break
+        self.hear(server, notification("notifications/cancelled", {"requestId": raw}))
+
+    def _withdrawn(self, question: Question) -> None:
+        """The client need not answer a question any more."""
+        if question.of is not LEGACY_CLIENT:
+            question.of.asked.pop(question.serial, None)
+        elif not question.answered:
+            self.expected[("cancelled", question.client_id)] += 1
+
+    @move(which=numbers, kind=st.sampled_from(["result", "result", "error", "visit", "input"]))
+    def answer(self, which: int, kind: str) -> None:
+        """Let a child answer a call, or say what it needs for that."""
+        sent = [one for server in self.servers.values() for one in server.in_flight if one.sent]
+        call = self.pick(sent, which)
+        if call.server.name == MODERN and kind in ("visit", "input"):
+            self._require(call, which % 4)
+        elif kind in ("visit", "input"):
+            serial = self.next_serial()
+            visit = {"mode": "url", "question": serial, "elicitationId": "e"}
+            line = failure(call.child_id, VISIT, "visit", elicitations=[visit])
+            self.end(call, "visit", serial)
+            self.hear(call.server, line)
+        else:
+            self._answer(call, kind)
+
+    def _answer(self, call: Call, kind: str) -> None:
+        value: Json = {"serial": call.serial, "content": []}
+        line = result(call.child_id, value)
+        if kind == "error":
+            line = failure(call.child_id, call.serial, "m")
+            self.end(call, "error", call.serial)
+        else:
+            self.end(call, "complete", call.serial)
+        self.hear(call.server, line)
+        self.hear(call.server, line)  # twice: the second one answers nothing
+
+    def _require(self, call: Call, how_many: int) -> None:
+        """Let the child of the newer revision require input, or time."""
+        call.round += 1
+        state, server = f"s{call.serial}.{call.round}", call.server
+        value: Json = {"resultType": "input_required", "requestState": state}
+        asked = {}
+        for number in range(how_many):
+            serial = self.next_serial()
+            method = METHODS[(serial + number) % 3]
+            question = Question(serial, method, None, server, call.client)
+            question.name = question.key = f"k{number}"
+            asked[question.name] = {"method": method, "params": {"question": serial}}
+            call.asked[serial] = question
+        if asked:
+            value["inputRequests"] = asked
+        line = result(call.child_id, value)
+        server.spent.append(call.child_id)
+        call.sent = False
+        if call.modern:
+            questions = call.asked
+            self.close(call)
+            self.calls.append(call)
+            call.state, call.asked, call.handle, call.wants_back = "handed", questions, state, state
+            if asked:
+                self.expected[("required", key(call.raw), frozenset(questions))] += 1
+            else:
+                self.expected[("later", key(call.raw), state)] += 1
+        elif call.round > MAXIMUM_ROUNDS:
+            call.asked = {}
+            self.end(call, "error", FAILED)
+        else:
+            call.answers, call.wants_back = ({} if asked else None), state
+            wait = min(FIRST_WAIT_SECONDS * 2 ** (call.round - 2), LONGEST_WAIT_SECONDS)
+            call.due = float("inf") if asked else self.world.now + wait
+            for question in call.asked.values():
+                question.call = call
+                server.questions.append(question)
+                self.expected[("question", question.serial, question.method)] += 1
+        self.hear(server, line)
+
+    @move(which=numbers, one=numbers, what=st.sampled_from(["result", "error"]))
+    def answer_late(self, which: int, one: int, what: str) -> None:
+        """Let a child answer what nobody waits for any more, or what it was never asked."""
+        server = self.pick(self.within("up"), which)
+        number = self.pick([*server.spent, 10**9, -1, None, 0, "x"], one)
+        if number not in [call.child_id for call in server.in_flight if call.sent]:
+            self.hear(server, {"id": number, what: {"serial": 0, "code": 0}})
+
+    @move(which=numbers)
+    def report_progress(self, which: int) -> None:
+        flying = [call for server in self.servers.values() for call in server.in_flight]
+        call = self.pick([c for c in flying if c.child_token is not None], which)
+        if call.state == "open" and call.token is not None:
+            self.expected[("progress", key(call.token), call.serial)] += 1
+        params = {"progressToken": call.child_token, "progress": 1, "serial": call.serial}
+        self.hear(call.server, notification("notifications/progress", params))
+
+    @move(which=numbers, really=seldom)
+    def die(self, which: int, really: bool) -> None:
+        server = self.pick(self.within("up") if really else [], which)
+        server.state = "down"
+        questions, server.questions = server.questions, []
+        for question in questions:
+            self._withdrawn(question)
+        for call in [one for one in self.calls if one.server is server]:
+            if call.state in ("open", "parked") and not call.outcome:
+                call.asked = {} if not call.modern else call.asked
+                self.end(call, "error", FAILED)
+        note(f"{server.name} dies")
+        self.world.down(server.name, "died")
+        self.check()
+
+    # --- Time ---------------------------------------------------------------------------------
+
+    @move(seconds=st.sampled_from([0.05, 0.3, 1.0, 61.0, PARKED_SECONDS / 2, PARKED_SECONDS]))
+    def wait(self, seconds: float) -> None:
+        for server in self.within("asked"):  # it would be given up
+            self._come_up(server)
+            self.check()
+        end = self.world.now + seconds
+        while True:
+            times = [time for call in self.calls for time in (call.deadline, call.due)]
+            due = min([time for time in times if time > self.world.now], default=end)
+            if due >= end:
+                break
+            self._pass_time(due)
+        self._pass_time(end)
+
+    def _pass_time(self, until: float) -> None:
+        self.world.wait(until - self.world.now)
+        self.world.now = until
+        for call in [one for one in self.parked() if one.deadline <= until]:
+            if call.state == "parked" and call in call.server.in_flight and call.sent:
+                self.expected_of[call.server.name][("cancelled", call.child_id)] += 1
+            self.close(call)
+        self.check()
+
+    def teardown(self) -> None:
+        """Whatever happened: everybody is answered in the end, and nothing is remembered."""
+        if not getattr(self, "sound", False):  # it has failed already
+            return
+        while self.calls or any(server.questions for server in self.servers.values()):
+            self.wait(1.0)
+            self.take_up(0, 5, None, "right")
+            self.answer_question(0, False)
+            self.answer(0, "result")
+        assert self.world.idle()
+        self.world.leave(self.client)
+        assert not self.world.router.clients
+        assert self.world.lines(self.client) == []
+
+
+ErasMachine.TestCase.settings = settings(
+    max_examples=3 * settings().max_examples,
+    stateful_step_count=60,
+    # To shrink a failure takes minutes: the thorough profile does.
+    phases=settings().phases if THOROUGH else [Phase.generate],
+)
+TestNoAnswerIsSwappedDoubledOrMissing = ErasMachine.TestCase
