@@ -76,6 +76,20 @@ def test_no_process_of_its_tree_outlives_the_proxy(tmp_path: Path, how: Any, kin
     assert not [pid for pid in wanted if alive(pid)]
 
 
+def test_a_child_sees_the_end_of_its_input_before_any_signal(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    odd = stub_entry(log=str(log), sigterm="ignore", at={"start": [{"stderr": "hello\n"}]})
+    file = compiled(tmp_path, {"odd": odd})
+    log.unlink()
+    with served(file) as wire:
+        call(wire, "odd:echo")
+        began = time.monotonic()
+        wire.end_input()
+        assert wire.wait() == 0
+        assert time.monotonic() - began < 2
+    assert len(events(log, "eof")) == 1
+
+
 def test_requests_piped_from_a_file_are_all_answered_before_the_exit(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["sleep"])})
     lines: list[dict[str, Any]] = [
