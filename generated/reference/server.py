@@ -13,10 +13,11 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:d6b50601dfc58b02fa784c66dcc09643832ebc43fe79fb6a38d1dd7c278f6f91 (everything below this line)
+#   body:     sha256:d00afecce69c20f1781367437edb291e0115669f0390f806246f18de4d11dcce (everything below this line)
 
 from __future__ import annotations
 
+from time import monotonic
 import _thread
 import os
 import select
@@ -2456,10 +2457,23 @@ STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
 
+# Which states may follow which. A child that was sent to sleep is as one never asked for.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 FOREVER = float("inf")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
 
 
 class Reading:
@@ -2467,8 +2481,9 @@ class Reading:
 
     `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
     long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was ever held against the snapshot, `drift` how it differs, `refused`
-    why {name that a client may use} is withheld.
+    `compared` says whether it was held against the snapshot, and no change of it was announced
+    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
+    `refused` why {name that a client may use} is withheld.
     """
 
     __slots__ = (
@@ -2476,6 +2491,7 @@ class Reading:
         "compared",
         "deadline",
         "drift",
+        "give_up_at",
         "items",
         "kind",
         "pages",
@@ -2495,6 +2511,7 @@ class Reading:
         self.pause = 0.0
         self.served_at = -FOREVER
         self.compared = False
+        self.give_up_at = FOREVER
         self.drift = ""
         self.refused: dict[str, str] = {}
 
@@ -2569,10 +2586,12 @@ class Child:
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
-    handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `masks` {name: value} are the variables
-    that clients name and never see.
+    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
+    lists by kind. `starting_at` and `ready_at` are when it was started and when it had shaken
+    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
+    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
+    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
+    name and never see.
     """
 
     __slots__ = (
@@ -2586,12 +2605,15 @@ class Child:
         "name",
         "next_id",
         "own",
+        "protocol",
         "questions",
         "readings",
         "ready_at",
         "reason",
+        "reported",
         "retry_at",
         "row",
+        "starting_at",
         "state",
         "unknown",
         "waiting",
@@ -2605,14 +2627,29 @@ class Child:
         self.warned = False
         self.failures = 0
         self.retry_at = -FOREVER
+        self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
-        self.reset(CREATED)
+        self.state = CREATED
+        self.reason = ""
+        self._forget()
 
-    def reset(self, state: str, reason: str = "") -> None:
-        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
         self.state = state
         self.reason = reason
+
+    def _forget(self) -> None:
+        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
         self.client: Client | None = None
+        self.protocol = ""
         self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
@@ -2621,6 +2658,7 @@ class Child:
         self.questions: list[Question] = []
         self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
+        self.starting_at = FOREVER
         self.ready_at = FOREVER
         self.active_at = FOREVER
 
@@ -2645,6 +2683,7 @@ START = "start"  # a child's process
 STOP = "stop"  # a child's process; the text says why, and `child_down` follows
 SLEEP = "sleep"  # end a child's process without a word: it is wanted again
 SAY = "say"  # a line on standard error
+STATE = "state"  # a child has entered one; the text has the members `state` and `reason` for a log
 
 
 class Core:
@@ -2672,6 +2711,12 @@ class Core:
 
     def _say(self, text: str) -> None:
         self._actions.append((SAY, None, text))
+
+    def _enter(self, child: Child, state: str, reason: str = "") -> None:
+        """Let a child be in another state from now on; `reason` completes "Server 'x' …"."""
+        child.enter(state, reason)
+        why = quote(reason) if reason else "null"
+        self._actions.append((STATE, child, f'"state":{quote(state)},"reason":{why}'))
 
     def _arm(self, deadline: float) -> float:
         self.alarm = min(self.alarm, deadline)
@@ -3083,14 +3128,18 @@ class Process:
         self.drained = threading.Event()
         self.gone = threading.Event()
         self.retired = False
+        self.held = False
+        """Whether it has said so much to a client that does not read that it is not heard."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
+        self._open = _thread.allocate_lock()
         ours: list[int] = []
         theirs: list[int] = []
         try:
             for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
                 for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
                     end.append(descriptor)
+            ours += os.pipe()
             self.popen = subprocess.Popen(
                 launch.argv,
                 stdin=theirs[0],
@@ -3107,14 +3156,15 @@ class Process:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(ours[0], private=True, broke=self._deaf)
+        self.outbox = Outbox(ours[0], private=True, broke=self._deaf, overflowed=self._full)
         self._stdout = ours[1]
+        self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
         _thread.start_new_thread(self._read_stderr, (ours[2],))
         _thread.start_new_thread(self._wait, ())
 
     def read(self) -> None:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = Lines()
+        lines = Lines(self._endless)
         for data in _chunks(self._stdout):
             for line in lines.feed(data):
                 self.hear(line)
@@ -3122,10 +3172,19 @@ class Process:
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
 
+    def _endless(self) -> None:
+        """A line of the child has no end: what it means by it will never be known."""
+        reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        _thread.start_new_thread(self.end, (reason,))
+
     def _deaf(self) -> None:
         """The child takes no input any more: what it owes, it owes for ever."""
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard input")
+
+    def _full(self, waiting: int) -> None:
+        """The child is owed more than anyone would keep for it."""
+        self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
 
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
@@ -3139,6 +3198,9 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
+        if self._open.acquire(False):
+            # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
+            os.close(self._close)
         self.outbox.close()
         if self._group_gone(STDIN_GRACE_SECONDS):
             return
@@ -3190,6 +3252,7 @@ class Process:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
             self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
         """Return what waits for stderr and notices when the child no longer takes input.
@@ -3200,22 +3263,30 @@ class Process:
             return lambda: None
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        poll.register(self.outbox.descriptor, 0)
+        watched = [self._closed, self.outbox.descriptor]
+        for number in watched:
+            poll.register(number, 0)
 
         def wait() -> None:
             while True:
-                ready = poll.poll()
-                if any(number == descriptor for number, _ in ready):
+                ready = [number for number, _ in poll.poll()]
+                # Once it is closed, the number may be another file's.
+                closed = self._closed in ready
+                if watched and (closed or self.outbox.descriptor in ready):
+                    while watched:
+                        poll.unregister(watched.pop())
+                    if not closed:
+                        _thread.start_new_thread(self._deaf, ())
+                if descriptor in ready:
                     return
-                poll.unregister(self.outbox.descriptor)
-                _thread.start_new_thread(self._deaf, ())
 
         return wait
 
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
-        self.drained.wait(LAST_WORDS_SECONDS)
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
+            pass  # what it has said is still to come
         self.end(describe(status))
 
 
@@ -3704,6 +3775,9 @@ SETTLE_SECONDS = 0.5
 FIRST_PAUSE_SECONDS = 0.05
 LONGEST_PAUSE_SECONDS = 60.0
 LONGEST_HOLD_SECONDS = 1.0
+# Under `refuse` calls wait for a list that can be compared. A child that announces a change during
+# each of its readings has none: so long is it waited for, and no longer.
+PATIENCE_SECONDS = 10.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
 MAXIMUM_PAGES = 1000
@@ -3771,7 +3845,7 @@ class Drift(Calls):
             self._actions.append((STOP, child, what))
             return
         what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say(f"server '{child.name}' {what}; its snapshot stays")
+        self._say_once(child, reading, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -3785,6 +3859,8 @@ class Drift(Calls):
 
     def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
         difference = drift(self.catalogues[reading.kind.name], child.name, items)
+        # A change that was announced meanwhile may have come behind the page that it is about.
+        overtaken = reading.again_at < FOREVER and self.plan.options["on_drift"] == "refuse"
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
         if difference and not settled and not child.unknown:
             reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
@@ -3794,11 +3870,16 @@ class Drift(Calls):
             self._go_live(child, reading, items, difference)
         elif policy == "refuse":
             self._refuse_changed(child, reading, items, difference)
-        if str(difference) != reading.drift:
-            reading.drift = str(difference)
-            if difference:
-                self._report(child, reading, policy)
-        reading.compared = True
+        reading.drift = str(difference)
+        if difference:
+            self._report(child, reading, policy)
+        else:
+            child.reported.pop(reading.kind.name, None)
+        reading.compared = not overtaken
+        if not overtaken:
+            reading.give_up_at = FOREVER
+        elif reading.give_up_at == FOREVER:
+            reading.give_up_at = self._arm(self.clock() + PATIENCE_SECONDS)
 
     def _go_live(
         self, child: Child, reading: Reading, items: list[Item], difference: Difference
@@ -3843,10 +3924,14 @@ class Drift(Calls):
             "refuse": "what differs is withheld",
         }
         what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
-        self._say(
-            f"server '{child.name}' differs from its snapshot:{what} {reading.drift}; "
-            f"{does[policy]}, recompile to review it"
-        )
+        how = f"differs from its snapshot:{what} {reading.drift}"
+        self._say_once(child, reading, f"{how}; {does[policy]}, recompile to review it")
+
+    def _say_once(self, child: Child, reading: Reading, text: str) -> None:
+        """Say something about a list, unless it is what was said of it last, in whatever life."""
+        if child.reported.get(reading.kind.name) != text:
+            child.reported[reading.kind.name] = text
+            self._say(f"server '{child.name}' {text}")
 
     def _settle_calls(self, child: Child) -> None:
         """Send on, or refuse, the calls that waited for the lists."""
@@ -3863,10 +3948,12 @@ class Drift(Calls):
 
     def _flush(self, child: Child) -> None:
         """Send a child the calls that waited; under `refuse`, not before its lists are known."""
+        if child.state != READY:
+            return
         guarded = self.plan.options["on_drift"] == "refuse"
-        if child.state != READY or (
-            guarded and not all(reading.compared for reading in child.readings.values())
-        ):
+        unknown = [reading for reading in child.readings.values() if not reading.compared]
+        if guarded and unknown:
+            self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
         for call in waiting:
@@ -3877,6 +3964,15 @@ class Drift(Calls):
                 self._refuse(call, METHOD_NOT_FOUND, f"Tool not found: {call.name}")
             else:
                 self._forward(child, call)
+
+    def _give_up(self, child: Child, unknown: list[Reading]) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for reading in unknown:
+            if reading.give_up_at <= self.clock():
+                waiting, child.waiting = child.waiting, []
+                for call in waiting:
+                    what = f"its list of {reading.kind.name}"
+                    self._fail(call, f"changes {what} too often to compare it with the snapshot")
 
     def _is_served(self, call: Call) -> bool:
         """Whether what a call asks for is still served by its child: it may have waited."""
@@ -3939,14 +4035,14 @@ class Lifecycle(Drift):
 
         `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
         """
-        if child.state == DOWN:
+        if child.state not in (STARTING, READY):
             return self._taken()
         self._abandon(child, reason)
         now = self.clock()
         child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
         pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
         child.retry_at = now + pause
-        child.reset(DOWN, reason)
+        self._enter(child, DOWN, reason)
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self._say(f"server '{child.name}' {reason}{words}")
         if child.name not in self.desk.down:
@@ -3990,6 +4086,10 @@ class Lifecycle(Drift):
             self._arm(reading.deadline)
             if not reading.under_way:
                 self._arm(reading.again_at)
+            if reading.give_up_at <= now:
+                self._flush(child)
+            else:
+                self._arm(reading.give_up_at)
 
     def _sleep_if_idle(self, child: Child, now: float) -> None:
         """End a child that has had nothing to do for long enough; the next call starts it again."""
@@ -3999,7 +4099,7 @@ class Lifecycle(Drift):
         watched = any(uri for client in self.clients for uri in client.subscriptions)
         due = (child.active_at if child.idle and not watched else now) + limit
         if due <= now:
-            child.reset(CREATED)
+            self._enter(child, CREATED, f"had nothing to do for {limit:g} s")
             self._actions.append((SLEEP, child, ""))
         else:
             self._arm(due)
@@ -4011,10 +4111,8 @@ class Lifecycle(Drift):
 
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
-        if child.state == DOWN and self._may_retry(child):
-            child.state = CREATED
-        if child.state == CREATED:
-            child.state = QUEUED
+        if child.state == CREATED or (child.state == DOWN and self._may_retry(child)):
+            self._enter(child, QUEUED)
             child.client = client
         if child.state == QUEUED:
             self._admit()
@@ -4045,8 +4143,9 @@ class Lifecycle(Drift):
             if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
                 return
             starting += 1
-            child.state = STARTING
-            child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+            self._enter(child, STARTING)
+            child.starting_at = self.clock()
+            child.deadline = self._arm(child.starting_at + self.plan.options["connect_timeout"])
             self._actions.append((START, child, ""))
 
     def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
@@ -4071,10 +4170,11 @@ class Lifecycle(Drift):
         """The handshake is done: say so, send what waited, and read what the child offers."""
         try:
             answer, _ = members(message.raw("result"))
-            capabilities = answer["capabilities"][0]
-        except (Malformed, KeyError):
-            capabilities = {}
-        child.state = READY
+        except Malformed:
+            answer = {}
+        capabilities = answer["capabilities"][0] if "capabilities" in answer else {}
+        child.protocol = str(answer["protocolVersion"][0]) if "protocolVersion" in answer else ""
+        self._enter(child, READY)
         child.deadline = FOREVER
         child.ready_at = child.active_at = self.clock()
         child.capabilities = capabilities if type(capabilities) is dict else {}
@@ -4473,7 +4573,7 @@ def _message(text: str) -> Message | Malformed:
         return problem
 ''',
     "relay": r'''
-from time import monotonic
+from time import monotonic, time
 import _thread
 import os
 
@@ -4485,18 +4585,20 @@ class Relay:
 
     Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
+    `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, desk: Desk, folder: str) -> None:
+    def __init__(self, desk: Desk, folder: str, log: Outbox | None = None) -> None:
         self.plan = desk.plan
         self.folder = folder
+        self.log = log
         self.router = _router(desk)
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
         self._processes: dict[Child, Process] = {}
         self._started: list[Process] = []
-        self._stderr = Outbox(2, private=False)
+        self._stderr = Outbox(2, private=False, overflowed=lambda waiting: None)
         self._closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
@@ -4540,6 +4642,8 @@ class Relay:
         for gate in gates:
             gate.acquire()
         self._stderr.flush(1.0)
+        if self.log is not None:
+            self.log.flush(1.0)
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
@@ -4571,6 +4675,9 @@ class Relay:
                 process.retired = True
                 process.silence()
                 _thread.start_new_thread(process.close, ())
+            elif kind == STATE and self.log is not None:
+                line = f'{{"time":{time():.3f},"server":{quote(peer.name)},{self.redact(text)}}}\n'
+                self.log.send(line.encode("ascii", "replace"))
         if self._awaited is not None and not self.router.owes(self._awaited):
             self._awaited = None
             self._paid.release()
@@ -4578,10 +4685,15 @@ class Relay:
             self._set_clock()
 
     def _say(self, text: str) -> None:
-        """Write a line on standard error: what servers say may hold what they were given."""
+        """Write a line on standard error."""
+        line = f"{self.plan.name}: {self.redact(text)}\n"
+        self._stderr.send(line.encode("utf-8", "replace"))
+
+    def redact(self, text: str) -> str:
+        """Return a text without values of variables: servers may say what they were given."""
         for process in self._started:
             text = process.launch.redact(text)
-        self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+        return text
 
     def _end(self, child: Child, reason: str) -> None:
         process = self._processes.get(child)
@@ -4597,6 +4709,23 @@ class Relay:
         elif peer in self._processes:
             self._processes[peer].outbox.send(line)
 
+    def _gates(self, actions: list[Action]) -> list[Any]:
+        """Return the gates of those clients that were sent something and do not read."""
+        peers = [peer for kind, peer, _ in actions if kind == SEND]
+        gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
+        return [gate for gate in gates if gate is not None]
+
+    def _hold(self, process: Process, gates: list[Any]) -> None:
+        """Hear no more of a child until its clients have read: its pipe fills, not our memory.
+
+        Called by the thread that reads it, which holds no lock.
+        """
+        process.held = True
+        for gate in gates:
+            while not self._closing and not gate.acquire(True, LOOK_SECONDS):
+                pass
+        process.held = False
+
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
         minimal = self.plan.options["env"] == "minimal"
@@ -4607,10 +4736,15 @@ class Relay:
             return
 
         def hear(line: bytes) -> None:
+            gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
                 if self._processes.get(child) is process and not self._closing:
-                    self._perform(self.router.from_child(child, line))
+                    actions = self.router.from_child(child, line)
+                    self._perform(actions)
+                    gates = self._gates(actions)
+            if gates and process is not None:
+                self._hold(process, gates)
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -4709,16 +4843,43 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
     asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
+    asked.add_argument("--log", metavar="FILE", help="serve, and log what becomes of servers")
+    parser.add_argument("--json", action="store_true", help="list, env, check: print JSON")
     chosen = parser.parse_args(arguments)
+    if chosen.json and (chosen.call or chosen.log is not None):
+        parser.error("--json goes with --list, --env or --check")
+    if chosen.log is not None:
+        return _serve(plan, folder, chosen.log)
     for number in ENDING:
         signal(number, _stop)
-    if chosen.list:
-        return _print(_offers(plan))
-    if chosen.env:
-        return _print(_variables(plan))
+    if chosen.call:
+        return _call(plan, folder, *chosen.call)
     if chosen.check:
-        return _check(plan, folder)
-    return _call(plan, folder, *chosen.call)
+        return _check(plan, folder, chosen.json)
+    if chosen.json:
+        return _print_json(_listing(plan) if chosen.list else {"variables": _variables(plan)})
+    return _print(_offers(plan) if chosen.list else _needs(plan))
+
+
+def _serve(plan: Plan, folder: str, path: str) -> int:
+    """Serve as ever, with a log of what becomes of the servers."""
+    face = Stdio(plan, folder)
+    try:
+        # Not waiting: a named pipe may have no reader.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags, 0o666)
+    except (OSError, ValueError) as problem:
+        print(f"cannot write the log {path}: {problem}", file=sys.stderr)  # noqa: T201
+        return 2
+    broke = f"{plan.name}: cannot write the log {path} any more\n"
+    face.log = Outbox(
+        descriptor,
+        private=False,
+        broke=lambda: print(broke, end="", file=sys.stderr),  # noqa: T201
+        overflowed=lambda waiting: None,
+    )
+    face.run()
+    return 0
 
 
 def _stop(*_: object) -> None:
@@ -4735,6 +4896,12 @@ def _print(lines: Iterator[str]) -> int:
     except OSError:  # whoever reads has enough, or has no room
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
+
+
+def _print_json(document: Any) -> int:
+    import json
+
+    return _print(iter(json.dumps(document, indent=2).split("\n")))
 
 
 def _offers(plan: Plan) -> Iterator[str]:
@@ -4761,17 +4928,57 @@ def _offers(plan: Plan) -> Iterator[str]:
         yield f"{name}: a composite tool: {', '.join(calls)}"
 
 
-def _variables(plan: Plan) -> Iterator[str]:
-    for server, row in plan.servers.items():
-        for place, text in strings(row):
-            for name, default in references(text):
-                state = "set" if name in os.environ else "not set"
-                if default is not None and name not in os.environ:
-                    state = "not set, has a default"
-                yield f"{name}  {state}  ({server}: {place})"
+def _listing(plan: Plan) -> dict[str, Any]:
+    """Return what it offers, server by server: each item, and the names that it is called by."""
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "servers": {server: _offered_by(plan, server) for server in plan.servers},
+        "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+    }
 
 
-def _check(plan: Plan, folder: str) -> int:
+def _offered_by(plan: Plan, server: str) -> dict[str, Any]:
+    import json
+
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+        described = {item[kind.key]: item.get("description") for item in items}
+        for exposed, (owner, *names) in plan.routes[kind.name].items():
+            if owner == server:
+                entry = {kind.key: exposed, "description": described[(names or [exposed])[0]]}
+                if names:
+                    entry.update(original=names[0], portable=names[1])
+                found.setdefault(kind.name, []).append(entry)
+    return found
+
+
+def _variables(plan: Plan) -> list[dict[str, Any]]:
+    """Return each use of a variable: by whom, where, whether it is set or need not be."""
+    return [
+        {
+            "name": name,
+            "set": name in os.environ,
+            "has_default": default is not None,
+            "server": server,
+            "place": place,
+        }
+        for server, row in plan.servers.items()
+        for place, text in strings(row)
+        for name, default in references(text)
+    ]
+
+
+def _needs(plan: Plan) -> Iterator[str]:
+    for use in _variables(plan):
+        state = "set" if use["set"] else "not set"
+        if use["has_default"] and not use["set"]:
+            state = "not set, has a default"
+        yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
+
+
+def _check(plan: Plan, folder: str, as_json: bool) -> int:
     """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
     from time import sleep
 
@@ -4784,30 +4991,51 @@ def _check(plan: Plan, folder: str) -> int:
     try:
         for child in children:
             relay.wake(child, client)
-        while not all(child.state == DOWN or _compared(child) for child in children):
+        while not all(child.state == DOWN or _looked_at(child, relay) for child in children):
             sleep(0.01)
     finally:
         relay.close()
-    _print(line for child in children for line in _health(child))
-    drifts = [reading.drift for child in children for reading in child.readings.values()]
-    down = [child for child in children if child.state == DOWN]
-    return 1 if down or any(drifts) else 0
+    servers = {child.name: _health(child, relay) for child in children}
+    if as_json:
+        _print_json({"servers": servers})
+    else:
+        _print(_said(name, health) for name, health in servers.items())
+    return 1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0
 
 
-def _compared(child: Child) -> bool:
+def _looked_at(child: Child, relay: Relay) -> bool:
+    """Whether a child's lists were compared and are at rest, or will never be at rest."""
     readings = child.readings.values()
-    return child.state == READY and all(
-        reading.compared and not reading.under_way and reading.again_at == FOREVER
-        for reading in readings
-    )
+    if child.state != READY or not all(reading.compared for reading in readings):
+        now = relay.router.clock()
+        return any(reading.give_up_at <= now for reading in readings)
+    if relay.router.clock() > child.ready_at + PATIENCE_SECONDS:
+        return True
+    return not any(reading.under_way or reading.again_at < FOREVER for reading in readings)
 
 
-def _health(child: Child) -> Iterator[str]:
-    if child.state == DOWN:
-        yield f"{child.name}: {child.state}: {child.reason}"
-        return
-    drifts = [f"{name} {r.drift}" for name, r in child.readings.items() if r.drift]
-    yield f"{child.name}: {child.state}, {'; '.join(drifts) or 'as it was compiled'}"
+def _health(child: Child, relay: Relay) -> dict[str, Any]:
+    """Return how a child is, for programs; without values of variables."""
+    drift = {name: relay.redact(reading.drift) for name, reading in child.readings.items()}
+    for name, reading in child.readings.items():
+        if child.state == READY and not reading.compared:
+            drift[name] = "changes too often to be compared"
+    started = child.ready_at < FOREVER
+    return {
+        "state": child.state,
+        "reason": relay.redact(child.reason) or None,
+        "protocol": child.protocol or None,
+        "drift": {name: text for name, text in drift.items() if text},
+        "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
+    }
+
+
+def _said(name: str, health: dict[str, Any]) -> str:
+    """Return how a child is, for people."""
+    if health["state"] == DOWN:
+        return f"{name}: down: {health['reason']}"
+    drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+    return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
 class _Answers:
@@ -4827,6 +5055,9 @@ class _Answers:
         if message.get("id") == "call":
             self.answer = message
             self.come.set()
+
+    def gate(self) -> None:
+        """Nothing ever waits here."""
 
 
 def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
@@ -4884,6 +5115,9 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+
+# What a peer writes without ever ending the line would otherwise fill the memory.
+MAXIMUM_LINE_BYTES = 1 << 28
 
 _BLANK = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -5142,21 +5376,42 @@ def error(code: int, message: str, data: str = "") -> str:
 
 
 class Lines:
-    """Cuts a byte stream into lines: only byte 0x0A ends one, and one may be of any length."""
+    """Cuts a byte stream into lines: only byte 0x0A ends one.
 
-    def __init__(self) -> None:
+    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
+    as it is, `too_long` is called, once, and what follows is skipped up to its end.
+    """
+
+    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
         self.parts: list[bytes] = []
+        self.size = 0
+        self._too_long = too_long
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes; return the lines that they complete, without their ends."""
         if b"\n" not in data:
-            self.parts.append(data)
+            self._keep(data)
             return []
         lines = data.split(b"\n")
-        lines[0] = b"".join([*self.parts, lines[0]])
+        if self.size:
+            self._keep(lines[0])
+            lines[0] = b"".join(self.parts)
+            if self.size > MAXIMUM_LINE_BYTES:
+                del lines[0]
         rest = lines.pop()
         self.parts = [rest] if rest else []
+        self.size = len(rest)
         return lines
+
+    def _keep(self, data: bytes) -> None:
+        """Keep a piece of a line, unless the line is too long by now."""
+        was_short = self.size <= MAXIMUM_LINE_BYTES
+        self.size += len(data)
+        if self.size <= MAXIMUM_LINE_BYTES:
+            self.parts.append(data)
+        elif was_short:
+            self.parts = []
+            self._too_long()
 
     def rest(self) -> bytes:
         """Return what stands behind the last line end."""
@@ -5553,20 +5808,37 @@ class Desk:
 # --------------------------------------------------------------------------------------------------
 
 
+# What may wait behind the line that is being written, which may be of any length itself.
+MAXIMUM_WAITING_BYTES = 1 << 26
+# A peer for which more than that waits must take something every so many seconds, or it does not
+# read; one that does may fall behind so many times as far.
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+# How often whoever waits for a peer that does not read looks whether there is still reason to.
+LOOK_SECONDS = 1.0
+
+
 class Outbox:
     """The way out to one peer: whole lines, in order, whatever the peer's pace.
 
     What the descriptor takes without waiting is written at once. The rest is queued, and a thread
-    that lives as long as the queue writes it: a peer that does not read holds up nobody, but what
-    it is owed stays in memory until it reads or is gone.
+    that lives as long as the queue writes it: a peer that does not read holds up nobody.
+    Whether it may be owed without end is for whoever made the outbox to say.
     """
 
     def __init__(
-        self, descriptor: int, private: bool, broke: Callable[[], None] | None = None
+        self,
+        descriptor: int,
+        private: bool,
+        broke: Callable[[], None] | None = None,
+        overflowed: Callable[[int], None] | None = None,
     ) -> None:
         """`private`: nobody else has this end, so it may be made non-blocking.
 
-        `broke` is called, in a thread of its own, when the peer takes nothing any more.
+        `broke` is called, in a thread of its own, when the peer takes nothing any more; so is
+        `overflowed`, with the number of bytes that wait, when a line comes for a peer that does not
+        read what is waiting already. Nothing is taken from then on. Without `overflowed` all is
+        taken: whoever sends is to heed `gate`.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
         also someone's standard error, it would surprise whoever shares it.
@@ -5574,31 +5846,59 @@ class Outbox:
         self.descriptor = descriptor
         self.broken = False
         self._broke = broke
+        self._overflowed = overflowed
         self._private = private and hasattr(os, "set_blocking")
         if self._private:
             os.set_blocking(descriptor, False)
         self._closing = False
         self._lock = _thread.allocate_lock()
-        self._idle = _thread.allocate_lock()  # held while the thread lives
+        self._writing = False  # whether the thread lives
         self._queue: list[bytes] = []
+        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
+        self._waiting = 0  # bytes of the lines that the thread has not begun to write
+        self._gates: list[tuple[bool, Any]] = []
+        self._took_at = 0.0  # when the peer last took something from the thread
 
     def send(self, line: bytes) -> None:
         """Write a line, which ends in a newline, now or as soon as the peer reads."""
         with self._lock:
             if self.broken or self._closing:
                 return
-            rest = line if self._idle.locked() else self._write_at_once(line)
-            if rest:
-                self._queue.append(rest)
-                if self._idle.acquire(False):
-                    _thread.start_new_thread(self._drain, ())
+            if not self._writing:
+                rest = self._write_at_once(line)
+                if rest:
+                    self._writing = True
+                    self._took_at = monotonic()
+                    _thread.start_new_thread(self._drain, (rest,))
+            elif self._overflowed is not None and self._overflows():
+                self.broken = True
+                _thread.start_new_thread(self._overflowed, (self._waiting,))
+                self._discard()
+            else:
+                self._queue.append(line)
+                self._waiting += len(line)
+
+    def _overflows(self) -> bool:
+        if self._waiting <= MAXIMUM_WAITING_BYTES:
+            return False
+        stalled = monotonic() - self._took_at >= STALL_SECONDS
+        return stalled or self._waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+
+    def gate(self) -> Any:
+        """Return a lock that is held while too much waits for the peer; None if that is not so.
+
+        Whoever has more for it waits for that lock, with no other one held.
+        """
+        if self._waiting <= MAXIMUM_WAITING_BYTES:
+            return None
+        with self._lock:
+            return self._gate(emptied=False)
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
-        if not self._idle.acquire(True, seconds):
-            return False
-        self._idle.release()
-        return True
+        with self._lock:
+            gate = self._gate(emptied=True)
+        return gate is None or bool(gate.acquire(True, seconds))
 
     def close(self) -> None:
         """Close the descriptor once what is queued is written; nothing more is taken.
@@ -5608,8 +5908,26 @@ class Outbox:
         with self._lock:
             if not self._closing:
                 self._closing = True
-                if not self._idle.locked():
+                if not self._writing:
                     os.close(self.descriptor)
+
+    def _gate(self, emptied: bool) -> Any:
+        """Return a lock that is held until there is room, or until all is written."""
+        if not self._writing or not (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
+            return None
+        gate = _thread.allocate_lock()
+        gate.acquire()
+        self._gates.append((emptied, gate))
+        return gate
+
+    def _open_gates(self) -> None:
+        shut = []
+        for emptied, gate in self._gates:
+            if self._writing and (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
+                shut.append((emptied, gate))
+            else:
+                gate.release()
+        self._gates = shut
 
     def _write_at_once(self, line: bytes) -> bytes:
         """Write what can be written without waiting; return the rest."""
@@ -5624,9 +5942,9 @@ class Outbox:
         return line
 
     def _break(self) -> None:
-        self.broken = True
-        if self._broke is not None:
+        if self._broke is not None and not self.broken:
             _thread.start_new_thread(self._broke, ())
+        self.broken = True
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
@@ -5634,27 +5952,44 @@ class Outbox:
             return False
         return writable(self.descriptor, 0)
 
-    def _drain(self) -> None:
-        while True:
-            with self._lock:
-                batch, self._queue = self._queue, []
-                if not batch or self.broken:
-                    if self._closing:
-                        os.close(self.descriptor)
-                    self._idle.release()
-                    return
+    def _drain(self, rest: bytes) -> None:
+        """Write the rest of a line, and then what was queued meanwhile."""
+        line = rest
+        while line:
+            view = memoryview(line)
             try:
-                for line in batch:
-                    view = memoryview(line)
-                    while view:
-                        view = view[self._write(view) :]
+                while view:
+                    view = view[self._write(view) :]
             except OSError:
                 self._break()
+            line = self._next()
+
+    def _next(self) -> bytes:
+        """Return the line to be written next; b"" if there is none, and so the thread ends."""
+        with self._lock:
+            if not self._batch:
+                self._batch, self._queue = self._queue[::-1], []
+            if self._batch and not self.broken:
+                line = self._batch.pop()
+                self._waiting -= len(line)
+            else:
+                line = b""
+                self._writing = False
+                self._discard()
+                if self._closing:
+                    os.close(self.descriptor)
+            self._open_gates()
+            return line
+
+    def _discard(self) -> None:
+        self._queue, self._batch, self._waiting = [], [], 0
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
-            return os.write(self.descriptor, data)
+            taken = os.write(self.descriptor, data)
+            self._took_at = monotonic()
+            return taken
         except BlockingIOError:
             writable(self.descriptor, None)
             return 0
@@ -5668,6 +6003,15 @@ def writable(descriptor: int, seconds: float | None) -> bool:
 def readable(descriptor: int, seconds: float | None) -> bool:
     """Wait until a descriptor has something to read, or its end; None: for ever."""
     return _ready(descriptor, seconds, "POLLIN")
+
+
+def hung_up(descriptor: int) -> bool:
+    """Whether the writer of a pipe is gone, though something may be left to read."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
 
 
 def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
@@ -5713,6 +6057,7 @@ class Stdio:
         self.desk = Desk(plan)
         self.client = Client(plan.options["names"])
         self.relay: Relay | None = None
+        self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
 
@@ -5734,7 +6079,7 @@ class Stdio:
                 self.outbox.flush(FLUSH_SECONDS)
 
     def _read(self) -> None:
-        lines = Lines()
+        lines = Lines(self._refuse)
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True
@@ -5758,7 +6103,30 @@ class Stdio:
         if answer is None:
             self._open().hear(self.client, line)
         elif answer:
-            self.outbox.send(answer.encode("utf-8") + b"\n")
+            self._send(answer)
+        gate = self.outbox.gate()
+        if gate is not None:
+            self._await_reading(gate)
+
+    def _await_reading(self, gate: Any) -> None:
+        """Wait until the client has read what it is owed: memory has an end, too.
+
+        Unless it is gone: what is left of its input is no more than a pipe holds.
+        """
+        self.waiting = True
+        if self.stopped:
+            raise Stopped
+        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
+            pass
+        self.waiting = False
+
+    def _refuse(self) -> None:
+        """Answer a line that is too long; which request it was is in what was never read."""
+        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self._send(failure("null", error(INVALID_REQUEST, text)))
+
+    def _send(self, text: str) -> None:
+        self.outbox.send(text.encode("utf-8") + b"\n")
 
     def _wants_children(self) -> bool:
         eager = self.desk.plan.options["start"] == "eager"
@@ -5768,7 +6136,7 @@ class Stdio:
         if self.relay is None:
             unfold(FOLDED, "relay")
 
-            self.relay = Relay(self.desk, self.folder)
+            self.relay = Relay(self.desk, self.folder, self.log)
             self.relay.connect(self.client, self.outbox)
         return self.relay
 

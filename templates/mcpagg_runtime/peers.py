@@ -20,10 +20,23 @@ STARTING = "starting"  # process asked for, handshake not finished
 READY = "ready"
 DOWN = "down"  # failed to start, or died; `reason` says how
 
+# Which states may follow which. A child that was sent to sleep is as one never asked for.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 FOREVER = float("inf")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
 
 
 class Reading:
@@ -136,10 +149,12 @@ class Child:
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `capabilities` are what it declared, `readings` its lists by kind. `deadline` is when its
-    handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
-    of its lists last. `masks` {name: value} are the variables that clients name and never see.
+    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
+    lists by kind. `starting_at` and `ready_at` are when it was started and when it had shaken
+    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
+    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
+    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
+    name and never see.
     """
 
     __slots__ = (
@@ -153,6 +168,7 @@ class Child:
         "name",
         "next_id",
         "own",
+        "protocol",
         "questions",
         "readings",
         "ready_at",
@@ -160,6 +176,7 @@ class Child:
         "reported",
         "retry_at",
         "row",
+        "starting_at",
         "state",
         "unknown",
         "waiting",
@@ -175,13 +192,27 @@ class Child:
         self.retry_at = -FOREVER
         self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
-        self.reset(CREATED)
+        self.state = CREATED
+        self.reason = ""
+        self._forget()
 
-    def reset(self, state: str, reason: str = "") -> None:
-        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
         self.state = state
         self.reason = reason
+
+    def _forget(self) -> None:
+        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
         self.client: Client | None = None
+        self.protocol = ""
         self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
@@ -190,6 +221,7 @@ class Child:
         self.questions: list[Question] = []
         self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
+        self.starting_at = FOREVER
         self.ready_at = FOREVER
         self.active_at = FOREVER
 
