@@ -220,6 +220,23 @@ def test_a_child_has_only_its_own_pipes(tmp_path: Path) -> None:
             assert len(json.loads(text(call(wire, f"{name}:where")))["fds"]) <= 4
 
 
+def test_a_child_that_asks_for_roots_as_soon_as_it_is_up_gets_them(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    question = [{"background": [{"ask": "roots/list", "within": 10}]}]
+    one = stub_entry(log=str(log), at={"notifications/initialized": question})
+    file = compiled(tmp_path, {"one": one})
+    log.unlink()
+    with served(file, roots={}) as wire:
+        number = start_call(wire, "one:echo")
+        wire.answer(wire.next_request("roots/list"), {"roots": [{"uri": "file:///r"}]})
+        assert text(wire.response(number)) == "{}"
+        assert text(call(wire, "one:echo")) == "{}"
+    lines = [json.loads(event["line"]) for event in events(log)]
+    assert [line.get("method") for line in lines[:2]] == ["initialize", "notifications/initialized"]
+    answers = [line["result"] for line in lines if "result" in line]
+    assert answers == [{"roots": [{"uri": "file:///r"}]}]
+
+
 def test_lazy_children_start_at_the_first_call(tmp_path: Path) -> None:
     log = tmp_path / "log"
     servers = {"one": stub_entry(log=str(log)), "two": stub_entry()}
