@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:39db3caf227f4728858f7ea45f44cb51f2a9890f6c38c644f67acba4f7bafdb2 (everything below this line)
+#   body:     sha256:84c1915f4ccbb5d331c8002b7c74a28b1b55227c428daa96e9837e76cbedba0e (everything below this line)
 
 from __future__ import annotations
 
@@ -810,7 +810,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
             yield text[start : index + 1], "", None
             start = index = index + 2
             continue
-        reference = _reference(text, index)
+        reference = reference_at(text, index)
         if reference is None:
             index += 1
             continue
@@ -819,8 +819,11 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
         start = index = end
 
 
-def _reference(text: str, index: int) -> tuple[str, str | None, int] | None:
-    """Read the reference at text[index] == "$": (name, default, end), or None if it is none."""
+def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
+    """Read the reference at text[index] == "$": (name, default, end), or None if it is none.
+
+    Of two dollars, neither begins one: whoever scans a text steps over both.
+    """
     braced = text.startswith("${", index)
     start = index + 1 + braced
     if text.startswith("env:", start) and braced:

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:d00afecce69c20f1781367437edb291e0115669f0390f806246f18de4d11dcce (everything below this line)
+#   body:     sha256:a6dbdf9a62e104679760132f80dbc37a4749e866eab58adbb0c76f22b64b192c (everything below this line)
 
 from __future__ import annotations
 
@@ -2854,7 +2854,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
             yield text[start : index + 1], "", None
             start = index = index + 2
             continue
-        reference = _reference(text, index)
+        reference = reference_at(text, index)
         if reference is None:
             index += 1
             continue
@@ -2863,8 +2863,11 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
         start = index = end
 
 
-def _reference(text: str, index: int) -> tuple[str, str | None, int] | None:
-    """Read the reference at text[index] == "$": (name, default, end), or None if it is none."""
+def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
+    """Read the reference at text[index] == "$": (name, default, end), or None if it is none.
+
+    Of two dollars, neither begins one: whoever scans a text steps over both.
+    """
     braced = text.startswith("${", index)
     start = index + 1 + braced
     if text.startswith("env:", start) and braced:
