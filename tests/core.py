@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from mcpagg.literal import json_text
 from mcpagg_runtime.border import Border
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
-from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
+from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.desk import Desk, Plan
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 from mcpagg_runtime.peers import MODERN, Child
@@ -185,6 +185,7 @@ class World:
         self.stopped: list[tuple[str, str]] = []
         self.asleep: list[str] = []
         self.said: list[str] = []
+        self.states: list[tuple[str, str, str | None]] = []
         self._sent: dict[Peer, list[str]] = {}
 
     @property
@@ -205,6 +206,9 @@ class World:
                 self.started.append(peer.name)
             elif kind == STOP:
                 self.stopped.append((peer.name, text))
+            elif kind == STATE:
+                entered = json.loads(f"{{{text}}}")
+                self.states.append((peer.name, entered["state"], entered["reason"]))
             elif kind == SLEEP:
                 self.asleep.append(peer.name)
             else:

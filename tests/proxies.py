@@ -54,9 +54,9 @@ def lowered(file: Path, **bounds: int) -> Path:
     return file
 
 
-def running(file: Path, python: str = sys.executable, **options: Any) -> Wire:
+def running(file: Path, *arguments: str, python: str = sys.executable, **options: Any) -> Wire:
     """Run an emitted file."""
-    return Wire([python, "-I", "-S", file], **options)
+    return Wire([python, "-I", "-S", file, *arguments], **options)
 
 
 def served(file: Path, client: str = "test", **capabilities: Any) -> Wire:

@@ -5,8 +5,6 @@ Reads as a table of contents: each pass is one module with one public function.
 
 from __future__ import annotations
 
-import os
-import posixpath
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -18,9 +16,9 @@ from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.options import Options
 from mcpagg.plan import Plan
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
+from mcpagg.relocation import relocated
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.references import CONFIG_FOLDER, _reference
 
 Progress = Callable[[str, str], None]
 
@@ -188,44 +186,8 @@ def launch_rows(
     rows = {}
     for server in spec.servers:
         if found is None or server.name in found:
-            rows[server.name] = _rebased(server.row(), spec.folder, folder)
+            rows[server.name] = relocated(server.row(), spec.folder, folder)
     return rows
-
-
-def _rebased(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
-    """Make what is meant from the config's folder be meant from the proxy's."""
-    way = Path(os.path.relpath(old.resolve(), new.resolve())).as_posix().replace("$", "$$")
-    if way == ".":
-        return row
-    for key in ("cwd", "env_file"):
-        path = row.get(key)
-        if path and not os.path.isabs(path) and path[0] not in "~$":
-            row[key] = posixpath.normpath(posixpath.join(way, path))
-    moved: dict[str, Any] = _replaced(row, way)
-    return moved
-
-
-def _replaced(value: Any, way: str) -> Any:
-    """Let every reference of a row to the config's folder go on by `way`."""
-    if isinstance(value, str):
-        return _gone_on(value, way)
-    if isinstance(value, dict):
-        return {key: _replaced(item, way) for key, item in value.items()}
-    return [_replaced(item, way) for item in value] if isinstance(value, list) else value
-
-
-def _gone_on(text: str, way: str) -> str:
-    parts, start, index = [], 0, 0
-    while (index := text.find("$", index)) >= 0:
-        found = None if text.startswith("$$", index) else _reference(text, index)
-        if found is None:
-            index += 2 if text.startswith("$$", index) else 1
-            continue
-        name, _, index = found
-        if name == CONFIG_FOLDER:
-            parts.append(f"{text[start:index]}/{way}")
-            start = index
-    return "".join([*parts, text[start:]])
 
 
 def _chosen(spec: ProxySpec, options: Options) -> ProxySpec:

@@ -33,6 +33,7 @@ class Border:
     def __init__(self, router: Router, mint: Callable[[], str]) -> None:
         self.router = router
         self.children = router.children
+        self.clock = router.clock
         self.sessions = Sessions(self, mint)
         self.rounds: dict[Child, Rounds] = {}
         self._actions: list[Action] = []

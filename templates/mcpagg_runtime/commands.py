@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.client import RELAYED, Client
 from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.drift import PATIENCE_SECONDS
 from mcpagg_runtime.launch import strings
+from mcpagg_runtime.outbox import Outbox
 from mcpagg_runtime.peers import DOWN, FOREVER, READY
 from mcpagg_runtime.process import seen
 from mcpagg_runtime.references import references
 from mcpagg_runtime.relay import Relay
-from mcpagg_runtime.stdio import ENDING
+from mcpagg_runtime.stdio import ENDING, Stdio
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,16 +39,43 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
     asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
+    asked.add_argument("--log", metavar="FILE", help="serve, and log what becomes of servers")
+    parser.add_argument("--json", action="store_true", help="list, env, check: print JSON")
     chosen = parser.parse_args(arguments)
+    if chosen.json and (chosen.call or chosen.log is not None):
+        parser.error("--json goes with --list, --env or --check")
+    if chosen.log is not None:
+        return _serve(plan, folder, chosen.log)
     for number in ENDING:
         signal(number, _stop)
-    if chosen.list:
-        return _print(_offers(plan))
-    if chosen.env:
-        return _print(_variables(plan))
+    if chosen.call:
+        return _call(plan, folder, *chosen.call)
     if chosen.check:
-        return _check(plan, folder)
-    return _call(plan, folder, *chosen.call)
+        return _check(plan, folder, chosen.json)
+    if chosen.json:
+        return _print_json(_listing(plan) if chosen.list else {"variables": _variables(plan)})
+    return _print(_offers(plan) if chosen.list else _needs(plan))
+
+
+def _serve(plan: Plan, folder: str, path: str) -> int:
+    """Serve as ever, with a log of what becomes of the servers."""
+    face = Stdio(plan, folder)
+    try:
+        # Not waiting: a named pipe may have no reader.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags, 0o666)
+    except (OSError, ValueError) as problem:
+        print(f"cannot write the log {path}: {problem}", file=sys.stderr)  # noqa: T201
+        return 2
+    broke = f"{plan.name}: cannot write the log {path} any more\n"
+    face.log = Outbox(
+        descriptor,
+        private=False,
+        broke=lambda: print(broke, end="", file=sys.stderr),  # noqa: T201
+        overflowed=lambda waiting: None,
+    )
+    face.run()
+    return 0
 
 
 def _stop(*_: object) -> None:
@@ -63,6 +92,12 @@ def _print(lines: Iterator[str]) -> int:
     except OSError:  # whoever reads has enough, or has no room
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
+
+
+def _print_json(document: Any) -> int:
+    import json
+
+    return _print(iter(json.dumps(document, indent=2).split("\n")))
 
 
 def _offers(plan: Plan) -> Iterator[str]:
@@ -89,17 +124,57 @@ def _offers(plan: Plan) -> Iterator[str]:
         yield f"{name}: a composite tool: {', '.join(calls)}"
 
 
-def _variables(plan: Plan) -> Iterator[str]:
-    for server, row in plan.servers.items():
-        for place, text in strings(row):
-            for name, default in references(text):
-                state = "set" if name in os.environ else "not set"
-                if default is not None and name not in os.environ:
-                    state = "not set, has a default"
-                yield f"{name}  {state}  ({server}: {place})"
+def _listing(plan: Plan) -> dict[str, Any]:
+    """Return what it offers, server by server: each item, and the names that it is called by."""
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "servers": {server: _offered_by(plan, server) for server in plan.servers},
+        "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+    }
 
 
-def _check(plan: Plan, folder: str) -> int:
+def _offered_by(plan: Plan, server: str) -> dict[str, Any]:
+    import json
+
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+        described = {item[kind.key]: item.get("description") for item in items}
+        for exposed, (owner, *names) in plan.routes[kind.name].items():
+            if owner == server:
+                entry = {kind.key: exposed, "description": described[(names or [exposed])[0]]}
+                if names:
+                    entry.update(original=names[0], portable=names[1])
+                found.setdefault(kind.name, []).append(entry)
+    return found
+
+
+def _variables(plan: Plan) -> list[dict[str, Any]]:
+    """Return each use of a variable: by whom, where, whether it is set or need not be."""
+    return [
+        {
+            "name": name,
+            "set": name in os.environ,
+            "has_default": default is not None,
+            "server": server,
+            "place": place,
+        }
+        for server, row in plan.servers.items()
+        for place, text in strings(row)
+        for name, default in references(text)
+    ]
+
+
+def _needs(plan: Plan) -> Iterator[str]:
+    for use in _variables(plan):
+        state = "set" if use["set"] else "not set"
+        if use["has_default"] and not use["set"]:
+            state = "not set, has a default"
+        yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
+
+
+def _check(plan: Plan, folder: str, as_json: bool) -> int:
     """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
     from time import sleep
 
@@ -112,30 +187,51 @@ def _check(plan: Plan, folder: str) -> int:
     try:
         for child in children:
             relay.wake(child, client)
-        while not all(child.state == DOWN or _compared(child) for child in children):
+        while not all(child.state == DOWN or _looked_at(child, relay) for child in children):
             sleep(0.01)
     finally:
         relay.close()
-    _print(line for child in children for line in _health(child))
-    drifts = [reading.drift for child in children for reading in child.readings.values()]
-    down = [child for child in children if child.state == DOWN]
-    return 1 if down or any(drifts) else 0
+    servers = {child.name: _health(child, relay) for child in children}
+    if as_json:
+        _print_json({"servers": servers})
+    else:
+        _print(_said(name, health) for name, health in servers.items())
+    return 1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0
 
 
-def _compared(child: Child) -> bool:
+def _looked_at(child: Child, relay: Relay) -> bool:
+    """Whether a child's lists were compared and are at rest, or will never be at rest."""
     readings = child.readings.values()
-    return child.state == READY and all(
-        reading.compared and not reading.under_way and reading.again_at == FOREVER
-        for reading in readings
-    )
+    if child.state != READY or not all(reading.compared for reading in readings):
+        now = relay.router.clock()
+        return any(reading.give_up_at <= now for reading in readings)
+    if relay.router.clock() > child.ready_at + PATIENCE_SECONDS:
+        return True
+    return not any(reading.under_way or reading.again_at < FOREVER for reading in readings)
 
 
-def _health(child: Child) -> Iterator[str]:
-    if child.state == DOWN:
-        yield f"{child.name}: {child.state}: {child.reason}"
-        return
-    drifts = [f"{name} {r.drift}" for name, r in child.readings.items() if r.drift]
-    yield f"{child.name}: {child.state}, {'; '.join(drifts) or 'as it was compiled'}"
+def _health(child: Child, relay: Relay) -> dict[str, Any]:
+    """Return how a child is, for programs; without values of variables."""
+    drift = {name: relay.redact(reading.drift) for name, reading in child.readings.items()}
+    for name, reading in child.readings.items():
+        if child.state == READY and not reading.compared:
+            drift[name] = "changes too often to be compared"
+    started = child.ready_at < FOREVER
+    return {
+        "state": child.state,
+        "reason": relay.redact(child.reason) or None,
+        "protocol": child.protocol or None,
+        "drift": {name: text for name, text in drift.items() if text},
+        "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
+    }
+
+
+def _said(name: str, health: dict[str, Any]) -> str:
+    """Return how a child is, for people."""
+    if health["state"] == DOWN:
+        return f"{name}: down: {health['reason']}"
+    drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+    return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
 class _Answers:

@@ -27,6 +27,7 @@ START = "start"  # a child's process
 STOP = "stop"  # a child's process; the text says why, and `child_down` follows
 SLEEP = "sleep"  # end a child's process without a word: it is wanted again
 SAY = "say"  # a line on standard error
+STATE = "state"  # a child has entered one; the text has the members `state` and `reason` for a log
 
 
 class Core:
@@ -57,6 +58,12 @@ class Core:
 
     def _say(self, text: str) -> None:
         self._actions.append((SAY, None, text))
+
+    def _enter(self, child: Child, state: str, reason: str = "") -> None:
+        """Let a child be in another state from now on; `reason` completes "Server 'x' …"."""
+        child.enter(state, reason)
+        why = quote(reason) if reason else "null"
+        self._actions.append((STATE, child, f'"state":{quote(state)},"reason":{why}'))
 
     def _arm(self, deadline: float) -> float:
         self.alarm = min(self.alarm, deadline)

@@ -1,4 +1,4 @@
-"""A child's life: created → queued → starting → ready → down, or asleep again.
+"""A child's life: created → queued → starting → ready → down, or created again when put to sleep.
 
 Children start side by side in the background, a few at a time, one that a call waits for first.
 A child that is down stays down, as the specification asks, and its items leave the lists; with
@@ -80,7 +80,7 @@ class Lifecycle(Drift):
 
         `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
         """
-        if child.state == DOWN:
+        if child.state not in (STARTING, READY):
             return self._taken()
         if child.state == STARTING and child.era == MODERN and self._turn(child):
             return self._taken()
@@ -91,7 +91,7 @@ class Lifecycle(Drift):
         child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
         pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
         child.retry_at = now + pause
-        child.reset(DOWN, reason)
+        self._enter(child, DOWN, reason)
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self._say(f"server '{child.name}' {reason}{words}")
         if child.name not in self.desk.down:
@@ -148,7 +148,7 @@ class Lifecycle(Drift):
         watched = any(uri for client in self.clients for uri in client.subscriptions)
         due = (child.active_at if child.idle and not watched else now) + limit
         if due <= now:
-            child.reset(CREATED)
+            self._enter(child, CREATED, f"had nothing to do for {limit:g} s")
             self._actions.append((SLEEP, child, ""))
         else:
             self._arm(due)
@@ -160,10 +160,8 @@ class Lifecycle(Drift):
 
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
-        if child.state == DOWN and self._may_retry(child):
-            child.state = CREATED
-        if child.state == CREATED:
-            child.state = QUEUED
+        if child.state == CREATED or (child.state == DOWN and self._may_retry(child)):
+            self._enter(child, QUEUED)
             child.client = client
         if child.state == QUEUED:
             self._admit()
@@ -194,8 +192,9 @@ class Lifecycle(Drift):
             if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
                 return
             starting += 1
-            child.state = STARTING
-            child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+            self._enter(child, STARTING)
+            child.starting_at = self.clock()
+            child.deadline = self._arm(child.starting_at + self.plan.options["connect_timeout"])
             self._actions.append((START, child, ""))
 
     def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
@@ -236,6 +235,7 @@ class Lifecycle(Drift):
         child.turned = True
         child.era = _other(child.era)
         child.own = {}
+        child.starting_at = self.clock()
         child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
         self._actions += [(SLEEP, child, ""), (START, child, "")]
         return True
@@ -244,10 +244,11 @@ class Lifecycle(Drift):
         """The handshake is done: say so, send what waited, and read what the child offers."""
         try:
             answer, _ = members(message.raw("result"))
-            capabilities = answer["capabilities"][0]
-        except (Malformed, KeyError):
-            capabilities = {}
-        child.state = READY
+        except Malformed:
+            answer = {}
+        capabilities = answer["capabilities"][0] if "capabilities" in answer else {}
+        child.protocol = str(answer["protocolVersion"][0]) if "protocolVersion" in answer else ""
+        self._enter(child, READY)
         child.turned = False
         child.deadline = FOREVER
         child.ready_at = child.active_at = self.clock()

@@ -24,10 +24,23 @@ DOWN = "down"  # failed to start, or died; `reason` says how
 LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
 MODERN = "modern"  # the revision of 2026-07-28, which does neither
 
+# Which states may follow which. A child that was sent to sleep is as one never asked for.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 FOREVER = float("inf")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
 
 
 class Reading:
@@ -145,12 +158,14 @@ class Child:
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
     those that wait for a call. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `capabilities` are what it declared, `readings` its lists by kind. `era` is how it is spoken to,
-    and `turned` says that it was found to be the other one since it was last up. `asks` says that
-    it may ask clients something in the middle of a call. `deadline` is when its
-    handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
-    of its lists last. `masks` {name: value} are the variables that clients name and never see.
+    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
+    lists by kind. `era` is how it is spoken to, and `turned` says that it was found to be the other
+    one since it was last up. `asks` says that it may ask clients something in the middle of a call.
+    `starting_at` and `ready_at` are when it was started and when it had shaken
+    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
+    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
+    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
+    name and never see.
     """
 
     __slots__ = (
@@ -167,6 +182,7 @@ class Child:
         "name",
         "next_id",
         "own",
+        "protocol",
         "questions",
         "readings",
         "ready_at",
@@ -174,6 +190,7 @@ class Child:
         "reported",
         "retry_at",
         "row",
+        "starting_at",
         "state",
         "turned",
         "unknown",
@@ -195,13 +212,27 @@ class Child:
         self.retry_at = -FOREVER
         self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
-        self.reset(CREATED)
+        self.state = CREATED
+        self.reason = ""
+        self._forget()
 
-    def reset(self, state: str, reason: str = "") -> None:
-        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
         self.state = state
         self.reason = reason
+
+    def _forget(self) -> None:
+        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
         self.client: Client | None = None
+        self.protocol = ""
         self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
@@ -211,6 +242,7 @@ class Child:
         self.kept: list[Message] = []
         self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
+        self.starting_at = FOREVER
         self.ready_at = FOREVER
         self.active_at = FOREVER
 

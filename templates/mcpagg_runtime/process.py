@@ -65,12 +65,14 @@ class Process:
         """Whether it has said so much to a client that does not read that it is not heard."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
+        self._open = _thread.allocate_lock()
         ours: list[int] = []
         theirs: list[int] = []
         try:
             for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
                 for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
                     end.append(descriptor)
+            ours += os.pipe()
             self.popen = subprocess.Popen(
                 launch.argv,
                 stdin=theirs[0],
@@ -89,6 +91,7 @@ class Process:
                 os.close(descriptor)
         self.outbox = Outbox(ours[0], private=True, broke=self._deaf, overflowed=self._full)
         self._stdout = ours[1]
+        self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
         _thread.start_new_thread(self._read_stderr, (ours[2],))
         _thread.start_new_thread(self._wait, ())
 
@@ -128,6 +131,9 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
+        if self._open.acquire(False):
+            # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
+            os.close(self._close)
         self.outbox.close()
         if self._group_gone(STDIN_GRACE_SECONDS):
             return
@@ -179,6 +185,7 @@ class Process:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
             self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
         """Return what waits for stderr and notices when the child no longer takes input.
@@ -189,15 +196,22 @@ class Process:
             return lambda: None
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        poll.register(self.outbox.descriptor, 0)
+        watched = [self._closed, self.outbox.descriptor]
+        for number in watched:
+            poll.register(number, 0)
 
         def wait() -> None:
             while True:
-                ready = poll.poll()
-                if any(number == descriptor for number, _ in ready):
+                ready = [number for number, _ in poll.poll()]
+                # Once it is closed, the number may be another file's.
+                closed = self._closed in ready
+                if watched and (closed or self.outbox.descriptor in ready):
+                    while watched:
+                        poll.unregister(watched.pop())
+                    if not closed:
+                        _thread.start_new_thread(self._deaf, ())
+                if descriptor in ready:
                     return
-                poll.unregister(self.outbox.descriptor)
-                _thread.start_new_thread(self._deaf, ())
 
         return wait
 

@@ -49,7 +49,7 @@ def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str 
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return session, failure(identifier, refusal)
-        listing = _listing(desk, desk.catalogues[desk.lists[method].name], session)
+        listing = _list_of(desk, desk.catalogues[desk.lists[method].name], session)
         return session, result(identifier, listing)
     if method == LISTEN or method in FORWARDED_METHODS:
         client.modern = session
@@ -73,7 +73,7 @@ def signature(plan: Plan) -> str:
     return f'{{"{SERVER_KEY}":{plan.info}}}'
 
 
-def _listing(desk: Desk, catalogue: Catalogue, session: Session) -> str:
+def _list_of(desk: Desk, catalogue: Catalogue, session: Session) -> str:
     """Return the result of a list request."""
     shown = catalogue.shown(bool(session.capabilities))
     texts = [item.listed(getattr(item, session.spelling)) for item in shown]

@@ -69,7 +69,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
             yield text[start : index + 1], "", None
             start = index = index + 2
             continue
-        reference = _reference(text, index)
+        reference = reference_at(text, index)
         if reference is None:
             index += 1
             continue
@@ -78,8 +78,11 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
         start = index = end
 
 
-def _reference(text: str, index: int) -> tuple[str, str | None, int] | None:
-    """Read the reference at text[index] == "$": (name, default, end), or None if it is none."""
+def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
+    """Read the reference at text[index] == "$": (name, default, end), or None if it is none.
+
+    Of two dollars, neither begins one: whoever scans a text steps over both.
+    """
     braced = text.startswith("${", index)
     start = index + 1 + braced
     if text.startswith("env:", start) and braced:

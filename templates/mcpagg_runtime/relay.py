@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import _thread
 import os
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STOP
+from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.process import Process
 from mcpagg_runtime.router import Router
+from mcpagg_runtime.wire import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,11 +46,13 @@ class Relay:
 
     Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
+    `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, desk: Desk, folder: str) -> None:
+    def __init__(self, desk: Desk, folder: str, log: Outbox | None = None) -> None:
         self.plan = desk.plan
         self.folder = folder
+        self.log = log
         self.router: Router | Border = _router(desk)
         self._border: Border | None = None
         self._lock = _thread.allocate_lock()
@@ -108,6 +111,8 @@ class Relay:
         for gate in gates:
             gate.acquire()
         self._stderr.flush(1.0)
+        if self.log is not None:
+            self.log.flush(1.0)
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
@@ -148,6 +153,9 @@ class Relay:
                 process.retired = True
                 process.silence()
                 _thread.start_new_thread(process.close, ())
+            elif kind == STATE and self.log is not None:
+                line = f'{{"time":{time():.3f},"server":{quote(peer.name)},{self.redact(text)}}}\n'
+                self.log.send(line.encode("ascii", "replace"))
         if self._awaited is not None and not self.router.owes(self._awaited):
             self._awaited = None
             self._paid.release()
@@ -155,10 +163,15 @@ class Relay:
             self._set_clock()
 
     def _say(self, text: str) -> None:
-        """Write a line on standard error: what servers say may hold what they were given."""
+        """Write a line on standard error."""
+        line = f"{self.plan.name}: {self.redact(text)}\n"
+        self._stderr.send(line.encode("utf-8", "replace"))
+
+    def redact(self, text: str) -> str:
+        """Return a text without values of variables: servers may say what they were given."""
         for process in self._started:
             text = process.launch.redact(text)
-        self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+        return text
 
     def _end(self, child: Child, reason: str) -> None:
         process = self._processes.get(child)

@@ -53,6 +53,7 @@ class Stdio:
         self.desk = Desk(plan)
         self.client = Client(plan.options["names"])
         self.relay: Relay | None = None
+        self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
 
@@ -132,7 +133,7 @@ class Stdio:
         if self.relay is None:
             from mcpagg_runtime.relay import Relay
 
-            self.relay = Relay(self.desk, self.folder)
+            self.relay = Relay(self.desk, self.folder, self.log)
             self.relay.connect(self.client, self.outbox)
         return self.relay
 

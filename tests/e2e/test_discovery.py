@@ -200,6 +200,24 @@ def test_a_child_that_does_not_know_its_list_has_none_and_is_told() -> None:
     assert "does not know tools/list" in warnings[0].what
 
 
+def test_what_is_wrong_with_another_list_costs_no_tool_and_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcpagg.discovery.OTHERS", 0.5)
+    broken = {"error": {"code": -32603, "message": "broken"}}
+    answers = {"prompts/list": broken, "resources/list": None, "resources/templates/list": None}
+    capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}}
+    entry = stub_entry(capabilities=capabilities, answers=answers)
+    snapshot, warnings = survey({"stub": entry})
+    assert names(snapshot.children[0]) == ["echo"]
+    assert [warning.what for warning in warnings] == [
+        "server 'stub' answers prompts/list with error -32603: taken for empty",
+        "server 'stub' did not answer resources/list within 0.5 s: its list is taken for empty",
+        "server 'stub' did not answer resources/templates/list within 0.5 s: "
+        "its list is taken for empty",
+    ]
+
+
 def test_requests_of_a_child_are_answered(log: Path) -> None:
     asked = ["ping", "roots/list", "elicitation/create", "sampling/createMessage", "what/ever"]
     child(log=str(log), at={"notifications/initialized": [{"ask": method} for method in asked]})
@@ -358,6 +376,8 @@ def test_a_silent_child_is_not_waited_for_for_ever(method: str, log: Path) -> No
     with pytest.raises(ChildFault) as caught:
         survey({"stub": silent}, connect_timeout=1.5)
     assert f"did not answer {method} within 1.5 s" in str(caught.value)
+    hint = "is it still installing, or does it buffer its output?"
+    assert (hint in str(caught.value)) == (method == "initialize")
     assert str(caught.value).endswith("the end of its stderr:\n    hm")
     assert_nothing_is_left(log)
 

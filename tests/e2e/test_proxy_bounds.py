@@ -125,9 +125,9 @@ class Deaf:
         self.stdin.write(json.dumps(message).encode() + b"\n")
         self.stdin.flush()
 
-    def call(self, identifier: int, name: str) -> None:
+    def call(self, identifier: int, name: str, **arguments: Any) -> None:
         """Send a call."""
-        self.send(identifier, "tools/call", {"name": name, "arguments": {}})
+        self.send(identifier, "tools/call", {"name": name, "arguments": arguments})
 
     def wait_until_full(self) -> None:
         """Wait until the pipe that is not read takes no more."""
@@ -191,6 +191,28 @@ def test_a_client_that_reads_late_gets_all_in_order_and_memory_has_an_end(tmp_pa
             if message.get("id") == 1:
                 break
         assert methods == [None, *[FLOOD] * 1024, None]
+        assert client.peak() < 40 * MIB
+
+
+@linux
+def test_a_client_may_go_on_writing_while_it_does_not_read(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"odd": stub_entry(tools=["big", "echo"])})
+    with Deaf(file) as client:
+        client.call(1, "odd:big", bytes=5 * MIB)
+        client.wait_until_full()
+        for number in range(2, 202):
+            client.call(number, "odd:echo", fill="x" * 50_000)
+        answers = {json.loads(client.stdout.readline())["id"] for _ in range(202)}
+        assert answers == set(range(202))
+
+
+@linux
+def test_stderr_without_a_line_end_fills_no_memory(tmp_path: Path) -> None:
+    flood = {"stderr": "\r", "fill": 50 * MIB}
+    odd = stub_entry(tools=["flood"], does={"flood": [flood]})
+    with Deaf(compiled(tmp_path, {"odd": odd})) as client:
+        client.call(1, "odd:flood")
+        assert [json.loads(client.stdout.readline())["id"] for _ in range(2)] == [0, 1]
         assert client.peak() < 40 * MIB
 
 

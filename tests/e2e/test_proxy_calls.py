@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from proxies import compiled, served
-from wire import Wire, call, received, start_call, stub_entry, text, tool_names, tools
+from wire import STUB, Wire, call, received, start_call, stub_entry, text, tool_names, tools
 
 from mcpagg_runtime.names import portable_names
 
@@ -49,6 +50,76 @@ def test_a_tool_is_listed_with_every_field_as_its_child_gave_it(wire: Wire) -> N
     (odd,) = [tool for tool in tools(wire) if tool["name"] == "two:odd"]
     assert {**odd, "name": "odd"} == json.loads(ODD_TOOL)
     assert list(odd) == list(json.loads(ODD_TOOL))
+
+
+SCHEMAS = [
+    '{"type":"object","definitions":{"Item":{"type":"string"}},"properties":'
+    '{"a":{"$ref":"#/definitions/Item"}},"$schema":"http://json-schema.org/draft-07/schema#"}',
+    '{"type":"object","$defs":{"x":{"$anchor":"y","$dynamicRef":"#y"}},"$id":"urn:x",'
+    '"additionalProperties":false,"oneOf":[{"if":{},"then":{}}],"x-vendor":[1.0]}',
+    '{"type":"object","properties":{"$ref":{"type":"string"},"b":{"$ref":"#/properties/$ref"},'
+    '"c":{"$ref":"#"}}}',
+    '{"type":"object","properties":{},"required":[]}',
+    '{"anyOf":[{"type":"object"},{"type":"object"}]}',
+    '{"type":"string"}',
+]
+
+
+def test_a_schema_is_listed_as_it_was_given_and_an_odd_one_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = [f'{{"name":"t{n}","title":"T","inputSchema":{s}}}' for n, s in enumerate(SCHEMAS)]
+    options = tmp_path / "options.json"
+    options.write_text(json.dumps({"tools": given}))
+    file = compiled(tmp_path, {"one": {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}})
+    told = capsys.readouterr().err
+    odd = [n for n in range(len(given)) if f"tool 't{n}' has an inputSchema without" in told]
+    assert odd == [4, 5]
+    with served(file) as wire:
+        listed = tools(wire)
+        assert [{**tool, "name": tool["name"][4:]} for tool in listed] == [
+            json.loads(one) for one in given
+        ]
+        assert [json.dumps(tool["inputSchema"]) for tool in listed] == [
+            json.dumps(json.loads(schema)) for schema in SCHEMAS
+        ]
+        assert text(call(wire, "one:t4")) == "{}"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        '{"content":[{"type":"text","text":"quota exceeded"}],"isError":true}',
+        '{"content":[],"structuredContent":{"weight":""}}',
+        '{"content":[{"type":"text","text":"only text"}]}',
+        '{"content":[],"structuredContent":{"error":{"code":"X"}},"isError":true}',
+    ],
+)
+def test_a_result_is_not_held_against_the_schema_that_its_tool_declares(
+    tmp_path: Path, result: str
+) -> None:
+    weight = {"type": "string", "format": "uri"}
+    schema = {"type": "object", "properties": {"weight": weight}, "required": ["weight"]}
+    tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
+    entry = stub_entry(tools=[tool], does={"t": {"do": "raw_result", "json": result}})
+    with served(compiled(tmp_path, {"one": entry})) as wire:
+        assert tools(wire)[0]["outputSchema"] == schema
+        number = start_call(wire, "one:t")
+        line = wire.response_line(number).raw.decode()
+        assert line == f'{{"jsonrpc":"2.0","id":{number},"result":{result}}}'
+
+
+def test_a_proxy_serves_behind_a_proxy_behind_a_proxy(tmp_path: Path) -> None:
+    entry, name = stub_entry(tools=["inner__search"]), "inner__search"
+    for depth in range(2):
+        (folder := tmp_path / str(depth)).mkdir()
+        file = compiled(folder, {"p": entry})
+        entry, name = {"command": sys.executable, "args": ["-I", str(file)]}, f"p:{name}"
+    name = f"p:{name}"
+    with served(compiled(tmp_path, {"p": entry})) as wire:
+        assert tool_names(wire) == [name]
+        assert text(call(wire, name, a=1)) == '{"a":1}'
+        assert text(call(wire, portable_names([name])[name], a=2)) == '{"a":2}'
 
 
 def test_names_are_looked_up_and_never_split(wire: Wire) -> None:
@@ -146,6 +217,15 @@ def test_fifty_calls_at_once_get_each_its_own_answer(wire: Wire) -> None:
     numbers = {start_call(wire, "two:echo", n=n, fill="x" * 10_000): n for n in range(50)}
     for number, n in numbers.items():
         assert json.loads(text(wire.response(number)))["n"] == n
+
+
+def test_fifty_calls_that_are_answered_last_one_first_get_each_its_own_answer(
+    tmp_path: Path,
+) -> None:
+    with served(compiled(tmp_path, {"one": stub_entry(reorder=50)})) as wire:
+        numbers = {start_call(wire, "one:echo", n=n, fill="x" * 10_000): n for n in range(50)}
+        for number, n in numbers.items():
+            assert json.loads(text(wire.response(number)))["n"] == n
 
 
 def test_a_slow_call_holds_up_nobody(wire: Wire) -> None:

@@ -76,6 +76,20 @@ def test_no_process_of_its_tree_outlives_the_proxy(tmp_path: Path, how: Any, kin
     assert not [pid for pid in wanted if alive(pid)]
 
 
+def test_a_child_sees_the_end_of_its_input_before_any_signal(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    odd = stub_entry(log=str(log), sigterm="ignore", at={"start": [{"stderr": "hello\n"}]})
+    file = compiled(tmp_path, {"odd": odd})
+    log.unlink()
+    with served(file) as wire:
+        call(wire, "odd:echo")
+        began = time.monotonic()
+        wire.end_input()
+        assert wire.wait() == 0
+        assert time.monotonic() - began < 2
+    assert len(events(log, "eof")) == 1
+
+
 def test_requests_piped_from_a_file_are_all_answered_before_the_exit(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["sleep"])})
     lines: list[dict[str, Any]] = [
@@ -204,6 +218,23 @@ def test_a_child_has_only_its_own_pipes(tmp_path: Path) -> None:
                 2,
             ]
             assert len(json.loads(text(call(wire, f"{name}:where")))["fds"]) <= 4
+
+
+def test_a_child_that_asks_for_roots_as_soon_as_it_is_up_gets_them(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    question = [{"background": [{"ask": "roots/list", "within": 10}]}]
+    one = stub_entry(log=str(log), at={"notifications/initialized": question})
+    file = compiled(tmp_path, {"one": one})
+    log.unlink()
+    with served(file, roots={}) as wire:
+        number = start_call(wire, "one:echo")
+        wire.answer(wire.next_request("roots/list"), {"roots": [{"uri": "file:///r"}]})
+        assert text(wire.response(number)) == "{}"
+        assert text(call(wire, "one:echo")) == "{}"
+    lines = [json.loads(event["line"]) for event in events(log)]
+    assert [line.get("method") for line in lines[:2]] == ["initialize", "notifications/initialized"]
+    answers = [line["result"] for line in lines if "result" in line]
+    assert answers == [{"roots": [{"uri": "file:///r"}]}]
 
 
 def test_lazy_children_start_at_the_first_call(tmp_path: Path) -> None:

@@ -89,6 +89,44 @@ def test_only_what_some_server_has_is_declared(folder: Path, tmp_path: Path) -> 
             assert wire.request(method, {"name": "x"})["error"]["code"] == -32601
 
 
+def test_extensions_of_the_servers_are_declared_and_nothing_that_is_not_passed_on(
+    tmp_path: Path,
+) -> None:
+    ui: Json = {"io.modelcontextprotocol/ui": {"x": 1.5}}
+    other: Json = {"vendor/other": {}}
+    more: Json = {"experimental": {"x": {}}, "unknownCap": {"a": 1}, "tasks": {}}
+    servers = {
+        "a": stub_entry(capabilities={"tools": {}, "extensions": ui, **more}),
+        "b": stub_entry(capabilities={"tools": {}, "extensions": {**other, **ui}}),
+    }
+    with running(compiled(tmp_path, servers)) as wire:
+        assert initialize(wire)["capabilities"] == {
+            "tools": {"listChanged": True},
+            "extensions": {**ui, **other},
+        }
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "b"]])
+def test_instructions_of_the_servers_are_merged_under_their_names(
+    tmp_path: Path, names: list[str]
+) -> None:
+    servers = {name: stub_entry(instructions=f"Do {name}, please.") for name in names}
+    with running(compiled(tmp_path, {**servers, "mute": stub_entry()})) as wire:
+        head, *sections = initialize(wire)["instructions"].split("\n\n")
+        assert "server:tool" in head
+        assert sections == [f"# {name}\nDo {name}, please." for name in names]
+
+
+def test_a_log_level_may_be_set_before_the_handshake_is_over(folder: Path) -> None:
+    with running(folder / "server.py") as wire:
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
+        assert "result" in wire.request("initialize", params)
+        assert wire.request("logging/setLevel", {"level": "info"})["result"] == {}
+        wire.notify("notifications/initialized")
+        assert result(wire, "tools/list")["tools"]
+        assert text(call(wire, "a:echo")) == "{}"
+
+
 def test_prompts_are_listed_and_got_under_their_exposed_names(wire: Wire) -> None:
     prompts = result(wire, "prompts/list")["prompts"]
     assert [prompt["name"] for prompt in prompts] == ["a:same", "a:a", "b:same", "b:b"]

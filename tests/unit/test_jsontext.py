@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from mcpagg.compilation import _gone_on
 from mcpagg.jsontext import no_json, parse, written
 from mcpagg.literal import json_text
 
@@ -36,15 +35,3 @@ def test_depth_is_no_limit(depth: int) -> None:
 def test_what_is_no_json_is_found(text: str) -> None:
     assert no_json(parse(f'{{"a": [{text}]}}')) == text
     assert not no_json(parse("[1e400, -1e400, 1.5]"))
-
-
-@pytest.mark.parametrize(
-    ("text", "moved"),
-    [
-        ("${workspaceFolder}/a", "${workspaceFolder}/../a"),
-        ("$${workspaceFolder}/a", "$${workspaceFolder}/a"),
-        ("$$$workspaceFolder $A $", "$$$workspaceFolder/.. $A $"),
-    ],
-)
-def test_only_references_to_the_folder_are_rebased(text: str, moved: str) -> None:
-    assert _gone_on(text, "..") == moved

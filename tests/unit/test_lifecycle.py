@@ -20,7 +20,16 @@ from core import (
 
 from mcpagg_runtime.client import TASKS, Client
 from mcpagg_runtime.lifecycle import MAXIMUM_FAILURES, MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
-from mcpagg_runtime.peers import CREATED, DOWN, FOREVER, QUEUED, READY, STARTING
+from mcpagg_runtime.peers import (
+    CREATED,
+    DOWN,
+    FOREVER,
+    QUEUED,
+    READY,
+    STARTING,
+    TRANSITIONS,
+    IllegalTransition,
+)
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 
@@ -372,6 +381,56 @@ def test_an_idle_child_is_ended_and_the_next_call_starts_it_again() -> None:
     [asked] = world.received(a)
     world.say(a, result(asked["id"], {}))
     assert world.received(client) == [result(1, {})]
+
+
+def test_every_state_that_a_child_enters_is_told_with_its_reason() -> None:
+    world = World({"a": ["t"]}, idle_stop=5, restart="on-call")
+    client = world.client()
+    world.up("a")
+    world.wait(6)
+    world.say(client, call(1, "a:t"))
+    world.up("a")
+    world.down("a", "exited with status 1")
+    world.wait(2)
+    world.say(client, call(2, "a:t"))
+    world.down("a", "could not be started")
+    states = [(state, reason) for _, state, reason in world.states]
+    assert states == [
+        ("queued", None),
+        ("starting", None),
+        ("ready", None),
+        ("created", "had nothing to do for 5 s"),
+        ("queued", None),
+        ("starting", None),
+        ("ready", None),
+        ("down", "exited with status 1"),
+        ("queued", None),
+        ("starting", None),
+        ("down", "could not be started"),
+    ]
+
+
+@pytest.mark.parametrize("state", [CREATED, QUEUED, STARTING, READY, DOWN])
+@pytest.mark.parametrize("after", [CREATED, QUEUED, STARTING, READY, DOWN])
+def test_a_state_is_entered_only_from_one_that_it_may_follow(state: str, after: str) -> None:
+    child = World({"a": ["t"]})["a"]
+    child.state = state
+    if after in TRANSITIONS[state]:
+        child.enter(after, "why")
+        assert (child.state, child.reason) == (after, "why")
+    else:
+        with pytest.raises(IllegalTransition, match=f"a: from {state} to {after}"):
+            child.enter(after)
+        assert child.state == state
+
+
+def test_news_of_the_death_of_a_child_that_is_asleep_changes_nothing() -> None:
+    world = World({"a": ["t"]}, idle_stop=5)
+    client = world.client()
+    world.up("a")
+    world.wait(6)
+    world.down("a")
+    assert (world["a"].state, world.said, world.lines(client)) == (CREATED, [], [])
 
 
 def test_a_child_that_never_gets_a_call_is_ended_in_time() -> None:

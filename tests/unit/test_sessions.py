@@ -23,7 +23,7 @@ from core import (
 
 from mcpagg_runtime import sessions
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, Client
-from mcpagg_runtime.peers import Child
+from mcpagg_runtime.peers import QUEUED, STARTING, Child
 from mcpagg_runtime.reception import SERVER_KEY
 from mcpagg_runtime.session import LEVEL_KEY
 from mcpagg_runtime.sessions import PARKED_SECONDS, SUBSCRIPTION_KEY
@@ -988,7 +988,8 @@ def test_a_child_that_starts_anew_is_asked_for_its_news_again() -> None:
     world, _ = listening(listen(1, resourceSubscriptions=["x:y"]))
     subscribed(world)
     world.down("a")
-    world["a"].reset("starting")
+    world["a"].enter(QUEUED)
+    world["a"].enter(STARTING)
     _, asked = subscribed(world)
     assert [line["params"] for line in asked] == [{"uri": "x:y"}]
 
