@@ -13,11 +13,10 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:84c1915f4ccbb5d331c8002b7c74a28b1b55227c428daa96e9837e76cbedba0e (everything below this line)
+#   body:     sha256:763ad46f0b2953f650f7317abd1eb21d5a7ba2ec58ea1e9f1f33b47ea23e2a3a (everything below this line)
 
 from __future__ import annotations
 
-from time import monotonic
 import _thread
 import os
 import select
@@ -404,6 +403,118 @@ def _key(text: str, index: int) -> tuple[str, int]:
     if text[index] != ":":
         raise Malformed(f"no colon at character {index}")
     return key, skip(text, index + 1)
+''',
+    "backlog": r'''
+from time import monotonic
+import _thread
+import os
+
+# What may wait behind the line that is being written, which may be of any length itself.
+MAXIMUM_WAITING_BYTES = 1 << 26
+# A peer for which more than that waits must take something every so many seconds, or it does not
+# read; one that does may fall behind so many times as far.
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+
+
+class Backlog:
+    """The lines that wait for one peer. Whoever calls a method holds the lock of its outbox.
+
+    `alive` says whether the thread that writes them lives, `waiting` how many bytes there are of
+    lines that it has not begun to write.
+    """
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.alive = False
+        self.waiting = 0
+        self._queue: list[bytes] = []
+        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
+        self._gates: list[tuple[bool, Any]] = []
+        self._took_at = 0.0  # when the peer last took something
+
+    def begin(self, rest: bytes) -> None:
+        """Have a thread write the rest of a line, and then what is added meanwhile."""
+        self.alive = True
+        self._took_at = monotonic()
+        _thread.start_new_thread(self._drain, (rest,))
+
+    def add(self, line: bytes) -> None:
+        """Queue a line."""
+        self._queue.append(line)
+        self.waiting += len(line)
+
+    def discard(self) -> None:
+        """Forget what waits; the line that is being written goes on."""
+        self._queue, self._batch, self.waiting = [], [], 0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits that nothing should be added."""
+        return self.waiting > MAXIMUM_WAITING_BYTES
+
+    def overflows(self) -> bool:
+        """Whether so much waits because the peer does not read, or as good as not."""
+        if not self.crowded:
+            return False
+        stalled = monotonic() - self._took_at >= STALL_SECONDS
+        return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+
+    def gate(self, emptied: bool) -> Any:
+        """Return a lock that is held until there is room, or all is written; None if it is so."""
+        if not self._shut(emptied):
+            return None
+        gate = _thread.allocate_lock()
+        gate.acquire()
+        self._gates.append((emptied, gate))
+        return gate
+
+    def _shut(self, emptied: bool) -> bool:
+        return self.alive and (emptied or self.crowded)
+
+    def _open_gates(self) -> None:
+        for emptied, gate in self._gates:
+            if not self._shut(emptied):
+                gate.release()
+        self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
+
+    def _drain(self, rest: bytes) -> None:
+        line = rest
+        while line:
+            view = memoryview(line)
+            try:
+                while view:
+                    view = view[self._write(view) :]
+            except OSError:
+                self.outbox.break_off()
+            with self.outbox.lock:
+                line = self._next()
+
+    def _write(self, data: memoryview) -> int:
+        """Write what can be written, once anything can."""
+        try:
+            taken = os.write(self.outbox.descriptor, data)
+            self._took_at = monotonic()
+            return taken
+        except BlockingIOError:
+            writable(self.outbox.descriptor, None)
+            return 0
+
+    def _next(self) -> bytes:
+        """Return the line to be written next; b"" if there is none, and so the thread ends."""
+        line = b""
+        if not self._batch:
+            self._batch, self._queue = self._queue[::-1], []
+        if self._batch and not self.outbox.broken:
+            line = self._batch.pop()
+            self.waiting -= len(line)
+        else:
+            self.alive = False
+            self.discard()
+            if self.outbox.closing:
+                os.close(self.outbox.descriptor)
+        self._open_gates()
+        return line
 ''',
     "peers": r'''
 
@@ -3053,15 +3164,21 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
 # --------------------------------------------------------------------------------------------------
 
 
+_FOLDING = _thread.allocate_lock()
+
+
 def unfold(rooms: dict[str, str], last: str) -> None:
     """Compile and take in the rooms {name: source} in their order, up to `last`, each once.
 
-    In the emitted file, the compiler puts a call of this where a module imports such a room.
+    In the emitted file, the compiler puts a call of this where a module imports such a room. Any
+    thread may come by there: a room is crossed off only when it stands.
     """
-    while last in rooms:
-        name = next(iter(rooms))
-        code = compile(rooms.pop(name), f"{__file__}:{name}", "exec")
-        exec(code, globals())  # noqa: S102 - text of this very file, folded by the compiler
+    with _FOLDING:
+        while last in rooms:
+            name = next(iter(rooms))
+            code = compile(rooms[name], f"{__file__}:{name}", "exec")
+            exec(code, globals())  # noqa: S102 - text of this very file, folded by the compiler
+            del rooms[name]
 
 
 # --------------------------------------------------------------------------------------------------
@@ -3767,12 +3884,6 @@ class Desk:
 # --------------------------------------------------------------------------------------------------
 
 
-# What may wait behind the line that is being written, which may be of any length itself.
-MAXIMUM_WAITING_BYTES = 1 << 26
-# A peer for which more than that waits must take something every so many seconds, or it does not
-# read; one that does may fall behind so many times as far.
-STALL_SECONDS = 10.0
-PATIENCE_FACTOR = 8
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
 
@@ -3780,9 +3891,8 @@ LOOK_SECONDS = 1.0
 class Outbox:
     """The way out to one peer: whole lines, in order, whatever the peer's pace.
 
-    What the descriptor takes without waiting is written at once. The rest is queued, and a thread
-    that lives as long as the queue writes it: a peer that does not read holds up nobody.
-    Whether it may be owed without end is for whoever made the outbox to say.
+    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
+    backlog: a peer that does not read holds up nobody.
     """
 
     def __init__(
@@ -3804,59 +3914,47 @@ class Outbox:
         """
         self.descriptor = descriptor
         self.broken = False
+        self.closing = False
+        self.lock = _thread.allocate_lock()
+        self._backlog: Backlog | None = None
         self._broke = broke
         self._overflowed = overflowed
         self._private = private and hasattr(os, "set_blocking")
         if self._private:
             os.set_blocking(descriptor, False)
-        self._closing = False
-        self._lock = _thread.allocate_lock()
-        self._writing = False  # whether the thread lives
-        self._queue: list[bytes] = []
-        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
-        self._waiting = 0  # bytes of the lines that the thread has not begun to write
-        self._gates: list[tuple[bool, Any]] = []
-        self._took_at = 0.0  # when the peer last took something from the thread
 
     def send(self, line: bytes) -> None:
         """Write a line, which ends in a newline, now or as soon as the peer reads."""
-        with self._lock:
-            if self.broken or self._closing:
+        with self.lock:
+            if self.broken or self.closing:
                 return
-            if not self._writing:
+            backlog = self._backlog
+            if backlog is None or not backlog.alive:
                 rest = self._write_at_once(line)
                 if rest:
-                    self._writing = True
-                    self._took_at = monotonic()
-                    _thread.start_new_thread(self._drain, (rest,))
-            elif self._overflowed is not None and self._overflows():
+                    self._begin(rest)
+            elif self._overflowed is not None and backlog.overflows():
                 self.broken = True
-                _thread.start_new_thread(self._overflowed, (self._waiting,))
-                self._discard()
+                _thread.start_new_thread(self._overflowed, (backlog.waiting,))
+                backlog.discard()
             else:
-                self._queue.append(line)
-                self._waiting += len(line)
-
-    def _overflows(self) -> bool:
-        if self._waiting <= MAXIMUM_WAITING_BYTES:
-            return False
-        stalled = monotonic() - self._took_at >= STALL_SECONDS
-        return stalled or self._waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+                backlog.add(line)
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the peer; None if that is not so.
 
         Whoever has more for it waits for that lock, with no other one held.
         """
-        if self._waiting <= MAXIMUM_WAITING_BYTES:
+        backlog = self._backlog
+        if backlog is None or not backlog.crowded:
             return None
-        with self._lock:
-            return self._gate(emptied=False)
+        with self.lock:
+            return backlog.gate(emptied=False)
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
-        with self._lock:
-            gate = self._gate(emptied=True)
+        with self.lock:
+            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
         return gate is None or bool(gate.acquire(True, seconds))
 
     def close(self) -> None:
@@ -3864,29 +3962,24 @@ class Outbox:
 
         Never under the thread's feet: the number might be another file's by the next write.
         """
-        with self._lock:
-            if not self._closing:
-                self._closing = True
-                if not self._writing:
+        with self.lock:
+            if not self.closing:
+                self.closing = True
+                if self._backlog is None or not self._backlog.alive:
                     os.close(self.descriptor)
 
-    def _gate(self, emptied: bool) -> Any:
-        """Return a lock that is held until there is room, or until all is written."""
-        if not self._writing or not (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
-            return None
-        gate = _thread.allocate_lock()
-        gate.acquire()
-        self._gates.append((emptied, gate))
-        return gate
+    def break_off(self) -> None:
+        """Note that the peer takes nothing any more."""
+        if self._broke is not None and not self.broken:
+            _thread.start_new_thread(self._broke, ())
+        self.broken = True
 
-    def _open_gates(self) -> None:
-        shut = []
-        for emptied, gate in self._gates:
-            if self._writing and (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
-                shut.append((emptied, gate))
-            else:
-                gate.release()
-        self._gates = shut
+    def _begin(self, rest: bytes) -> None:
+        if self._backlog is None:
+            unfold(FOLDED, "backlog")
+
+            self._backlog = Backlog(self)
+        self._backlog.begin(rest)
 
     def _write_at_once(self, line: bytes) -> bytes:
         """Write what can be written without waiting; return the rest."""
@@ -3896,62 +3989,15 @@ class Outbox:
         except BlockingIOError:
             return line
         except OSError:
-            self._break()
+            self.break_off()
             return b""
         return line
-
-    def _break(self) -> None:
-        if self._broke is not None and not self.broken:
-            _thread.start_new_thread(self._broke, ())
-        self.broken = True
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
         if len(line) > getattr(select, "PIPE_BUF", 0):
             return False
         return writable(self.descriptor, 0)
-
-    def _drain(self, rest: bytes) -> None:
-        """Write the rest of a line, and then what was queued meanwhile."""
-        line = rest
-        while line:
-            view = memoryview(line)
-            try:
-                while view:
-                    view = view[self._write(view) :]
-            except OSError:
-                self._break()
-            line = self._next()
-
-    def _next(self) -> bytes:
-        """Return the line to be written next; b"" if there is none, and so the thread ends."""
-        with self._lock:
-            if not self._batch:
-                self._batch, self._queue = self._queue[::-1], []
-            if self._batch and not self.broken:
-                line = self._batch.pop()
-                self._waiting -= len(line)
-            else:
-                line = b""
-                self._writing = False
-                self._discard()
-                if self._closing:
-                    os.close(self.descriptor)
-            self._open_gates()
-            return line
-
-    def _discard(self) -> None:
-        self._queue, self._batch, self._waiting = [], [], 0
-
-    def _write(self, data: memoryview) -> int:
-        """Write what can be written, once anything can."""
-        try:
-            taken = os.write(self.descriptor, data)
-            self._took_at = monotonic()
-            return taken
-        except BlockingIOError:
-            writable(self.descriptor, None)
-            return 0
 
 
 def writable(descriptor: int, seconds: float | None) -> bool:
