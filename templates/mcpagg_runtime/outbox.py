@@ -5,20 +5,15 @@ from __future__ import annotations
 import _thread
 import os
 import select
-from time import monotonic
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mcpagg_runtime.backlog import Backlog
 
-# What may wait behind the line that is being written, which may be of any length itself.
-MAXIMUM_WAITING_BYTES = 1 << 26
-# A peer for which more than that waits must take something every so many seconds, or it does not
-# read; one that does may fall behind so many times as far.
-STALL_SECONDS = 10.0
-PATIENCE_FACTOR = 8
+
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
 
@@ -26,9 +21,8 @@ LOOK_SECONDS = 1.0
 class Outbox:
     """The way out to one peer: whole lines, in order, whatever the peer's pace.
 
-    What the descriptor takes without waiting is written at once. The rest is queued, and a thread
-    that lives as long as the queue writes it: a peer that does not read holds up nobody.
-    Whether it may be owed without end is for whoever made the outbox to say.
+    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
+    backlog: a peer that does not read holds up nobody.
     """
 
     def __init__(
@@ -50,59 +44,47 @@ class Outbox:
         """
         self.descriptor = descriptor
         self.broken = False
+        self.closing = False
+        self.lock = _thread.allocate_lock()
+        self._backlog: Backlog | None = None
         self._broke = broke
         self._overflowed = overflowed
         self._private = private and hasattr(os, "set_blocking")
         if self._private:
             os.set_blocking(descriptor, False)
-        self._closing = False
-        self._lock = _thread.allocate_lock()
-        self._writing = False  # whether the thread lives
-        self._queue: list[bytes] = []
-        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
-        self._waiting = 0  # bytes of the lines that the thread has not begun to write
-        self._gates: list[tuple[bool, Any]] = []
-        self._took_at = 0.0  # when the peer last took something from the thread
 
     def send(self, line: bytes) -> None:
         """Write a line, which ends in a newline, now or as soon as the peer reads."""
-        with self._lock:
-            if self.broken or self._closing:
+        with self.lock:
+            if self.broken or self.closing:
                 return
-            if not self._writing:
+            backlog = self._backlog
+            if backlog is None or not backlog.alive:
                 rest = self._write_at_once(line)
                 if rest:
-                    self._writing = True
-                    self._took_at = monotonic()
-                    _thread.start_new_thread(self._drain, (rest,))
-            elif self._overflowed is not None and self._overflows():
+                    self._begin(rest)
+            elif self._overflowed is not None and backlog.overflows():
                 self.broken = True
-                _thread.start_new_thread(self._overflowed, (self._waiting,))
-                self._discard()
+                _thread.start_new_thread(self._overflowed, (backlog.waiting,))
+                backlog.discard()
             else:
-                self._queue.append(line)
-                self._waiting += len(line)
-
-    def _overflows(self) -> bool:
-        if self._waiting <= MAXIMUM_WAITING_BYTES:
-            return False
-        stalled = monotonic() - self._took_at >= STALL_SECONDS
-        return stalled or self._waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+                backlog.add(line)
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the peer; None if that is not so.
 
         Whoever has more for it waits for that lock, with no other one held.
         """
-        if self._waiting <= MAXIMUM_WAITING_BYTES:
+        backlog = self._backlog
+        if backlog is None or not backlog.crowded:
             return None
-        with self._lock:
-            return self._gate(emptied=False)
+        with self.lock:
+            return backlog.gate(emptied=False)
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
-        with self._lock:
-            gate = self._gate(emptied=True)
+        with self.lock:
+            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
         return gate is None or bool(gate.acquire(True, seconds))
 
     def close(self) -> None:
@@ -110,29 +92,24 @@ class Outbox:
 
         Never under the thread's feet: the number might be another file's by the next write.
         """
-        with self._lock:
-            if not self._closing:
-                self._closing = True
-                if not self._writing:
+        with self.lock:
+            if not self.closing:
+                self.closing = True
+                if self._backlog is None or not self._backlog.alive:
                     os.close(self.descriptor)
 
-    def _gate(self, emptied: bool) -> Any:
-        """Return a lock that is held until there is room, or until all is written."""
-        if not self._writing or not (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
-            return None
-        gate = _thread.allocate_lock()
-        gate.acquire()
-        self._gates.append((emptied, gate))
-        return gate
+    def break_off(self) -> None:
+        """Note that the peer takes nothing any more."""
+        if self._broke is not None and not self.broken:
+            _thread.start_new_thread(self._broke, ())
+        self.broken = True
 
-    def _open_gates(self) -> None:
-        shut = []
-        for emptied, gate in self._gates:
-            if self._writing and (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
-                shut.append((emptied, gate))
-            else:
-                gate.release()
-        self._gates = shut
+    def _begin(self, rest: bytes) -> None:
+        if self._backlog is None:
+            from mcpagg_runtime.backlog import Backlog
+
+            self._backlog = Backlog(self)
+        self._backlog.begin(rest)
 
     def _write_at_once(self, line: bytes) -> bytes:
         """Write what can be written without waiting; return the rest."""
@@ -142,62 +119,15 @@ class Outbox:
         except BlockingIOError:
             return line
         except OSError:
-            self._break()
+            self.break_off()
             return b""
         return line
-
-    def _break(self) -> None:
-        if self._broke is not None and not self.broken:
-            _thread.start_new_thread(self._broke, ())
-        self.broken = True
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
         if len(line) > getattr(select, "PIPE_BUF", 0):
             return False
         return writable(self.descriptor, 0)
-
-    def _drain(self, rest: bytes) -> None:
-        """Write the rest of a line, and then what was queued meanwhile."""
-        line = rest
-        while line:
-            view = memoryview(line)
-            try:
-                while view:
-                    view = view[self._write(view) :]
-            except OSError:
-                self._break()
-            line = self._next()
-
-    def _next(self) -> bytes:
-        """Return the line to be written next; b"" if there is none, and so the thread ends."""
-        with self._lock:
-            if not self._batch:
-                self._batch, self._queue = self._queue[::-1], []
-            if self._batch and not self.broken:
-                line = self._batch.pop()
-                self._waiting -= len(line)
-            else:
-                line = b""
-                self._writing = False
-                self._discard()
-                if self._closing:
-                    os.close(self.descriptor)
-            self._open_gates()
-            return line
-
-    def _discard(self) -> None:
-        self._queue, self._batch, self._waiting = [], [], 0
-
-    def _write(self, data: memoryview) -> int:
-        """Write what can be written, once anything can."""
-        try:
-            taken = os.write(self.descriptor, data)
-            self._took_at = monotonic()
-            return taken
-        except BlockingIOError:
-            writable(self.descriptor, None)
-            return 0
 
 
 def writable(descriptor: int, seconds: float | None) -> bool:

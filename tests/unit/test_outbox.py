@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from wire import TIMEOUT
 
-from mcpagg_runtime import outbox
+from mcpagg_runtime import backlog
 from mcpagg_runtime.outbox import Outbox, hung_up
 
 BOUND = 1 << 20
@@ -18,7 +18,7 @@ BOUND = 1 << 20
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """A pipe that nobody reads yet, with a low bound for what may wait for it."""
-    monkeypatch.setattr(outbox, "MAXIMUM_WAITING_BYTES", BOUND)
+    monkeypatch.setattr(backlog, "MAXIMUM_WAITING_BYTES", BOUND)
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -75,7 +75,7 @@ def test_lines_keep_their_order_whoever_reads_meanwhile(pipe: tuple[int, int]) -
 def test_what_overflows_is_reported_once_and_ends_the_sending(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch, seconds: float, lines: int
 ) -> None:
-    monkeypatch.setattr(outbox, "STALL_SECONDS", seconds)
+    monkeypatch.setattr(backlog, "STALL_SECONDS", seconds)
     reports: list[int] = []
     came = threading.Event()
 
