@@ -59,6 +59,7 @@ class Process:
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
+        self.silent = threading.Event()
         self.gone = threading.Event()
         self.retired = False
         self.held = False
@@ -185,6 +186,7 @@ class Process:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
             self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        self.silent.set()
         os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
@@ -220,6 +222,7 @@ class Process:
         self.exited.set()
         while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
             pass  # what it has said is still to come
+        self.silent.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
 
 
