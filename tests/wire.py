@@ -38,6 +38,9 @@ STUB = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "s
 MODERN_STUB = [sys.executable, "-E", "-s", "-S", str(Path(STUB[-1]).with_name("modern.py"))]
 """Starts the server that speaks 2026-07-28 alone; `-I` would hide stub.py from it."""
 
+TAP = [*STUB[:-1], str(Path(STUB[-1]).with_name("tap.py"))]
+"""Starts a server whose every line is written down."""
+
 LATEST = "2025-11-25"
 """The newest protocol version that is negotiated by `initialize`."""
 
@@ -474,3 +477,19 @@ def events(log: Path, event: str = "line") -> list[Json]:
 def received(log: Path) -> list[Json]:
     """Return the messages that a stub received, according to its log."""
     return [json.loads(event["line"]) for event in events(log)]
+
+
+def legacy_entry(*arguments: str, **options: Any) -> Json:
+    """Return the config entry that starts the legacy stub with options; see servers/legacy.py."""
+    command, *rest = MODERN_STUB[:-1]
+    script = str(Path(STUB[-1]).with_name("legacy.py"))
+    return {"command": command, "args": [*rest, script, json.dumps(options), *arguments]}
+
+
+def tapped(entry: Json, log: Path) -> Json:
+    """Return the config entry of a server whose every line is written to `log`; see servers/tap."""
+    return {
+        **entry,
+        "command": TAP[0],
+        "args": [*TAP[1:], str(log), entry["command"], *entry["args"]],
+    }

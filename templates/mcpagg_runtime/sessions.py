@@ -114,7 +114,8 @@ class Sessions:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
         ours = _handle(session.message).startswith(self.mark)
-        params = _legacy_params(session, ("requestState", "inputResponses") if ours else ())
+        drop = ("requestState", "inputResponses") if ours else ()
+        params = _unenveloped(session.message.raw("params"), drop)
         self._hear(session, request(CALL, session.message.method or "", params))
 
     def _hear(self, session: Session, text: str) -> None:
@@ -291,7 +292,7 @@ class Sessions:
         if not found:
             return False
         session = found[-1]
-        params = edited(message.raw("params"), add={"requestId": str(CALL)})
+        params = edited(_unenveloped(message.raw("params")), add={"requestId": str(CALL)})
         self._hear(session, notification("notifications/cancelled", params))
         self._close(session)
         return True
@@ -362,10 +363,14 @@ def _handle(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _legacy_params(session: Session, drop: tuple[str, ...]) -> str:
-    """Return the params of a session's request without its envelope and the members of `drop`."""
-    text = session.message.raw("params")
-    _, start, end = members(text)[0]["_meta"]
+def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
+    """Return the params of a message without its envelope, if any, and the members of `drop`.
+
+    Some clients put an envelope into notifications too.
+    """
+    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
+    if type(value) is not dict:
+        return edited(text, drop=drop)
     meta = edited(text[start:end], drop=ENVELOPE)
     if meta == "{}":
         return edited(text, drop=(*drop, "_meta"))

@@ -729,6 +729,17 @@ def test_a_cancelled_call_is_answered_by_nobody() -> None:
     assert scene.world.idle()
 
 
+def test_a_cancellation_reaches_a_legacy_child_without_the_envelope_that_some_clients_give_it() -> (
+    None
+):
+    for more in ({}, {"vendor": 1}):
+        scene = Scene()
+        message = enveloped(cancelled(1))
+        message["params"]["_meta"].update(more)
+        scene.world.say(scene.client, message)
+        assert scene.got() == [cancelled(scene.sent["id"], **({"_meta": more} if more else {}))]
+
+
 @pytest.mark.parametrize("identifier", ["1", 1.0, True, None, 2, [1]])
 def test_a_cancellation_of_another_id_cancels_nothing(identifier: Any) -> None:
     scene = Scene()
