@@ -188,9 +188,9 @@ class Router(Routing):
         client.level = level
         asked = [one.level for one in [*self.clients, client] if one.level]
         # What one client does not want to hear, another one may.
-        self.level = min(asked, key=LEVELS.index)
+        before, self.level = self.level, min(asked, key=LEVELS.index)
         for child in self.children.values():
-            if child.state == READY:
+            if child.state == READY and self.level != before:
                 self._ask_level(child)
         self._send(client, result(message.raw("id"), "{}"))
 

@@ -300,6 +300,7 @@ class ErasMachine(RuleBasedStateMachine):
         assert call.server is server
         assert call.state in ("open", "parked")
         assert not call.sent
+        assert server.name in ASKING or not call.asked
         assert params.get("inputResponses") == call.answers
         assert params.get("requestState") == call.wants_back
         assert line["id"] not in server.spent
@@ -411,6 +412,26 @@ class ErasMachine(RuleBasedStateMachine):
         self.calls.append(call)
         self._submit(call)
 
+    @move(
+        which=numbers,
+        calls=st.lists(st.tuples(ids, tokens, methods), min_size=1, max_size=3),
+        modern=st.booleans(),
+    )
+    def call_and_be_asked(
+        self, which: int, calls: list[tuple[Any, Any, str]], modern: bool
+    ) -> None:
+        """Let the client make calls of one child, each of which asks it something."""
+        for raw, token, method in calls:
+            server = which % len(self.servers)
+            self.call(server, raw, token, modern)
+            newest = self.calls[-1] if self.calls else None
+            if newest is None or not newest.sent:
+                return
+            if newest.server.name == MODERN:
+                self._require(newest, len(calls), told_apart=False)
+            else:
+                self._ask(newest.server, raw, method)
+
     def _submit(self, call: Call) -> None:
         """Let the client make a call, which may start its child, or fail with it."""
         self.order.append(call)
@@ -424,9 +445,13 @@ class ErasMachine(RuleBasedStateMachine):
             self.end(call, "error", FAILED)
         self.check()
 
-    @move(which=numbers, raw=ids, token=tokens, mode=modes)
-    def take_up(self, which: int, raw: Any, token: Any, mode: str) -> None:
-        """Go on with a call, with an answer to everything, or not."""
+    @move(turns=st.lists(st.tuples(numbers, ids, tokens, modes), min_size=1, max_size=4))
+    def take_up(self, turns: list[tuple[int, Any, Any, str]]) -> None:
+        """Go on with calls, with an answer to everything, or not."""
+        for which, raw, token, mode in turns:
+            self._take_up(which, raw, token, mode)
+
+    def _take_up(self, which: int, raw: Any, token: Any, mode: str) -> None:
         call = self.pick(self.parked(), which)
         shown = [question for question in call.asked.values() if question.key]
         given = {"missing": shown[1:], "none": []}.get(mode, shown)
@@ -482,7 +507,7 @@ class ErasMachine(RuleBasedStateMachine):
         self.expected[("error", key(raw), INVALID)] += 1
         self.say(self._retry(call, raw, handle, responses))
 
-    @move(raw=ids)
+    @move(raw=st.sampled_from([*IDS, True, 1.0, None]))
     def cancel(self, raw: Any) -> None:
         for call in reversed([c for c in self.order if c.modern]):
             if key(call.raw) == key(raw):
@@ -511,12 +536,18 @@ class ErasMachine(RuleBasedStateMachine):
     def cancel_one_in_flight(self, which: int) -> None:
         self.cancel(self.pick(self.order, which).raw)
 
-    @move(which=numbers, failed=seldom)
-    def answer_question(self, which: int, failed: bool) -> None:
-        """Let the client answer what it is asked by a request, twice."""
+    @move(answers=st.lists(st.tuples(numbers, seldom), min_size=1, max_size=4))
+    def answer_questions(self, answers: list[tuple[int, bool]]) -> None:
+        """Let the client answer what it is asked by requests, each twice."""
+        for which, failed in answers:
+            self._answer_one(which, failed)
+
+    def _answer_one(self, which: int, failed: bool) -> None:
         every = [one for server in self.servers.values() for one in server.questions]
         asked = [one for one in every if one.of is LEGACY_CLIENT and not one.answered]
-        question = self.pick(asked, which)
+        self._answer_question(self.pick(asked, which), failed)
+
+    def _answer_question(self, question: Question, failed: bool) -> None:
         question.answered = True
         value: Json = {"answer": question.serial, "n": 1.0}
         if question.call is not None:
@@ -595,14 +626,12 @@ class ErasMachine(RuleBasedStateMachine):
         elif not question.answered:
             self.expected[("cancelled", question.client_id)] += 1
 
-    @move(which=numbers, kind=st.sampled_from(["result", "result", "error", "visit", "input"]))
+    @move(which=numbers, kind=st.sampled_from(["result", "result", "error", "visit"]))
     def answer(self, which: int, kind: str) -> None:
-        """Let a child answer a call, or say what it needs for that."""
+        """Let a child answer a call, or wish for a visit before it does."""
         sent = [one for server in self.servers.values() for one in server.in_flight if one.sent]
         call = self.pick(sent, which)
-        if call.server.name == MODERN and kind in ("visit", "input"):
-            self._require(call, which % 4)
-        elif kind in ("visit", "input"):
+        if kind == "visit" and call.server.name in ASKING:
             serial = self.next_serial()
             visit = {"mode": "url", "question": serial, "elicitationId": "e"}
             line = failure(call.child_id, VISIT, "visit", elicitations=[visit])
@@ -622,8 +651,24 @@ class ErasMachine(RuleBasedStateMachine):
         self.hear(call.server, line)
         self.hear(call.server, line)  # twice: the second one answers nothing
 
-    def _require(self, call: Call, how_many: int) -> None:
+    @move(which=numbers, how_many=st.sampled_from([0, 1, 1, 2, 3]), told_apart=st.booleans())
+    def require(self, which: int, how_many: int, told_apart: bool) -> None:
         """Let the child of the newer revision require input, or time."""
+        sent = [one for one in self.servers[MODERN].in_flight if one.sent]
+        self._require(self.pick(sent, which), how_many, told_apart)
+
+    @move(which=numbers, really=seldom)
+    def insist(self, which: int, really: bool) -> None:
+        """Let the child require input again and again."""
+        flying = self.servers[MODERN].in_flight if really else []
+        call = self.pick([one for one in flying if one.sent and not one.modern], which)
+        while call in self.calls:
+            self._require(call, which % 2, True)
+            for question in [*call.asked.values()]:
+                self._answer_question(question, False)
+            self.wait(1.0)
+
+    def _require(self, call: Call, how_many: int, told_apart: bool) -> None:
         call.round += 1
         state, server = f"s{call.serial}.{call.round}", call.server
         value: Json = {"resultType": "input_required", "requestState": state}
@@ -632,7 +677,7 @@ class ErasMachine(RuleBasedStateMachine):
             serial = self.next_serial()
             method = METHODS[(serial + number) % 3]
             question = Question(serial, method, None, server, call.client)
-            question.name = question.key = f"k{number}"
+            question.name = question.key = f"k{serial if told_apart else number}"
             asked[question.name] = {"method": method, "params": {"question": serial}}
             call.asked[serial] = question
         if asked:
@@ -666,20 +711,21 @@ class ErasMachine(RuleBasedStateMachine):
     def answer_late(self, which: int, one: int, what: str) -> None:
         """Let a child answer what nobody waits for any more, or what it was never asked."""
         server = self.pick(self.within("up"), which)
-        number = self.pick([*server.spent, 10**9, -1, None, 0, "x"], one)
+        number = self.pick([10**9, -1, None, 0, "x"] if one % 2 else server.spent, one)
         if number not in [call.child_id for call in server.in_flight if call.sent]:
             self.hear(server, {"id": number, what: {"serial": 0, "code": 0}})
 
-    @move(which=numbers)
-    def report_progress(self, which: int) -> None:
+    @move()
+    def report_progress(self) -> None:
+        """Let children report progress of all that they are to report it of."""
         flying = [call for server in self.servers.values() for call in server.in_flight]
-        call = self.pick([c for c in flying if c.child_token is not None], which)
-        if call.state == "open" and call.token is not None:
-            self.expected[("progress", key(call.token), call.serial)] += 1
-        params = {"progressToken": call.child_token, "progress": 1, "serial": call.serial}
-        self.hear(call.server, notification("notifications/progress", params))
+        for call in [one for one in flying if one.child_token is not None]:
+            if call.state == "open" and call.token is not None:
+                self.expected[("progress", key(call.token), call.serial)] += 1
+            params = {"progressToken": call.child_token, "progress": 1, "serial": call.serial}
+            self.hear(call.server, notification("notifications/progress", params))
 
-    @move(which=numbers, really=seldom)
+    @move(which=numbers, really=st.sampled_from([False] * 15 + [True]))
     def die(self, which: int, really: bool) -> None:
         server = self.pick(self.within("up") if really else [], which)
         server.state = "down"
@@ -696,7 +742,11 @@ class ErasMachine(RuleBasedStateMachine):
 
     # --- Time ---------------------------------------------------------------------------------
 
-    @move(seconds=st.sampled_from([0.05, 0.3, 1.0, 61.0, PARKED_SECONDS / 2, PARKED_SECONDS]))
+    @move(long=st.sampled_from([61.0, PARKED_SECONDS / 2, PARKED_SECONDS]), really=seldom)
+    def wait_long(self, long: float, really: bool) -> None:
+        self.wait(long if really else 0.5)
+
+    @move(seconds=st.sampled_from([0.05, 0.3, 1.0]))
     def wait(self, seconds: float) -> None:
         for server in self.within("asked"):  # it would be given up
             self._come_up(server)
@@ -725,8 +775,8 @@ class ErasMachine(RuleBasedStateMachine):
             return
         while self.calls or any(server.questions for server in self.servers.values()):
             self.wait(1.0)
-            self.take_up(0, 5, None, "right")
-            self.answer_question(0, False)
+            self.take_up([(0, 5, None, "right")])
+            self.answer_questions([(0, False)])
             self.answer(0, "result")
         assert self.world.idle()
         self.world.leave(self.client)

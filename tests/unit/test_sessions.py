@@ -364,6 +364,8 @@ def test_a_child_that_logs_is_asked_for_the_level_of_a_call() -> None:
     assert [line["params"] for line in asked] == [{"level": "debug"}]
     world.say(a, result(asked[0]["id"], {}))
     assert world.received(client) == []
+    world.say(client, enveloped(call(2, "a:t"), {}, {LEVEL_KEY: "debug"}))
+    assert [line["method"] for line in world.received(a)] == ["tools/call"]
 
 
 # --- A child asks -----------------------------------------------------------------------------
