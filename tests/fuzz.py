@@ -27,9 +27,10 @@ from core import (
     INITIALIZED,
     ROOTS,
     TOOLS_CHANGED,
+    Bordered,
     Json,
-    World,
     call,
+    enveloped,
     notification,
     request,
     result,
@@ -40,11 +41,12 @@ from proxies import compiled, served
 from wire import Wire, start_call
 
 from mcpagg_runtime.catalogue import KINDS
-from mcpagg_runtime.client import Client
+from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION, Client
 from mcpagg_runtime.core import SEND, SLEEP, START, STOP
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.peers import Child
-from mcpagg_runtime.router import Router
+from mcpagg_runtime.session import LEVEL_KEY
+from mcpagg_runtime.sessions import SUBSCRIPTION_KEY
 from mcpagg_runtime.wire import members
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ SERVERS = {"odd": ["echo", "more"], "good": ["echo"]}
 CHATTER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "chatter.py")]
 BATCH = 500
 SCENE = 250  # lines from each side to one router
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+HELLOS = ("initialize", "server/discover")
 FAR = 10**12  # above every id that a proxy mints
 NEAR = re.compile(rb'(id"\s*:\s*"?)0*\d{1,9}(?!\d)')
 CAPABLE: Json = {**ROOTS, "sampling": {}, "elicitation": {}}
@@ -61,6 +65,8 @@ OFFERED: Json = {"tools": {}, "prompts": {}, "resources": {}, "completions": {},
 HELLO: Json = {"protocolVersion": "2025-11-25", "capabilities": OFFERED, "serverInfo": {}}
 CHECK: Json = {"check": 1}
 PROMPT: Json = {"type": "ref/prompt", "name": "odd:hello"}
+QUESTION: Json = {"method": "elicitation/create", "params": {"message": "?", "mode": "url"}}
+VISITS: Json = {"elicitations": [QUESTION["params"]]}
 TEMPLATE: Json = {"type": "ref/resource", "uri": "file:///odd/{a}"}
 
 
@@ -83,6 +89,7 @@ def client_lines(number: int) -> list[Json]:
         result(number, {"roots": [{"uri": "file:///a"}]}),
         {"jsonrpc": "2.0", "id": number, "error": {"code": -1, "message": "no"}},
         request(number, "server/discover", {}),
+        *modern_lines(number),
         request(number, "prompts/list"),
         request(number, "prompts/get", {"name": "odd:hello", "arguments": {"a": "b"}}),
         request(number, "resources/list", {}),
@@ -94,6 +101,23 @@ def client_lines(number: int) -> list[Json]:
         request(number, "completion/complete", {"ref": PROMPT, "argument": {"name": "a"}}),
         request(number, "completion/complete", {"ref": TEMPLATE, "argument": {"name": "a"}}),
     ]
+
+
+def modern_lines(number: int) -> list[Json]:
+    """Return what a client without a handshake may say."""
+    again = call(number, "odd:echo")
+    again["params"] |= {"requestState": f"mcpagg:h{number}", "inputResponses": {"1": {}, "q": {}}}
+    wanted = {"toolsListChanged": True, "resourceSubscriptions": ["file:///odd"]}
+    requests = [
+        request(number, "server/discover"),
+        request(number, "tools/list"),
+        call(number, "odd:echo", {"a": [1]}, token=number),
+        again,
+        request(number, "resources/read", {"uri": "file:///odd"}),
+        request(number, "completion/complete", {"ref": PROMPT, "argument": {"name": "a"}}),
+        request(number, "subscriptions/listen", {"notifications": wanted}),
+    ]
+    return [enveloped(line, CAPABLE, {LEVEL_KEY: "info"}) for line in requests]
 
 
 def child_lines(number: int) -> list[Json]:
@@ -116,20 +140,31 @@ def child_lines(number: int) -> list[Json]:
         result(number, {"prompts": [{"name": "hello", "arguments": [{"name": "a"}]}]}),
         result(number, {"resources": [{"name": "r", "uri": "file:///odd", "size": 5}]}),
         result(number, {"resourceTemplates": [{"name": "t", "uriTemplate": "file:///odd/{a}"}]}),
+        result(number, {**HELLO, "resultType": "complete", "supportedVersions": [MODERN_VERSION]}),
+        result(number, {"resultType": "complete", "structuredContent": [1], "ttlMs": 1}),
+        result(number, {"resultType": "input_required", "requestState": "s"}),
+        result(number, {"resultType": "input_required", "inputRequests": {"q": QUESTION}}),
+        notification(
+            "notifications/subscriptions/acknowledged", {"_meta": {SUBSCRIPTION_KEY: number}}
+        ),
+        request(number, QUESTION["method"], QUESTION["params"]),
+        {"jsonrpc": "2.0", "id": number, "error": {"code": -32042, "data": VISITS}},
         notification("notifications/prompts/list_changed"),
         notification("notifications/resources/list_changed"),
         notification("notifications/resources/updated", {"uri": "file:///odd"}),
     ]
 
 
-class Scene(World):
-    """A router, a client that says anything, one child that does too, and one that is good."""
+class Scene(Bordered):
+    """A router with its border, a client that says anything, a child that does, and a good one."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__(
             SERVERS,
             prompts={"odd": ["hello"]},
             resources={"odd": ["file:///odd"]},
+            facts={"odd": {"protocol": rng.choice([LEGACY_VERSIONS[0], MODERN_VERSION])}},
+            capabilities=OFFERED,
             on_drift=rng.choice(["live", "warn", "refuse"]),
             names=rng.choice(["auto", "spec", "portable"]),
             timeout=rng.choice([None, 20.0]),
@@ -137,8 +172,6 @@ class Scene(World):
             restart=rng.choice(["never", "on-call"]),
             idle_stop=rng.choice([None, 1.0]),
         )
-        self.plan.capabilities = json.dumps(OFFERED)
-        self.router = Router(Desk(self.plan), lambda: self.now)
         self.rng = rng
         self.pending: dict[str, list[Json]] = {name: [] for name in SERVERS}
         self.desk = Desk(self.plan)
@@ -150,7 +183,7 @@ class Scene(World):
         super().do(actions)
         for kind, peer, line in actions:
             if kind == START:
-                self.do(self.router.child_up(peer))
+                self.do(self.gate.child_up(peer))
             elif kind == STOP:
                 self.down(peer.name, line)
             if kind in (STOP, SLEEP):
@@ -167,7 +200,7 @@ class Scene(World):
         while self.pending["good"]:
             asked = self.pending["good"].pop(0)
             self.say(self["good"], result(asked["id"], self.answer(asked)))
-        hellos = [asked for asked in self.pending["odd"] if asked["method"] == "initialize"]
+        hellos = [asked for asked in self.pending["odd"] if asked["method"] in HELLOS]
         if hellos and self.rng.random() < 0.9:
             self.pending["odd"].clear()
             self.say(self["odd"], result(hellos[-1]["id"], HELLO))

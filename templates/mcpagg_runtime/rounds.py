@@ -141,7 +141,7 @@ class Rounds:
 
     def _start(self, message: Message) -> None:
         call = self.child.calls.get(minted(message.id))
-        params = message.raw("params") or "{}"
+        params = message.params_text
         one = Round(minted(message.id), message.method or "", params, call.client if call else None)
         if call is not None and message.method == "tools/call":
             served = self.router.catalogues["tools"].served(self.child.name)
@@ -225,7 +225,7 @@ class Rounds:
         for question in one.open:
             self._withdraw(question)
         if one.sent:
-            params = edited(message.raw("params"), add={"requestId": str(one.sent)})
+            params = edited(message.params_text, add={"requestId": str(one.sent)})
             self.border.send(self.child, notification("notifications/cancelled", params))
 
     def _withdraw(self, question: str) -> None:

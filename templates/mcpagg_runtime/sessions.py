@@ -155,7 +155,7 @@ class Sessions:
     def _progress(self, session: Session, message: Message) -> None:
         """Tell of progress, unless whoever took the call up again wants none."""
         if session.token:
-            params = edited(message.raw("params"), add={"progressToken": session.token})
+            params = edited(message.params_text, add={"progressToken": session.token})
             self.border.send(session.connection, notification(message.method or "", params))
 
     # A call ends
@@ -210,7 +210,7 @@ class Sessions:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._hear(session, failure(str(number), refusal))
             return
-        session.asked[number] = message.method or "", _modern_question(message.raw("params"))
+        session.asked[number] = message.method or "", _modern_question(message.params_text)
         if session.identifier:
             self._park(session)
 
@@ -292,7 +292,7 @@ class Sessions:
         if not found:
             return False
         session = found[-1]
-        params = edited(_unenveloped(message.raw("params")), add={"requestId": str(CALL)})
+        params = edited(_unenveloped(message.params_text), add={"requestId": str(CALL)})
         self._hear(session, notification("notifications/cancelled", params))
         self._close(session)
         return True
@@ -335,11 +335,11 @@ class Sessions:
 
     def _news(self, session: Session, message: Message) -> None:
         if session.listens is not None and message.method in session.listens:
-            self._notify(session, message.method or "", message.raw("params"))
+            self._notify(session, message.method or "", message.params_text)
 
     def _notify(self, session: Session, method: str, params: str) -> None:
         """Tell a client something that its subscription is about, marked as such."""
-        text = edited(params or "{}", add={"_meta": _subscription(session)})
+        text = edited(params, add={"_meta": _subscription(session)})
         self.border.send(session.connection, notification(method, text))
 
     def end_subscriptions(self) -> None:
@@ -382,7 +382,7 @@ def _modern_question(params: str) -> str:
 
     It knows neither tasks nor ids of elicitations, and reports no progress of them.
     """
-    return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+    return edited(params, drop=("_meta", "task", "elicitationId"))
 
 
 def _names_no_tool(text: str, name: Any) -> bool:

@@ -239,6 +239,11 @@ class Message:
         params = self.value("params")
         return params if type(params) is dict else {}
 
+    @property
+    def params_text(self) -> str:
+        """The JSON text of the parameters, {} where they are absent, null or not an object."""
+        return self.raw("params") if type(self.value("params")) is dict else "{}"
+
     def spliced_params(self, changes: list[tuple[Span, str]]) -> str:
         """Return the text of `params` with the given spans of `text` replaced."""
         _, start, end = self.members["params"]
