@@ -425,8 +425,8 @@ class ErasMachine(RuleBasedStateMachine):
             server = which % len(self.servers)
             self.call(server, raw, token, modern)
             newest = self.calls[-1] if self.calls else None
-            if newest is None or not newest.sent:
-                return
+            if newest is None or newest.serial != self.serial or not newest.sent:
+                return  # it failed at once, or waits for its turn
             if newest.server.name == MODERN:
                 self._require(newest, len(calls), told_apart=False)
             else:
