@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:f34db96e30f2bb1c000ddc05a2b4506d7849f5071d7b385061a193b423f2cfa0 (everything below this line)
+#   body:     sha256:bb74421513236d932f927d38da53bbebe365ad9231218e9e94afbf1cdb60777e (everything below this line)
 
 from __future__ import annotations
 
@@ -1506,6 +1506,7 @@ class Process:
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
+        self.silent = threading.Event()
         self.gone = threading.Event()
         self.retired = False
         self.held = False
@@ -1632,6 +1633,7 @@ class Process:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
             self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        self.silent.set()
         os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
@@ -1667,6 +1669,7 @@ class Process:
         self.exited.set()
         while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
             pass  # what it has said is still to come
+        self.silent.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
 
 
@@ -3058,9 +3061,9 @@ class Router(Routing):
         client.level = level
         asked = [one.level for one in [*self.clients, client] if one.level]
         # What one client does not want to hear, another one may.
-        self.level = min(asked, key=LEVELS.index)
+        before, self.level = self.level, min(asked, key=LEVELS.index)
         for child in self.children.values():
-            if child.state == READY:
+            if child.state == READY and self.level != before:
                 self._ask_level(child)
         self._send(client, result(message.raw("id"), "{}"))
 
@@ -3740,7 +3743,8 @@ class Sessions:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
         ours = _handle(session.message).startswith(self.mark)
-        params = _legacy_params(session, ("requestState", "inputResponses") if ours else ())
+        drop = ("requestState", "inputResponses") if ours else ()
+        params = _unenveloped(session.message.raw("params"), drop)
         self._hear(session, request(CALL, session.message.method or "", params))
 
     def _hear(self, session: Session, text: str) -> None:
@@ -3780,7 +3784,7 @@ class Sessions:
     def _progress(self, session: Session, message: Message) -> None:
         """Tell of progress, unless whoever took the call up again wants none."""
         if session.token:
-            params = edited(message.raw("params"), add={"progressToken": session.token})
+            params = edited(message.params_text, add={"progressToken": session.token})
             self.border.send(session.connection, notification(message.method or "", params))
 
     # A call ends
@@ -3835,7 +3839,7 @@ class Sessions:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._hear(session, failure(str(number), refusal))
             return
-        session.asked[number] = message.method or "", _modern_question(message.raw("params"))
+        session.asked[number] = message.method or "", _modern_question(message.params_text)
         if session.identifier:
             self._park(session)
 
@@ -3917,7 +3921,7 @@ class Sessions:
         if not found:
             return False
         session = found[-1]
-        params = edited(message.raw("params"), add={"requestId": str(CALL)})
+        params = edited(_unenveloped(message.params_text), add={"requestId": str(CALL)})
         self._hear(session, notification("notifications/cancelled", params))
         self._close(session)
         return True
@@ -3960,11 +3964,11 @@ class Sessions:
 
     def _news(self, session: Session, message: Message) -> None:
         if session.listens is not None and message.method in session.listens:
-            self._notify(session, message.method or "", message.raw("params"))
+            self._notify(session, message.method or "", message.params_text)
 
     def _notify(self, session: Session, method: str, params: str) -> None:
         """Tell a client something that its subscription is about, marked as such."""
-        text = edited(params or "{}", add={"_meta": _subscription(session)})
+        text = edited(params, add={"_meta": _subscription(session)})
         self.border.send(session.connection, notification(method, text))
 
     def end_subscriptions(self) -> None:
@@ -3988,10 +3992,14 @@ def _handle(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _legacy_params(session: Session, drop: tuple[str, ...]) -> str:
-    """Return the params of a session's request without its envelope and the members of `drop`."""
-    text = session.message.raw("params")
-    _, start, end = members(text)[0]["_meta"]
+def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
+    """Return the params of a message without its envelope, if any, and the members of `drop`.
+
+    Some clients put an envelope into notifications too.
+    """
+    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
+    if type(value) is not dict:
+        return edited(text, drop=drop)
     meta = edited(text[start:end], drop=ENVELOPE)
     if meta == "{}":
         return edited(text, drop=(*drop, "_meta"))
@@ -4003,7 +4011,7 @@ def _modern_question(params: str) -> str:
 
     It knows neither tasks nor ids of elicitations, and reports no progress of them.
     """
-    return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+    return edited(params, drop=("_meta", "task", "elicitationId"))
 
 
 def _names_no_tool(text: str, name: Any) -> bool:
@@ -4145,7 +4153,7 @@ class Rounds:
 
     def _start(self, message: Message) -> None:
         call = self.child.calls.get(minted(message.id))
-        params = message.raw("params") or "{}"
+        params = message.params_text
         one = Round(minted(message.id), message.method or "", params, call.client if call else None)
         if call is not None and message.method == "tools/call":
             served = self.router.catalogues["tools"].served(self.child.name)
@@ -4229,7 +4237,7 @@ class Rounds:
         for question in one.open:
             self._withdraw(question)
         if one.sent:
-            params = edited(message.raw("params"), add={"requestId": str(one.sent)})
+            params = edited(message.params_text, add={"requestId": str(one.sent)})
             self.border.send(self.child, notification("notifications/cancelled", params))
 
     def _withdraw(self, question: str) -> None:
@@ -4807,6 +4815,11 @@ class Message:
         """The parameters, {} where they are absent, null or not an object."""
         params = self.value("params")
         return params if type(params) is dict else {}
+
+    @property
+    def params_text(self) -> str:
+        """The JSON text of the parameters, {} where they are absent, null or not an object."""
+        return self.raw("params") if type(self.value("params")) is dict else "{}"
 
     def spliced_params(self, changes: list[tuple[Span, str]]) -> str:
         """Return the text of `params` with the given spans of `text` replaced."""

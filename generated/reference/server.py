@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:2b9b31b9f72f35da8a768510476e34685338fbb890d89bb5ff7e021d9cb3ce39 (everything below this line)
+#   body:     sha256:e207e4864d83e5b7efeaee65c3e64b73e50597b05fa082dfa174cb662ea2add3 (everything below this line)
 
 from __future__ import annotations
 
@@ -3550,6 +3550,7 @@ class Process:
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
+        self.silent = threading.Event()
         self.gone = threading.Event()
         self.retired = False
         self.held = False
@@ -3676,6 +3677,7 @@ class Process:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
             self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        self.silent.set()
         os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
@@ -3711,6 +3713,7 @@ class Process:
         self.exited.set()
         while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
             pass  # what it has said is still to come
+        self.silent.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
 
 
@@ -5102,9 +5105,9 @@ class Router(Routing):
         client.level = level
         asked = [one.level for one in [*self.clients, client] if one.level]
         # What one client does not want to hear, another one may.
-        self.level = min(asked, key=LEVELS.index)
+        before, self.level = self.level, min(asked, key=LEVELS.index)
         for child in self.children.values():
-            if child.state == READY:
+            if child.state == READY and self.level != before:
                 self._ask_level(child)
         self._send(client, result(message.raw("id"), "{}"))
 
@@ -5784,7 +5787,8 @@ class Sessions:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
         ours = _handle(session.message).startswith(self.mark)
-        params = _legacy_params(session, ("requestState", "inputResponses") if ours else ())
+        drop = ("requestState", "inputResponses") if ours else ()
+        params = _unenveloped(session.message.raw("params"), drop)
         self._hear(session, request(CALL, session.message.method or "", params))
 
     def _hear(self, session: Session, text: str) -> None:
@@ -5824,7 +5828,7 @@ class Sessions:
     def _progress(self, session: Session, message: Message) -> None:
         """Tell of progress, unless whoever took the call up again wants none."""
         if session.token:
-            params = edited(message.raw("params"), add={"progressToken": session.token})
+            params = edited(message.params_text, add={"progressToken": session.token})
             self.border.send(session.connection, notification(message.method or "", params))
 
     # A call ends
@@ -5879,7 +5883,7 @@ class Sessions:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._hear(session, failure(str(number), refusal))
             return
-        session.asked[number] = message.method or "", _modern_question(message.raw("params"))
+        session.asked[number] = message.method or "", _modern_question(message.params_text)
         if session.identifier:
             self._park(session)
 
@@ -5961,7 +5965,7 @@ class Sessions:
         if not found:
             return False
         session = found[-1]
-        params = edited(message.raw("params"), add={"requestId": str(CALL)})
+        params = edited(_unenveloped(message.params_text), add={"requestId": str(CALL)})
         self._hear(session, notification("notifications/cancelled", params))
         self._close(session)
         return True
@@ -6004,11 +6008,11 @@ class Sessions:
 
     def _news(self, session: Session, message: Message) -> None:
         if session.listens is not None and message.method in session.listens:
-            self._notify(session, message.method or "", message.raw("params"))
+            self._notify(session, message.method or "", message.params_text)
 
     def _notify(self, session: Session, method: str, params: str) -> None:
         """Tell a client something that its subscription is about, marked as such."""
-        text = edited(params or "{}", add={"_meta": _subscription(session)})
+        text = edited(params, add={"_meta": _subscription(session)})
         self.border.send(session.connection, notification(method, text))
 
     def end_subscriptions(self) -> None:
@@ -6032,10 +6036,14 @@ def _handle(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _legacy_params(session: Session, drop: tuple[str, ...]) -> str:
-    """Return the params of a session's request without its envelope and the members of `drop`."""
-    text = session.message.raw("params")
-    _, start, end = members(text)[0]["_meta"]
+def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
+    """Return the params of a message without its envelope, if any, and the members of `drop`.
+
+    Some clients put an envelope into notifications too.
+    """
+    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
+    if type(value) is not dict:
+        return edited(text, drop=drop)
     meta = edited(text[start:end], drop=ENVELOPE)
     if meta == "{}":
         return edited(text, drop=(*drop, "_meta"))
@@ -6047,7 +6055,7 @@ def _modern_question(params: str) -> str:
 
     It knows neither tasks nor ids of elicitations, and reports no progress of them.
     """
-    return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+    return edited(params, drop=("_meta", "task", "elicitationId"))
 
 
 def _names_no_tool(text: str, name: Any) -> bool:
@@ -6189,7 +6197,7 @@ class Rounds:
 
     def _start(self, message: Message) -> None:
         call = self.child.calls.get(minted(message.id))
-        params = message.raw("params") or "{}"
+        params = message.params_text
         one = Round(minted(message.id), message.method or "", params, call.client if call else None)
         if call is not None and message.method == "tools/call":
             served = self.router.catalogues["tools"].served(self.child.name)
@@ -6273,7 +6281,7 @@ class Rounds:
         for question in one.open:
             self._withdraw(question)
         if one.sent:
-            params = edited(message.raw("params"), add={"requestId": str(one.sent)})
+            params = edited(message.params_text, add={"requestId": str(one.sent)})
             self.border.send(self.child, notification("notifications/cancelled", params))
 
     def _withdraw(self, question: str) -> None:
@@ -6851,6 +6859,11 @@ class Message:
         """The parameters, {} where they are absent, null or not an object."""
         params = self.value("params")
         return params if type(params) is dict else {}
+
+    @property
+    def params_text(self) -> str:
+        """The JSON text of the parameters, {} where they are absent, null or not an object."""
+        return self.raw("params") if type(self.value("params")) is dict else "{}"
 
     def spliced_params(self, changes: list[tuple[Span, str]]) -> str:
         """Return the text of `params` with the given spans of `text` replaced."""
