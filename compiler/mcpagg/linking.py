@@ -13,7 +13,8 @@ from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.client import MODERN_VERSION, TASKS
+from mcpagg_runtime.client import MODERN_VERSION
+from mcpagg_runtime.lifecycle import TASKS
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 
 Route = tuple[str, ...]

@@ -28,9 +28,6 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
-# The extension by which a server may answer with a task. Later requests about the task name no
-# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
-TASKS = "io.modelcontextprotocol/tasks"
 
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
@@ -50,7 +47,7 @@ class Client:
 
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
     those among what it declared that the proxy relays, `extensions`
-    the same of those, "" for none. `calls` are its requests in flight, oldest
+    those that it declared, as JSON text, "" for none. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
     `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
     for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
@@ -114,36 +111,11 @@ class Client:
             self.name = name if type(name) is str else ""
         if declared is not None and type(declared[0]) is dict:
             found, _ = members(text, declared[1])
-            for name in RELAYED:
-                if name in found and type(found[name][0]) is dict:
-                    _, start, end = found[name]
-                    self.capabilities[name] = text[start:end]
-            self.extensions = _extensions(text, found.get("extensions"))
+            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+            self.extensions = objects.get("extensions", "")
         if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
-
-    @property
-    def relayed(self) -> str:
-        """What children are told that it can do, as JSON text."""
-        able = [f'"{name}":{text}' for name, text in self.capabilities.items()]
-        return "{" + ",".join([*able, *([self.extensions] if self.extensions else [])]) + "}"
-
-
-def _extensions(text: str, declared: Member | None) -> str:
-    """Return the extensions that a client declares, as a member in JSON text, "" for none."""
-    if declared is None or type(declared[0]) is not dict:
-        return ""
-    value, start, end = declared
-    if TASKS not in value:
-        return f'"extensions":{text[start:end]}'
-    from mcpagg_runtime.modern import edited
-
-    return f'"extensions":{edited(text[start:end], drop=(TASKS,))}'
-
-
-def is_loud(level: object, threshold: str) -> bool:
-    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
-    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
 
 
 def is_enveloped(message: Message) -> bool:

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from mcpagg_runtime.core import Action
     from mcpagg_runtime.peers import Call, OwnRequest
 
+# The extension by which a server may answer with a task. Later requests about the task name no
+# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
+TASKS = "io.modelcontextprotocol/tasks"
+
 MAXIMUM_STARTING = 8
 # Of these, one is kept for a child that a call waits for: it need not wait for others to start.
 MAXIMUM_IN_BACKGROUND = 7
@@ -66,7 +70,7 @@ class Lifecycle(Drift):
         able, info = "{}", ""
         if client is not None:
             version = min(version, client.version)
-            able, info = client.relayed, client.info
+            able, info = relayed(client), client.info
         self._ask(
             child,
             "initialize",
@@ -276,6 +280,23 @@ class Lifecycle(Drift):
         """Tell a child which log level clients want, if it logs."""
         if "logging" in child.capabilities:
             self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+
+
+def relayed(client: Client) -> str:
+    """Return what children are told that a client can do, as JSON text."""
+    able = dict(client.capabilities)
+    if client.extensions:
+        able["extensions"] = without_tasks(client.extensions)
+    return "{" + ",".join([f"{quote(name)}:{text}" for name, text in able.items()]) + "}"
+
+
+def without_tasks(extensions: str) -> str:
+    """Return the JSON text of declared extensions without the one that does not pass a proxy."""
+    if TASKS not in extensions:
+        return extensions
+    from mcpagg_runtime.modern import edited
+
+    return edited(extensions, drop=(TASKS,))
 
 
 def _other(era: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, TASKS, VERSION_KEY
+from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.lifecycle import relayed, without_tasks
 from mcpagg_runtime.modern import edited, legacy_result, wraps_output
 from mcpagg_runtime.peers import FOREVER
 from mcpagg_runtime.questions import QUESTIONS, is_error, minted
@@ -169,7 +170,7 @@ class Rounds:
         if client is None:
             who, level = self.introduction, self.level
         else:
-            able = _declared(client) if isinstance(client, Session) else client.relayed
+            able = _declared(client) if isinstance(client, Session) else relayed(client)
             who = _introduction(able, client.info or self.router.plan.info)
             level = client.level
         head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
@@ -401,13 +402,9 @@ def _introduction(capabilities: str, info: str) -> str:
 
 def _declared(session: Session) -> str:
     """Return all that a client of this revision can do, but for what does not pass a proxy."""
-    if TASKS not in session.declared:
+    if not session.extensions:
         return session.declared
-    value, start, end = members(session.declared)[0].get("extensions", (None, 0, 0))
-    if type(value) is not dict:
-        return session.declared
-    kept = edited(session.declared[start:end], drop=(TASKS,))
-    return edited(session.declared, add={"extensions": kept})
+    return edited(session.declared, add={"extensions": without_tasks(session.extensions)})
 
 
 def _unmarked(message: Message) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS
-from mcpagg_runtime.client import LEVELS, is_loud
+from mcpagg_runtime.client import LEVELS
 from mcpagg_runtime.peers import READY, STARTING, Child
 from mcpagg_runtime.questions import minted
 from mcpagg_runtime.routing import Routing
@@ -225,7 +225,7 @@ class Router(Routing):
             uri = message.params.get("uri")
             return type(uri) is str and uri in client.subscriptions
         if message.method == "notifications/message":
-            loud = is_loud(message.params.get("level"), client.level)
+            loud = _is_loud(message.params.get("level"), client.level)
             return loud and "logging" in self.desk.declared
         return True
 
@@ -237,6 +237,11 @@ class Router(Routing):
         elif number in child.calls:
             self._answered(child.calls.pop(number), message)
             self._flush(child)
+
+
+def _is_loud(level: object, threshold: str) -> bool:
+    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
+    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
 
 
 def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:

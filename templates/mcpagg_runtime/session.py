@@ -15,7 +15,6 @@ from mcpagg_runtime.client import (
     VERSION_KEY,
     Client,
 )
-from mcpagg_runtime.peers import FOREVER
 from mcpagg_runtime.wire import INVALID_PARAMS, UNSUPPORTED_VERSION, error, members, quote
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Session(Client):
         self.version = MODERN_VERSION
         self.asked: dict[int, tuple[str, str]] = {}
         self.state = self.outcome = ""
-        self.deadline = FOREVER
+        self.deadline = float("inf")
         self.listens: frozenset[str] | None = None
         self.take_up(message, names)
 

@@ -126,6 +126,13 @@ def test_a_room_that_a_start_needs_imports_nothing_slow(room: str) -> None:
     assert slow == []
 
 
+def test_a_discovery_brings_nothing_that_only_calls_need() -> None:
+    needed = {module for _, module in imports(RUNTIME / "reception.py", top=True)}
+    needed |= {module for _, module in imports(RUNTIME / "session.py", top=True)}
+    rooms = {module.partition(".")[2] for module in needed if module.startswith("mcpagg_runtime.")}
+    assert rooms - {"session"} <= set(rooms_at_start())
+
+
 def test_a_start_reaches_the_desk_and_nothing_that_needs_a_child() -> None:
     found = rooms_at_start()
     assert {"main", "stdio", "desk", "wire"} <= set(found)

@@ -18,8 +18,13 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.client import TASKS, Client
-from mcpagg_runtime.lifecycle import MAXIMUM_FAILURES, MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.lifecycle import (
+    MAXIMUM_FAILURES,
+    MAXIMUM_IN_BACKGROUND,
+    MAXIMUM_STARTING,
+    TASKS,
+)
 from mcpagg_runtime.peers import (
     CREATED,
     DOWN,

@@ -12,7 +12,7 @@ from mcpagg.config import read_config
 from mcpagg.linking import Linked, link
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
-from mcpagg_runtime.client import TASKS
+from mcpagg_runtime.lifecycle import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PLAIN: Json = {"type": "object"}
