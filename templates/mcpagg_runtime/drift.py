@@ -207,13 +207,16 @@ class Drift(Calls):
             self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
+        full = False
         for call in waiting:
+            # Nobody overtakes who waits for a turn, or that might never come.
+            full = full or self._must_wait(child, call.client)
             reason = child.withheld(call.message.method or "", call.name)
             if reason is not None:
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
                 self._refuse(call, tool_not_found(call.name))
-            elif self._must_wait(child, call.client):
+            elif full:
                 child.waiting.append(call)
             else:
                 self._forward(child, call)

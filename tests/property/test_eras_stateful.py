@@ -376,9 +376,14 @@ class ErasMachine(RuleBasedStateMachine):
         for server in self.servers.values():
             if server.state != "up":
                 continue
-            for call in [one for one in self.calls if one.server is server and not one.sent]:
-                if call.state in ("open", "parked") and not self._is_between_rounds(call):
-                    assert self.in_the_way(server, call.client), call.serial
+            waiting = [
+                call
+                for call in self.calls
+                if call.server is server and not call.sent and call.state in ("open", "parked")
+                if not self._is_between_rounds(call)
+            ]
+            # Those behind one that waits for its turn wait, too.
+            assert not waiting or any(self.in_the_way(server, call.client) for call in waiting)
             for question in server.questions:
                 if question.answered and question.call is None:
                     assert self.in_the_way(server, question.of), question.serial

@@ -282,11 +282,16 @@ class RouterMachine(RuleBasedStateMachine):
         assert rest == self.expected.pop(child, Counter())
         for asked in self.owed:
             if asked.server == server.name and not asked.child_id and server.state == "ready":
-                if asked.known and not self._waits_its_turn(asked):
+                if asked.known and not self._somebody_waits_a_turn(server):
                     assert self.policy == "refuse"
                     assert not server.compared
                 elif not asked.known:
                     assert server.listing
+
+    def _somebody_waits_a_turn(self, server: Server) -> bool:
+        """Whether a call waits for its turn, which those behind it do as well."""
+        mine = [one for one in self.owed if one.server == server.name and not one.child_id]
+        return any(self._waits_its_turn(one) for one in mine)
 
     def _waits_its_turn(self, asked: Asked) -> bool:
         """Whether a child that asks works for another client, and would not say for which."""
