@@ -781,6 +781,7 @@ class ErasMachine(RuleBasedStateMachine):
         while self.calls or any(server.questions for server in self.servers.values()):
             self.wait(1.0)
             self.take_up([(0, 5, None, "right")])
+            self.report_progress()
             self.answer_questions([(0, False)])
             self.answer(0, "result")
         assert self.world.idle()
