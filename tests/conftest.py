@@ -1,9 +1,15 @@
-"""How hard the property tests try: `HYPOTHESIS_PROFILE=thorough pytest tests/property`."""
+"""How hard the property tests try: `HYPOTHESIS_PROFILE=thorough pytest tests/property`.
+
+And the table of test_eras.py, at the end of the output: a row for each client, a column for each
+child.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -16,3 +22,54 @@ settings.register_profile(
     "thorough", settings.get_profile("default"), derandomize=False, max_examples=2000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+Cells = dict[tuple[str, str], dict[str, str]]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show what passed between which client and which child."""
+    reports = [one for kind in ("passed", "failed") for one in terminalreporter.getreports(kind)]
+    found = [value for one in reports for name, value in _properties(one) if name == "eras"]
+    cells: Cells = {(client, child): outcomes for client, child, outcomes in found}
+    if cells:
+        terminalreporter.section("clients and children of every era")
+        for line in eras_table(cells):
+            terminalreporter.write_line(line)
+
+
+def _properties(report: Any) -> list[tuple[str, Any]]:
+    return list(getattr(report, "user_properties", ()))
+
+
+def eras_table(cells: Cells) -> list[str]:
+    """Return the outcomes as lines: an operation each a letter, and the exceptions by name."""
+    clients = list(dict.fromkeys(client for client, _ in cells))
+    children = list(dict.fromkeys(child for _, child in cells))
+    operations = list(next(iter(cells.values())))
+    letters = dict(zip(operations, "abcdefghijklmnopqrstuvwxyz", strict=False))
+    wide = max(len(client) for client in clients) + 2
+    column = max(len(operations), *(len(child) for child in children)) + 2
+    lines = ["".join([" " * wide, *(child.ljust(column) for child in children)]).rstrip()]
+    for client in clients:
+        row = [_cell(cells.get((client, child)), letters).ljust(column) for child in children]
+        lines.append("".join([client.ljust(wide), *row]).rstrip())
+    named = [f"{letter} {operation}" for operation, letter in letters.items()]
+    lines += ["", *(", ".join(named[at : at + 8]) for at in range(0, len(named), 8))]
+    lines.append('"-": the protocol has no such thing for the two; a capital: see below')
+    for operation, letter in letters.items():
+        for special in sorted({outcomes[operation] for outcomes in cells.values()}):
+            if special not in ("-", "passed"):
+                pairs = [pair for pair, one in cells.items() if one[operation] == special]
+                who = ", ".join(dict.fromkeys(client for client, _ in pairs))
+                whom = ", ".join(dict.fromkeys(child for _, child in pairs))
+                lines.append(f"{letter.upper()} {operation} {special}: {who} with {whom}")
+    return lines
+
+
+def _cell(outcomes: dict[str, str] | None, letters: dict[str, str]) -> str:
+    if outcomes is None:
+        return "(not run)"
+    marks = {"passed": "{}", "-": "-"}
+    shown = [marks.get(outcomes[name], letter.upper()) for name, letter in letters.items()]
+    return "".join(one.format(letter) for one, letter in zip(shown, letters.values(), strict=True))

@@ -7,7 +7,8 @@ It is stub.py, whose OPTIONS are known here, with the surface of modern.py:
 
     prompts, resources, templates   names or URIs, or whole items
     asks          {method: {"method", "params"}}: what is asked before an answer to `prompts/get`,
-                  `resources/read` or `completion/complete`, which then has the client's answer
+                  `resources/read` or `completion/complete` whose params mention "ask", and which
+                  then has the client's answer
 
 It notes in its log, as {"event": "fault", "line": the line, "why": …}, what a client of these
 revisions must not send: an envelope of the revision without a handshake, a request before the
@@ -109,7 +110,7 @@ class Legacy(Stub):
         """Answer with what was asked for, and what the client answered meanwhile, as JSON text."""
         given: Json = {key: params[key] for key in params if key != "_meta"}
         question = self.options.get("asks", {}).get(method)
-        if question is not None:
+        if question is not None and "ask" in dumps([*given.values()]):
             arrived, answer = self.ask(question["method"], question.get("params"))
             arrived.acquire()
             given["answer"] = answer.get("result", answer.get("error"))

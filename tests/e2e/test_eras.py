@@ -1,0 +1,315 @@
+"""Every client with every child: what the protocol gives the two of them passes the proxy.
+
+The outcome is a table at the end of the tests' output; see `eras_table` in conftest.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eras import ELICITS_SINCE, AnyClient, CallError, NodeClient, RawClient, SdkClient
+from mcp.shared.exceptions import MCPDeprecationWarning
+from proxies import compiled
+from validity import check, passed
+from wire import LATEST, MODERN, STUB, TAP, Json, events, legacy_entry, modern_entry, tapped
+
+pytestmark = pytest.mark.filterwarnings(
+    f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__qualname__}"
+)
+
+LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", LATEST]
+PACKAGES = ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"]
+
+
+def raw(version: str) -> Callable[[list[str], Path], AnyClient]:
+    """Return what starts a client without a library."""
+    return lambda command, _: RawClient(command, version)
+
+
+# By name: what it speaks, and how it is started.
+CLIENTS: dict[str, tuple[str, Callable[[list[str], Path], AnyClient]]] = {
+    "Python auto": (MODERN, lambda command, _: SdkClient(command, "auto")),
+    "Python legacy": (LATEST, lambda command, _: SdkClient(command, "legacy")),
+    "Python modern": (MODERN, lambda command, _: SdkClient(command, MODERN)),
+    **{f"raw {version}": (version, raw(version)) for version in [*LEGACY, MODERN]},
+    "TypeScript 1": (LATEST, lambda command, node: NodeClient(command, node, "v1", "legacy")),
+    "TypeScript 2 legacy": (LATEST, lambda command, at: NodeClient(command, at, "v2", "legacy")),
+    "TypeScript 2 auto": (MODERN, lambda command, at: NodeClient(command, at, "v2", "auto")),
+}
+CHILDREN = [*(f"legacy {version}" for version in LEGACY), "modern", "dual", "dual as modern"]
+
+TOOLS = ["echo", "error", "progress", "slow", "sample", "elicit", "roots", "log", "touch", "grow"]
+HELLO = {"role": "user", "content": {"type": "text", "text": "Hello"}}
+FORM = {"type": "object", "properties": {"answer": {"type": "string"}}}
+QUESTIONS: dict[str, Json] = {
+    "sample": {
+        "method": "sampling/createMessage",
+        "params": {"messages": [HELLO], "maxTokens": 9},
+    },
+    "elicit": {
+        "method": "elicitation/create",
+        "params": {"message": "?", "requestedSchema": FORM},
+    },
+    "roots": {"method": "roots/list"},
+}
+SURFACE: Json = {
+    "tools": TOOLS,
+    "prompts": ["hello"],
+    "resources": ["res://one"],
+    "templates": ["any://{id}"],
+}
+DOES: Json = {
+    "error": {"do": "error", "json": json.dumps({"code": 1234, "message": "wrong"})},
+    "slow": {"do": "progress", "count": 1000, "every": 3600},
+    "log": {"do": "log", "levels": ["warning"]},
+}
+
+
+def entry(child: str, log: Path) -> Json:
+    """Return the config entry of a child."""
+    kind, _, version = child.partition(" ")
+    if kind == "dual":
+        script = str(Path(STUB[-1]).with_name("dual.py"))
+        return {"command": sys.executable, "args": [script]}
+    options: Json = {**SURFACE, "log": str(log)}
+    if kind == "modern":
+        asks = {name: {"do": "ask", "requests": {"q": one}} for name, one in QUESTIONS.items()}
+        return modern_entry(does={**DOES, **asks}, **options)
+    asks = {name: {"do": "ask", **one} for name, one in QUESTIONS.items()}
+    completion = {"completion/complete": QUESTIONS["sample"]}
+    return legacy_entry(
+        does={**DOES, **asks}, newest=version, refuse="answer", asks=completion, **options
+    )
+
+
+class Behind:
+    """An emitted proxy of one child, a tap on each side of it."""
+
+    def __init__(self, folder: Path, child: str) -> None:
+        self.child = child
+        self.front, self.back, self.log = (folder / name for name in ("front", "back", "log"))
+        self.file = compiled(folder, {"one": tapped(entry(child, self.log), self.back)})
+        # A child that has just come up is given time before its changes are believed.
+        self.edit("SETTLE_SECONDS = 0.5", "SETTLE_SECONDS = 0.0")
+        if child == "dual as modern":
+            self.edit(f'"protocol": "{LATEST}"', f'"protocol": "{MODERN}"')
+        self.forget()
+
+    def edit(self, old: str, new: str) -> None:
+        """Change the emitted file in one place."""
+        text = self.file.read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        self.file.write_text(text.replace(old, new), encoding="utf-8")
+
+    @property
+    def version(self) -> str:
+        """What the child speaks with the proxy, at best."""
+        _, _, version = self.child.partition(" ")
+        return (
+            {"": LATEST, "as modern": MODERN}.get(version, version)
+            if self.child != "modern"
+            else MODERN
+        )
+
+    @property
+    def command(self) -> list[str]:
+        return [*TAP, str(self.front), *TAP[:-1], str(self.file)]
+
+    def forget(self) -> None:
+        for log in (self.front, self.back, self.log):
+            log.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        """All that the proxy said must have been right, on both sides."""
+        assert check(self.front, "server")
+        assert check(self.back, "client")
+        assert not events(self.log, "fault")
+
+
+@pytest.fixture(scope="module")
+def proxies(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Behind]:
+    """Return what compiles the proxy of a child, once."""
+    known: dict[str, Behind] = {}
+
+    def proxy(child: str) -> Behind:
+        if child not in known:
+            known[child] = Behind(tmp_path_factory.mktemp("eras"), child)
+        known[child].forget()
+        return known[child]
+
+    return proxy
+
+
+@pytest.fixture(scope="session")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the packages of the TypeScript client, and what drives it."""
+    folder = tmp_path_factory.mktemp("node")
+    shutil.copy(Path(STUB[-1]).with_name("client.mjs"), folder)
+    install = ["npm", "install", "--no-fund", "--no-audit", "--silent", *PACKAGES]
+    subprocess.run(install, cwd=folder, check=True)
+    return folder
+
+
+class Cell:
+    """One client with one child, and what they do together."""
+
+    def __init__(self, client: AnyClient, version: str, behind: Behind) -> None:
+        self.client = client
+        self.version = version
+        self.behind = behind
+
+    @property
+    def is_modern(self) -> bool:
+        return self.version == MODERN
+
+    def absent(self, operation: str) -> bool:
+        """Whether the protocol does not have an operation, for this client or for this child."""
+        if operation == "elicitation":
+            return min(self.version, self.behind.version) < ELICITS_SINCE
+        if operation == "sampling in completion":
+            return self.behind.version == MODERN
+        return False
+
+    def connect(self) -> None:
+        said = [json.loads(line) for _, sender, line in passed(self.behind.front)]
+        versions = [m["result"].get("protocolVersion", "") for m in said if "result" in m]
+        shaken = [version for version in versions if version]
+        assert shaken == ([] if self.is_modern else [self.version])
+
+    def list(self) -> None:
+        names = self.client.names()
+        assert names == {
+            "tools": [f"one:{name}" for name in TOOLS],
+            "prompts": ["one:hello"],
+            "resources": SURFACE["resources"],
+            "templates": SURFACE["templates"],
+        }
+
+    def call(self) -> None:
+        assert json.loads(self.client.call("one:echo")) == {"uri": "res://one"}
+
+    def get(self) -> None:
+        assert "hello" in self.client.get("one:hello")
+
+    def read(self) -> None:
+        assert "res://one" in self.client.read("res://one")
+
+    def complete(self) -> None:
+        assert "v" in self.client.complete("one:hello", "a")
+
+    def error(self) -> None:
+        with pytest.raises(CallError) as caught:
+            self.client.call("one:error")
+        assert caught.value.code == 1234
+
+    def progress(self) -> None:
+        goes_on = isinstance(self.client, NodeClient)
+        assert self.client.progress("one:slow" if goes_on else "one:progress")[0] == 1
+
+    def cancel(self) -> None:
+        assert self.client.cancel("one:slow") == "cancelled"
+        said = [json.loads(line) for _, who, line in passed(self.behind.back) if who == "client"]
+        ids = [m["id"] for m in said if m.get("params", {}).get("name") == "slow"]
+        cancelled = [
+            m["params"]["requestId"] for m in said if m.get("method") == "notifications/cancelled"
+        ]
+        assert ids
+        assert ids == cancelled
+
+    def sampling(self) -> None:
+        assert "sampled" in self.client.call("one:sample")
+
+    def elicitation(self) -> None:
+        assert "elicited" in self.client.call("one:elicit")
+
+    def roots(self) -> None:
+        assert "file:///root" in self.client.call("one:roots")
+
+    def sampling_in_completion(self) -> str | None:
+        """Ask in the middle of what only a client with a handshake can be asked in."""
+        found = self.client.complete("one:hello", "ask")
+        if self.is_modern:
+            assert "-32601" in found
+            return "refused"
+        assert "sampled" in found
+        return None
+
+    def log(self) -> None:
+        assert self.client.log("one:log") == "warning"
+
+    def subscribe(self) -> None:
+        assert self.client.watch("one:touch", "res://one") == "res://one"
+
+    def change(self) -> None:
+        assert "one:grown" in self.client.change("one:grow")
+
+
+OPERATIONS = [
+    "connect",
+    "list",
+    "call",
+    "get",
+    "read",
+    "complete",
+    "error",
+    "progress",
+    "cancel",
+    "sampling",
+    "elicitation",
+    "roots",
+    "sampling in completion",
+    "log",
+    "subscribe",
+    "change",
+]
+
+
+@pytest.fixture
+def cell(request: pytest.FixtureRequest, proxies: Any) -> Iterator[Cell]:
+    client, child = request.param
+    version, start = CLIENTS[client]
+    folder = Path()
+    if client.startswith("TypeScript"):
+        if shutil.which("npm") is None:
+            pytest.skip("needs Node's npm")
+        folder = request.getfixturevalue("node")
+    behind = proxies(child)
+    peer = start(behind.command, folder)
+    try:
+        peer.connect()
+        yield Cell(peer, version, behind)
+    finally:
+        peer.close()
+    behind.check()
+
+
+@pytest.mark.parametrize(
+    ("cell", "key"),
+    [((client, child), (client, child)) for child in CHILDREN for client in CLIENTS],
+    indirect=["cell"],
+    ids=[f"{client} - {child}" for child in CHILDREN for client in CLIENTS],
+)
+def test_all_that_a_client_and_a_child_have_passes(
+    cell: Cell, key: tuple[str, str], record_property: Callable[[str, object], None]
+) -> None:
+    outcomes: dict[str, str] = {}
+    problems: list[str] = []
+    for operation in OPERATIONS:
+        if cell.absent(operation):
+            outcomes[operation] = "-"
+            continue
+        try:
+            special = getattr(cell, operation.replace(" ", "_"))()
+            outcomes[operation] = special or "passed"
+        except (AssertionError, CallError, TimeoutError) as problem:
+            outcomes[operation] = "FAILED"
+            problems.append(f"{operation}: {problem!r}")
+    record_property("eras", [*key, outcomes])
+    assert not problems, "\n\n".join(problems)
