@@ -13,10 +13,11 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:176d82da0ea06dbf33d45b23372cefb033e6b7d0f54fd861e33dacec5b94d31e (everything below this line)
+#   body:     sha256:9bcff0ba4a7893d3f6519a7e8923721c491c1a69c3fc7d57e5c7bacd57ae5c97 (everything below this line)
 
 from __future__ import annotations
 
+from time import monotonic
 import _thread
 import os
 import select
@@ -416,10 +417,23 @@ DOWN = "down"  # failed to start, or died; `reason` says how
 LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
 MODERN = "modern"  # the revision of 2026-07-28, which does neither
 
+# Which states may follow which. A child that was sent to sleep is as one never asked for.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 FOREVER = float("inf")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
 
 
 class Reading:
@@ -537,12 +551,14 @@ class Child:
     and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
     those that wait for a call. `client`
     is the one whose message started it: it is initialised with that client's capabilities.
-    `capabilities` are what it declared, `readings` its lists by kind. `era` is how it is spoken to,
-    and `turned` says that it was found to be the other one since it was last up. `asks` says that
-    it may ask clients something in the middle of a call. `deadline` is when its
-    handshake has taken too long, `active_at` when it last had work. `failures` counts its deaths in
-    a row, and it is not started again before `retry_at`. `reported` {kind: text} is what was said
-    of its lists last. `masks` {name: value} are the variables that clients name and never see.
+    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
+    lists by kind. `era` is how it is spoken to, and `turned` says that it was found to be the other
+    one since it was last up. `asks` says that it may ask clients something in the middle of a call.
+    `starting_at` and `ready_at` are when it was started and when it had shaken
+    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
+    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
+    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
+    name and never see.
     """
 
     __slots__ = (
@@ -559,6 +575,7 @@ class Child:
         "name",
         "next_id",
         "own",
+        "protocol",
         "questions",
         "readings",
         "ready_at",
@@ -566,6 +583,7 @@ class Child:
         "reported",
         "retry_at",
         "row",
+        "starting_at",
         "state",
         "turned",
         "unknown",
@@ -587,13 +605,27 @@ class Child:
         self.retry_at = -FOREVER
         self.reported: dict[str, str] = {}
         self.masks: Mapping[str, str] = {}
-        self.reset(CREATED)
+        self.state = CREATED
+        self.reason = ""
+        self._forget()
 
-    def reset(self, state: str, reason: str = "") -> None:
-        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
         self.state = state
         self.reason = reason
+
+    def _forget(self) -> None:
+        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
         self.client: Client | None = None
+        self.protocol = ""
         self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
@@ -603,6 +635,7 @@ class Child:
         self.kept: list[Message] = []
         self.readings = {kind.name: Reading(kind) for kind in KINDS}
         self.deadline = FOREVER
+        self.starting_at = FOREVER
         self.ready_at = FOREVER
         self.active_at = FOREVER
 
@@ -613,6 +646,14 @@ class Child:
             if name in reading.refused and method.startswith(reading.kind.capability):
                 return reading.refused[name]
         return None
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it is given the calls of one client at a time: it asks, and says not for which.
+
+        A child without a handshake says so.
+        """
+        return self.asks and self.era == LEGACY
 
     @property
     def idle(self) -> bool:
@@ -673,8 +714,8 @@ class Session(Client):
         self.message = message
         self.identifier = message.raw("id")
         self.token = _text(text, meta, "progressToken")
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
         self.present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY), names)
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
         level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
         self.level = level if type(level) is str else ""
         self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
@@ -728,7 +769,7 @@ def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str 
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return session, failure(identifier, refusal)
-        listing = _listing(desk, desk.catalogues[desk.lists[method].name], session)
+        listing = _list_of(desk, desk.catalogues[desk.lists[method].name], session)
         return session, result(identifier, listing)
     if method == LISTEN or method in FORWARDED_METHODS:
         client.modern = session
@@ -752,7 +793,7 @@ def signature(plan: Plan) -> str:
     return f'{{"{SERVER_KEY}":{plan.info}}}'
 
 
-def _listing(desk: Desk, catalogue: Catalogue, session: Session) -> str:
+def _list_of(desk: Desk, catalogue: Catalogue, session: Session) -> str:
     """Return the result of a list request."""
     shown = catalogue.shown(bool(session.capabilities))
     texts = [item.listed(getattr(item, session.spelling)) for item in shown]
@@ -869,10 +910,13 @@ def _wrapped(schema: dict[str, Any]) -> str:
 
 
 def _moved(part: Any) -> Any:
-    """Let the references within a schema be meant from its new place."""
+    """Let the references within a schema be meant from its new place.
+
+    Those within a schema of its own identity are meant from that.
+    """
     if type(part) is list:
         return [_moved(item) for item in part]
-    if type(part) is not dict:
+    if type(part) is not dict or type(part.get("$id")) is str:
         return part
     return {
         name: (
@@ -902,6 +946,7 @@ START = "start"  # a child's process
 STOP = "stop"  # a child's process; the text says why, and `child_down` follows
 SLEEP = "sleep"  # end a child's process without a word: it is wanted again
 SAY = "say"  # a line on standard error
+STATE = "state"  # a child has entered one; the text has the members `state` and `reason` for a log
 
 
 class Core:
@@ -932,6 +977,12 @@ class Core:
 
     def _say(self, text: str) -> None:
         self._actions.append((SAY, None, text))
+
+    def _enter(self, child: Child, state: str, reason: str = "") -> None:
+        """Let a child be in another state from now on; `reason` completes "Server 'x' …"."""
+        child.enter(state, reason)
+        why = quote(reason) if reason else "null"
+        self._actions.append((STATE, child, f'"state":{quote(state)},"reason":{why}'))
 
     def _arm(self, deadline: float) -> float:
         self.alarm = min(self.alarm, deadline)
@@ -1069,7 +1120,7 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
             yield text[start : index + 1], "", None
             start = index = index + 2
             continue
-        reference = _reference(text, index)
+        reference = reference_at(text, index)
         if reference is None:
             index += 1
             continue
@@ -1078,8 +1129,11 @@ def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
         start = index = end
 
 
-def _reference(text: str, index: int) -> tuple[str, str | None, int] | None:
-    """Read the reference at text[index] == "$": (name, default, end), or None if it is none."""
+def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
+    """Read the reference at text[index] == "$": (name, default, end), or None if it is none.
+
+    Of two dollars, neither begins one: whoever scans a text steps over both.
+    """
     braced = text.startswith("${", index)
     start = index + 1 + braced
     if text.startswith("env:", start) and braced:
@@ -1343,14 +1397,18 @@ class Process:
         self.drained = threading.Event()
         self.gone = threading.Event()
         self.retired = False
+        self.held = False
+        """Whether it has said so much to a client that does not read that it is not heard."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
+        self._open = _thread.allocate_lock()
         ours: list[int] = []
         theirs: list[int] = []
         try:
             for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
                 for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
                     end.append(descriptor)
+            ours += os.pipe()
             self.popen = subprocess.Popen(
                 launch.argv,
                 stdin=theirs[0],
@@ -1367,14 +1425,15 @@ class Process:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(ours[0], private=True, broke=self._deaf)
+        self.outbox = Outbox(ours[0], private=True, broke=self._deaf, overflowed=self._full)
         self._stdout = ours[1]
+        self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
         _thread.start_new_thread(self._read_stderr, (ours[2],))
         _thread.start_new_thread(self._wait, ())
 
     def read(self) -> None:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = Lines()
+        lines = Lines(self._endless)
         for data in _chunks(self._stdout):
             for line in lines.feed(data):
                 self.hear(line)
@@ -1382,10 +1441,19 @@ class Process:
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
 
+    def _endless(self) -> None:
+        """A line of the child has no end: what it means by it will never be known."""
+        reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        _thread.start_new_thread(self.end, (reason,))
+
     def _deaf(self) -> None:
         """The child takes no input any more: what it owes, it owes for ever."""
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard input")
+
+    def _full(self, waiting: int) -> None:
+        """The child is owed more than anyone would keep for it."""
+        self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
 
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
@@ -1399,6 +1467,9 @@ class Process:
 
     def close(self) -> None:
         """Close stdin, then end what is left of the process group; returns when it is gone."""
+        if self._open.acquire(False):
+            # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
+            os.close(self._close)
         self.outbox.close()
         if self._group_gone(STDIN_GRACE_SECONDS):
             return
@@ -1450,6 +1521,7 @@ class Process:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
         for data in _chunks(descriptor, self._listens(descriptor)):
             self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        os.close(self._closed)
 
     def _listens(self, descriptor: int) -> Callable[[], None]:
         """Return what waits for stderr and notices when the child no longer takes input.
@@ -1460,22 +1532,30 @@ class Process:
             return lambda: None
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        poll.register(self.outbox.descriptor, 0)
+        watched = [self._closed, self.outbox.descriptor]
+        for number in watched:
+            poll.register(number, 0)
 
         def wait() -> None:
             while True:
-                ready = poll.poll()
-                if any(number == descriptor for number, _ in ready):
+                ready = [number for number, _ in poll.poll()]
+                # Once it is closed, the number may be another file's.
+                closed = self._closed in ready
+                if watched and (closed or self.outbox.descriptor in ready):
+                    while watched:
+                        poll.unregister(watched.pop())
+                    if not closed:
+                        _thread.start_new_thread(self._deaf, ())
+                if descriptor in ready:
                     return
-                poll.unregister(self.outbox.descriptor)
-                _thread.start_new_thread(self._deaf, ())
 
         return wait
 
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
-        self.drained.wait(LAST_WORDS_SECONDS)
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
+            pass  # what it has said is still to come
         self.end(describe(status))
 
 
@@ -1605,7 +1685,7 @@ class Questions(Core):
 
     def _must_wait(self, child: Child, client: Client) -> bool:
         """Whether a client's call has to wait until a child has done with another client's."""
-        return child.asks and any(
+        return child.takes_turns and any(
             other.connection is not client.connection or not _is_asked(child, other)
             for other in [call.client for call in child.calls.values()]
             if other is not client
@@ -1622,7 +1702,7 @@ class Questions(Core):
         """Let a child go on with the calls that it got answers for, one client's at a time."""
         for question in [*child.questions]:
             client = question.client
-            busy = child.asks and any(
+            busy = child.takes_turns and any(
                 other.connection is client.connection and not _is_asked(child, other)
                 for other in [call.client for call in child.calls.values()]
                 if other is not client
@@ -2300,15 +2380,14 @@ class Lifecycle(Drift):
         client = child.client
         recorded = self.plan.children.get(child.name, {}).get("protocol")
         version = recorded if recorded in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        able, info = "{}", ""
         if client is not None:
             version = min(version, client.version)
-        declared = client.capabilities if client is not None else {}
-        capabilities = ",".join([f"{quote(name)}:{text}" for name, text in declared.items()])
-        info = client.info if client is not None else ""
+            able, info = client.relayed, client.info
         self._ask(
             child,
             "initialize",
-            f'{{"protocolVersion":{quote(version)},"capabilities":{{{capabilities}}},'
+            f'{{"protocolVersion":{quote(version)},"capabilities":{able},'
             f'"clientInfo":{info or self.plan.info}}}',
         )
         return self._taken()
@@ -2318,7 +2397,7 @@ class Lifecycle(Drift):
 
         `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
         """
-        if child.state == DOWN:
+        if child.state not in (STARTING, READY):
             return self._taken()
         if child.state == STARTING and child.era == MODERN and self._turn(child):
             return self._taken()
@@ -2329,7 +2408,7 @@ class Lifecycle(Drift):
         child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
         pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
         child.retry_at = now + pause
-        child.reset(DOWN, reason)
+        self._enter(child, DOWN, reason)
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self._say(f"server '{child.name}' {reason}{words}")
         if child.name not in self.desk.down:
@@ -2386,7 +2465,7 @@ class Lifecycle(Drift):
         watched = any(uri for client in self.clients for uri in client.subscriptions)
         due = (child.active_at if child.idle and not watched else now) + limit
         if due <= now:
-            child.reset(CREATED)
+            self._enter(child, CREATED, f"had nothing to do for {limit:g} s")
             self._actions.append((SLEEP, child, ""))
         else:
             self._arm(due)
@@ -2398,10 +2477,8 @@ class Lifecycle(Drift):
 
     def _wake(self, child: Child, client: Client) -> None:
         """See to it that a child is started, on behalf of `client`."""
-        if child.state == DOWN and self._may_retry(child):
-            child.state = CREATED
-        if child.state == CREATED:
-            child.state = QUEUED
+        if child.state == CREATED or (child.state == DOWN and self._may_retry(child)):
+            self._enter(child, QUEUED)
             child.client = client
         if child.state == QUEUED:
             self._admit()
@@ -2432,8 +2509,9 @@ class Lifecycle(Drift):
             if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
                 return
             starting += 1
-            child.state = STARTING
-            child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+            self._enter(child, STARTING)
+            child.starting_at = self.clock()
+            child.deadline = self._arm(child.starting_at + self.plan.options["connect_timeout"])
             self._actions.append((START, child, ""))
 
     def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
@@ -2474,6 +2552,7 @@ class Lifecycle(Drift):
         child.turned = True
         child.era = _other(child.era)
         child.own = {}
+        child.starting_at = self.clock()
         child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
         self._actions += [(SLEEP, child, ""), (START, child, "")]
         return True
@@ -2482,10 +2561,11 @@ class Lifecycle(Drift):
         """The handshake is done: say so, send what waited, and read what the child offers."""
         try:
             answer, _ = members(message.raw("result"))
-            capabilities = answer["capabilities"][0]
-        except (Malformed, KeyError):
-            capabilities = {}
-        child.state = READY
+        except Malformed:
+            answer = {}
+        capabilities = answer["capabilities"][0] if "capabilities" in answer else {}
+        child.protocol = str(answer["protocolVersion"][0]) if "protocolVersion" in answer else ""
+        self._enter(child, READY)
         child.turned = False
         child.deadline = FOREVER
         child.ready_at = child.active_at = self.clock()
@@ -2752,9 +2832,9 @@ class Router(Routing):
                 gone = error(METHOD_NOT_FOUND, "The client is gone")
                 self._send(child, failure(question.identifier, gone))
         for uri in sorted(client.subscriptions):
-            owner = self.owners(uri)[0]
-            if owner.state == READY and not self._is_watched(uri):
-                self._ask(owner, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
+            for owner in self.owners(uri)[:1]:  # none, if it is served no more
+                if owner.state == READY and not self._is_watched(uri):
+                    self._ask(owner, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
         client.calls, client.questions = [], {}
         return self._taken()
 
@@ -2942,7 +3022,7 @@ def _message(text: str) -> Message | Malformed:
         return problem
 ''',
     "relay": r'''
-from time import monotonic
+from time import monotonic, time
 import _thread
 import os
 
@@ -2956,11 +3036,13 @@ class Relay:
 
     Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
+    `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, desk: Desk, folder: str) -> None:
+    def __init__(self, desk: Desk, folder: str, log: Outbox | None = None) -> None:
         self.plan = desk.plan
         self.folder = folder
+        self.log = log
         self.router: Router | Border = _router(desk)
         self._border: Border | None = None
         self._lock = _thread.allocate_lock()
@@ -2968,7 +3050,7 @@ class Relay:
         self._sinks: dict[Client, Sink] = {}
         self._processes: dict[Child, Process] = {}
         self._started: list[Process] = []
-        self._stderr = Outbox(2, private=False)
+        self._stderr = Outbox(2, private=False, overflowed=lambda waiting: None)
         self._closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
@@ -3019,6 +3101,8 @@ class Relay:
         for gate in gates:
             gate.acquire()
         self._stderr.flush(1.0)
+        if self.log is not None:
+            self.log.flush(1.0)
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
@@ -3059,6 +3143,9 @@ class Relay:
                 process.retired = True
                 process.silence()
                 _thread.start_new_thread(process.close, ())
+            elif kind == STATE and self.log is not None:
+                line = f'{{"time":{time():.3f},"server":{quote(peer.name)},{self.redact(text)}}}\n'
+                self.log.send(line.encode("ascii", "replace"))
         if self._awaited is not None and not self.router.owes(self._awaited):
             self._awaited = None
             self._paid.release()
@@ -3066,10 +3153,15 @@ class Relay:
             self._set_clock()
 
     def _say(self, text: str) -> None:
-        """Write a line on standard error: what servers say may hold what they were given."""
+        """Write a line on standard error."""
+        line = f"{self.plan.name}: {self.redact(text)}\n"
+        self._stderr.send(line.encode("utf-8", "replace"))
+
+    def redact(self, text: str) -> str:
+        """Return a text without values of variables: servers may say what they were given."""
         for process in self._started:
             text = process.launch.redact(text)
-        self._stderr.send(f"{self.plan.name}: {text}\n".encode("utf-8", "replace"))
+        return text
 
     def _end(self, child: Child, reason: str) -> None:
         process = self._processes.get(child)
@@ -3085,6 +3177,23 @@ class Relay:
         elif peer in self._processes:
             self._processes[peer].outbox.send(line)
 
+    def _gates(self, actions: list[Action]) -> list[Any]:
+        """Return the gates of those clients that were sent something and do not read."""
+        peers = [peer for kind, peer, _ in actions if kind == SEND]
+        gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
+        return [gate for gate in gates if gate is not None]
+
+    def _hold(self, process: Process, gates: list[Any]) -> None:
+        """Hear no more of a child until its clients have read: its pipe fills, not our memory.
+
+        Called by the thread that reads it, which holds no lock.
+        """
+        process.held = True
+        for gate in gates:
+            while not self._closing and not gate.acquire(True, LOOK_SECONDS):
+                pass
+        process.held = False
+
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
         minimal = self.plan.options["env"] == "minimal"
@@ -3096,10 +3205,15 @@ class Relay:
             return
 
         def hear(line: bytes) -> None:
+            gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
                 if self._processes.get(child) is process and not self._closing:
-                    self._perform(self.router.from_child(child, line))
+                    actions = self.router.from_child(child, line)
+                    self._perform(actions)
+                    gates = self._gates(actions)
+            if gates and process is not None:
+                self._hold(process, gates)
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -3198,16 +3312,43 @@ def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
     asked.add_argument("--env", action="store_true", help="list the variables that it needs")
     asked.add_argument("--check", action="store_true", help="start all; does it still hold?")
     asked.add_argument("--call", nargs=2, metavar=("NAME", "JSON"), help="call one tool")
+    asked.add_argument("--log", metavar="FILE", help="serve, and log what becomes of servers")
+    parser.add_argument("--json", action="store_true", help="list, env, check: print JSON")
     chosen = parser.parse_args(arguments)
+    if chosen.json and (chosen.call or chosen.log is not None):
+        parser.error("--json goes with --list, --env or --check")
+    if chosen.log is not None:
+        return _serve(plan, folder, chosen.log)
     for number in ENDING:
         signal(number, _stop)
-    if chosen.list:
-        return _print(_offers(plan))
-    if chosen.env:
-        return _print(_variables(plan))
+    if chosen.call:
+        return _call(plan, folder, *chosen.call)
     if chosen.check:
-        return _check(plan, folder)
-    return _call(plan, folder, *chosen.call)
+        return _check(plan, folder, chosen.json)
+    if chosen.json:
+        return _print_json(_listing(plan) if chosen.list else {"variables": _variables(plan)})
+    return _print(_offers(plan) if chosen.list else _needs(plan))
+
+
+def _serve(plan: Plan, folder: str, path: str) -> int:
+    """Serve as ever, with a log of what becomes of the servers."""
+    face = Stdio(plan, folder)
+    try:
+        # Not waiting: a named pipe may have no reader.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags, 0o666)
+    except (OSError, ValueError) as problem:
+        print(f"cannot write the log {path}: {problem}", file=sys.stderr)  # noqa: T201
+        return 2
+    broke = f"{plan.name}: cannot write the log {path} any more\n"
+    face.log = Outbox(
+        descriptor,
+        private=False,
+        broke=lambda: print(broke, end="", file=sys.stderr),  # noqa: T201
+        overflowed=lambda waiting: None,
+    )
+    face.run()
+    return 0
 
 
 def _stop(*_: object) -> None:
@@ -3224,6 +3365,12 @@ def _print(lines: Iterator[str]) -> int:
     except OSError:  # whoever reads has enough, or has no room
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 0
+
+
+def _print_json(document: Any) -> int:
+    import json
+
+    return _print(iter(json.dumps(document, indent=2).split("\n")))
 
 
 def _offers(plan: Plan) -> Iterator[str]:
@@ -3250,17 +3397,57 @@ def _offers(plan: Plan) -> Iterator[str]:
         yield f"{name}: a composite tool: {', '.join(calls)}"
 
 
-def _variables(plan: Plan) -> Iterator[str]:
-    for server, row in plan.servers.items():
-        for place, text in strings(row):
-            for name, default in references(text):
-                state = "set" if name in os.environ else "not set"
-                if default is not None and name not in os.environ:
-                    state = "not set, has a default"
-                yield f"{name}  {state}  ({server}: {place})"
+def _listing(plan: Plan) -> dict[str, Any]:
+    """Return what it offers, server by server: each item, and the names that it is called by."""
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "servers": {server: _offered_by(plan, server) for server in plan.servers},
+        "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+    }
 
 
-def _check(plan: Plan, folder: str) -> int:
+def _offered_by(plan: Plan, server: str) -> dict[str, Any]:
+    import json
+
+    found: dict[str, Any] = {}
+    for kind in KINDS:
+        items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+        described = {item[kind.key]: item.get("description") for item in items}
+        for exposed, (owner, *names) in plan.routes[kind.name].items():
+            if owner == server:
+                entry = {kind.key: exposed, "description": described[(names or [exposed])[0]]}
+                if names:
+                    entry.update(original=names[0], portable=names[1])
+                found.setdefault(kind.name, []).append(entry)
+    return found
+
+
+def _variables(plan: Plan) -> list[dict[str, Any]]:
+    """Return each use of a variable: by whom, where, whether it is set or need not be."""
+    return [
+        {
+            "name": name,
+            "set": name in os.environ,
+            "has_default": default is not None,
+            "server": server,
+            "place": place,
+        }
+        for server, row in plan.servers.items()
+        for place, text in strings(row)
+        for name, default in references(text)
+    ]
+
+
+def _needs(plan: Plan) -> Iterator[str]:
+    for use in _variables(plan):
+        state = "set" if use["set"] else "not set"
+        if use["has_default"] and not use["set"]:
+            state = "not set, has a default"
+        yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
+
+
+def _check(plan: Plan, folder: str, as_json: bool) -> int:
     """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
     from time import sleep
 
@@ -3273,30 +3460,51 @@ def _check(plan: Plan, folder: str) -> int:
     try:
         for child in children:
             relay.wake(child, client)
-        while not all(child.state == DOWN or _compared(child) for child in children):
+        while not all(child.state == DOWN or _looked_at(child, relay) for child in children):
             sleep(0.01)
     finally:
         relay.close()
-    _print(line for child in children for line in _health(child))
-    drifts = [reading.drift for child in children for reading in child.readings.values()]
-    down = [child for child in children if child.state == DOWN]
-    return 1 if down or any(drifts) else 0
+    servers = {child.name: _health(child, relay) for child in children}
+    if as_json:
+        _print_json({"servers": servers})
+    else:
+        _print(_said(name, health) for name, health in servers.items())
+    return 1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0
 
 
-def _compared(child: Child) -> bool:
+def _looked_at(child: Child, relay: Relay) -> bool:
+    """Whether a child's lists were compared and are at rest, or will never be at rest."""
     readings = child.readings.values()
-    return child.state == READY and all(
-        reading.compared and not reading.under_way and reading.again_at == FOREVER
-        for reading in readings
-    )
+    if child.state != READY or not all(reading.compared for reading in readings):
+        now = relay.router.clock()
+        return any(reading.give_up_at <= now for reading in readings)
+    if relay.router.clock() > child.ready_at + PATIENCE_SECONDS:
+        return True
+    return not any(reading.under_way or reading.again_at < FOREVER for reading in readings)
 
 
-def _health(child: Child) -> Iterator[str]:
-    if child.state == DOWN:
-        yield f"{child.name}: {child.state}: {child.reason}"
-        return
-    drifts = [f"{name} {r.drift}" for name, r in child.readings.items() if r.drift]
-    yield f"{child.name}: {child.state}, {'; '.join(drifts) or 'as it was compiled'}"
+def _health(child: Child, relay: Relay) -> dict[str, Any]:
+    """Return how a child is, for programs; without values of variables."""
+    drift = {name: relay.redact(reading.drift) for name, reading in child.readings.items()}
+    for name, reading in child.readings.items():
+        if child.state == READY and not reading.compared:
+            drift[name] = "changes too often to be compared"
+    started = child.ready_at < FOREVER
+    return {
+        "state": child.state,
+        "reason": relay.redact(child.reason) or None,
+        "protocol": child.protocol or None,
+        "drift": {name: text for name, text in drift.items() if text},
+        "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
+    }
+
+
+def _said(name: str, health: dict[str, Any]) -> str:
+    """Return how a child is, for people."""
+    if health["state"] == DOWN:
+        return f"{name}: down: {health['reason']}"
+    drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+    return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
 
 class _Answers:
@@ -3316,6 +3524,9 @@ class _Answers:
         if message.get("id") == "call":
             self.answer = message
             self.come.set()
+
+    def gate(self) -> None:
+        """Nothing ever waits here."""
 
 
 def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
@@ -3358,7 +3569,7 @@ LISTENABLE = {
 # Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
 CALL, ASIDE = 1, 2
 
-# What tells our handles from those of a child of this revision, which pass as they are.
+# How handles start.
 HANDLE = "mcpagg:"
 # How long a client may take to answer, and how many calls may wait for such answers.
 PARKED_SECONDS = 600.0
@@ -3366,7 +3577,11 @@ MAXIMUM_PARKED = 1000
 
 
 class Sessions:
-    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle."""
+    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle.
+
+    `mark` tells our handles from those of a child of this revision, which pass as they are; it may
+    be a proxy like this one.
+    """
 
     def __init__(self, border: Border, mint: Callable[[], str]) -> None:
         """`mint` returns a text that nobody can guess."""
@@ -3374,6 +3589,7 @@ class Sessions:
         self.router = border.router
         self.desk = border.router.desk
         self.mint = mint
+        self.mark = f"{HANDLE}{mint()}:"
         self.waiting: list[Session] = []
         self.parked: dict[str, Session] = {}
 
@@ -3396,9 +3612,9 @@ class Sessions:
             self.border.send(client, answer)
         elif message.method == LISTEN:
             self._listen(session)
-        elif _handle(message).startswith(HANDLE):
+        elif _handle(message).startswith(self.mark):
             self._take_up(session)
-        elif _handle(message) and self._is_legacy(message):
+        elif _handle(message) and self._knows_no_state(message):
             self._deny(session)
         else:
             self._start(session)
@@ -3412,7 +3628,10 @@ class Sessions:
         if session.level and "logging" in self.desk.declared:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
-        self._hear(session, request(CALL, session.message.method or "", _legacy_params(session)))
+        ours = _handle(session.message).startswith(self.mark)
+        drop = ("requestState", "inputResponses") if ours else ()
+        params = _unenveloped(session.message.raw("params"), drop)
+        self._hear(session, request(CALL, session.message.method or "", params))
 
     def _hear(self, session: Session, text: str) -> None:
         """Let the router hear a session say something."""
@@ -3444,10 +3663,15 @@ class Sessions:
         elif session.listens is not None:
             self._news(session, message)
         elif session.identifier and message.method == "notifications/progress":
-            params = edited(message.raw("params"), add={"progressToken": session.token})
-            self.border.send(session.connection, notification(message.method, params))
+            self._progress(session, message)
         elif session.identifier and message.method == "notifications/message" and session.level:
             self.border.send(session.connection, text)
+
+    def _progress(self, session: Session, message: Message) -> None:
+        """Tell of progress, unless whoever took the call up again wants none."""
+        if session.token:
+            params = edited(message.raw("params"), add={"progressToken": session.token})
+            self.border.send(session.connection, notification(message.method or "", params))
 
     # A call ends
 
@@ -3458,6 +3682,9 @@ class Sessions:
         self._close(session)
         if is_error(message):
             self._failed(session, message)
+        elif type(message.value("result")) is not dict:
+            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+            self.border.send(session.connection, failure(session.identifier, refusal))
         else:
             text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
             self.border.send(session.connection, result(session.identifier, text))
@@ -3472,12 +3699,11 @@ class Sessions:
         if code == URL_ELICITATION_REQUIRED:
             text = edited(text, add={"code": str(INTERNAL_ERROR)})
         elif code == RESOURCE_NOT_FOUND:
-            uri = quote(str(params.get("uri", "")))
-            text = edited(text, add={"code": str(INVALID_PARAMS), "data": f'{{"uri":{uri}}}'})
-        elif method == "tools/call":
-            name = str(params.get("name"))
-            if text in (tool_not_found(name), tool_of_nobody(name)):
-                text = error(INVALID_PARAMS, f"Unknown tool: {name}")
+            uri = params.get("uri")
+            data = {"data": f'{{"uri":{quote(uri)}}}'} if type(uri) is str else {}
+            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
         self.border.send(session.connection, failure(session.identifier, text))
 
     def _asks_for_visits(self, session: Session, message: Message) -> bool:
@@ -3509,7 +3735,7 @@ class Sessions:
             self.waiting.remove(session)
         if len(self.parked) == MAXIMUM_PARKED:
             self._close(self.parked.pop(next(iter(self.parked))))
-        session.state = HANDLE + self.mint()
+        session.state = self.mark + self.mint()
         session.deadline = self.router.clock() + PARKED_SECONDS
         self.parked[session.state] = session
         asked = [
@@ -3539,7 +3765,8 @@ class Sessions:
         if session.asked:
             self._park(session)
         elif session.outcome:
-            self._ended(session, read_message(session.outcome))
+            outcome, session.outcome = session.outcome, ""
+            self._ended(session, read_message(outcome))
         elif session not in self.router.clients:
             self._start(retry)
 
@@ -3547,11 +3774,15 @@ class Sessions:
         refusal = error(INVALID_PARAMS, "Unknown or expired requestState, or one of another call")
         self.border.send(session.connection, failure(session.identifier, refusal))
 
-    def _is_legacy(self, message: Message) -> bool:
-        """Whether the child that a call is for knows no request state of its own."""
+    def _knows_no_state(self, message: Message) -> bool:
+        """Whether no child that a call may be for has request states of its own."""
+        name = message.params.get("uri" if message.method == "resources/read" else "name")
+        if type(name) is not str:
+            return True
+        if message.method == "resources/read":
+            return all(child.era == LEGACY for child in self.router.owners(name))
         kind = "prompts" if message.method == "prompts/get" else "tools"
-        name = message.params.get("name")
-        item = self.desk.catalogues[kind].find(name) if type(name) is str else None
+        item = self.desk.catalogues[kind].find(name)
         child = self.router.children.get(item.server) if item is not None else None
         return child is not None and child.era == LEGACY
 
@@ -3576,7 +3807,7 @@ class Sessions:
         if not found:
             return False
         session = found[-1]
-        params = edited(message.raw("params"), add={"requestId": str(CALL)})
+        params = edited(_unenveloped(message.raw("params")), add={"requestId": str(CALL)})
         self._hear(session, notification("notifications/cancelled", params))
         self._close(session)
         return True
@@ -3647,14 +3878,17 @@ def _handle(message: Message) -> str:
     return state if type(state) is str else ""
 
 
-def _legacy_params(session: Session) -> str:
-    """Return the params of a session's request without its envelope."""
-    text = session.message.raw("params")
-    _, start, end = members(text)[0]["_meta"]
+def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
+    """Return the params of a message without its envelope, if any, and the members of `drop`.
+
+    Some clients put an envelope into notifications too.
+    """
+    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
+    if type(value) is not dict:
+        return edited(text, drop=drop)
     meta = edited(text[start:end], drop=ENVELOPE)
-    drop = ["requestState", "inputResponses"] if _handle(session.message).startswith(HANDLE) else []
     if meta == "{}":
-        return edited(text, drop=[*drop, "_meta"])
+        return edited(text, drop=(*drop, "_meta"))
     return edited(text, drop=drop, add={"_meta": meta})
 
 
@@ -3664,6 +3898,11 @@ def _modern_question(params: str) -> str:
     It knows neither tasks nor ids of elicitations, and reports no progress of them.
     """
     return edited(params or "{}", drop=("_meta", "task", "elicitationId"))
+
+
+def _names_no_tool(text: str, name: Any) -> bool:
+    """Whether an error is the router's own about a tool that nobody has."""
+    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
 
 def _visits(message: Message) -> list[str]:
@@ -3827,11 +4066,9 @@ class Rounds:
         client = one.client
         if client is None:
             who, level = self.introduction, self.level
-        elif isinstance(client, Session):
-            who, level = _introduction(client.declared, client.info), client.level
         else:
-            able = ",".join([f"{quote(n)}:{text}" for n, text in client.capabilities.items()])
-            who = _introduction(f"{{{able}}}", client.info or self.router.plan.info)
+            able = _declared(client) if isinstance(client, Session) else client.relayed
+            who = _introduction(able, client.info or self.router.plan.info)
             level = client.level
         head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
         if level:
@@ -3870,10 +4107,14 @@ class Rounds:
     def _unsubscribe(self, message: Message) -> None:
         uri = message.params["uri"]
         for stream in [s for s, (known, _) in self.subscriptions.items() if known == uri]:
-            del self.subscriptions[stream]
-            params = f'{{"requestId":{stream}}}'
-            self.border.send(self.child, notification("notifications/cancelled", params))
+            self._close_stream(stream)
         self._done(message)
+
+    def _close_stream(self, stream: int) -> None:
+        """Want no more of a stream; a subscription that waits for it is told so."""
+        params = f'{{"requestId":{stream}}}'
+        self.border.send(self.child, notification("notifications/cancelled", params))
+        self._stream_ended(stream)
 
     def _cancel(self, message: Message) -> None:
         one = self.rounds.pop(message.params.get("requestId", 0), None)
@@ -3901,22 +4142,25 @@ class Rounds:
             return
         elif message.method == "notifications/subscriptions/acknowledged":
             self._acknowledged(message)
+        elif message.method == "notifications/cancelled":
+            # One of two ways in which the specification lets a server end a stream.
+            self._stream_ended(minted(message.params.get("requestId")))
         else:
-            params = message.raw("params")
-            if type(message.params.get("_meta")) is dict:
-                params = edited(params, drop=("_meta",))
-            self.border.say_for(self.child, notification(message.method, params))
+            text = notification(message.method, _unmarked(message))
+            self.border.say_for(self.child, text)
 
     def _answered(self, message: Message) -> None:
         sent = minted(message.id)
         if sent in self.subscriptions:
-            self._stream_ended(self.subscriptions.pop(sent), message)
+            self._stream_ended(sent, message.raw("error") if is_error(message) else "")
             return
-        one = next((one for one in self.rounds.values() if one.sent == sent), None)
+        one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
         if one is None:
             return
         if is_error(message):
             self._end(one, failure(str(one.identifier), self._understood(one, message)))
+        elif type(message.value("result")) is not dict:
+            self._fail(one, "answered with what is no result")
         elif one.method == "server/discover":
             text = _introduced(message.raw("result"))
             self._end(one, result(str(one.identifier), text))
@@ -3946,6 +4190,7 @@ class Rounds:
         if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
             return message.raw("error")
         why = value.get("message") if type(value) is dict else ""
+        why = why if type(why) is str else ""
         if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
             needed = value["data"].get("requiredCapabilities")
             names = ", ".join(needed) if type(needed) is dict else ""
@@ -3961,7 +4206,8 @@ class Rounds:
             wraps = one.wraps and found.get("isError", (False,))[0] is not True
             self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
         else:
-            self._fail(one, f"answered with a result of type {kind!r}, which cannot be passed on")
+            shown = text[slice(*found["resultType"][1:])]
+            self._fail(one, f"answered with a result of type {shown}, which cannot be passed on")
 
     def _ask(self, one: Round, text: str) -> None:
         """Ask the client what the child requires, or wait a moment where that is nothing."""
@@ -4020,32 +4266,58 @@ class Rounds:
             self._again(one)
 
     def _acknowledged(self, message: Message) -> None:
-        stream = minted(message.params.get("_meta", {}).get(SUBSCRIPTION_KEY))
+        meta = message.params.get("_meta")
+        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
         uri, identifier = self.subscriptions.get(stream, ("", 0))
         honoured = message.params.get("notifications")
         uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
         if not identifier:
             return
-        self.subscriptions[stream] = uri, 0
         if type(uris) is list and uri in uris:
+            self.subscriptions[stream] = uri, 0
             self.border.say_for(self.child, result(str(identifier), "{}"))
         else:
-            text = error(INTERNAL_ERROR, f"Server '{self.child.name}' does not watch {uri}")
-            self.border.say_for(self.child, failure(str(identifier), text))
+            self._close_stream(stream)
 
-    def _stream_ended(self, stream: tuple[str, int], message: Message) -> None:
-        """A stream has ended; a subscription that it never acknowledged has failed."""
-        _, identifier = stream
-        if identifier and is_error(message):
-            self.border.say_for(self.child, failure(str(identifier), message.raw("error")))
-        elif identifier:
-            self.border.say_for(self.child, result(str(identifier), "{}"))
+    def _stream_ended(self, stream: int, why: str = "") -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed.
+
+        `why` is the JSON text of an error, "" for none.
+        """
+        uri, identifier = self.subscriptions.pop(stream, ("", 0))
+        if identifier:
+            unwatched = f"Server '{self.child.name}' does not watch {uri}"
+            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
+            self.border.say_for(self.child, text)
 
 
 def _introduction(capabilities: str, info: str) -> str:
     """Return the members of an envelope that say who asks, as JSON text."""
     named = f',"{INFO_KEY}":{info}' if info else ""
     return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
+
+
+def _declared(session: Session) -> str:
+    """Return all that a client of this revision can do, but for what does not pass a proxy."""
+    if TASKS not in session.declared:
+        return session.declared
+    value, start, end = members(session.declared)[0].get("extensions", (None, 0, 0))
+    if type(value) is not dict:
+        return session.declared
+    kept = edited(session.declared[start:end], drop=(TASKS,))
+    return edited(session.declared, add={"extensions": kept})
+
+
+def _unmarked(message: Message) -> str:
+    """Return the params of a notification without the id of the stream that it came by."""
+    text = message.raw("params")
+    meta = message.params.get("_meta")
+    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+        return text
+    if len(meta) == 1:
+        return edited(text, drop=("_meta",))
+    _, start, end = members(text)[0]["_meta"]
+    return edited(text, add={"_meta": edited(text[start:end], drop=(SUBSCRIPTION_KEY,))})
 
 
 def _introduced(text: str) -> str:
@@ -4089,6 +4361,7 @@ class Border:
     def __init__(self, router: Router, mint: Callable[[], str]) -> None:
         self.router = router
         self.children = router.children
+        self.clock = router.clock
         self.sessions = Sessions(self, mint)
         self.rounds: dict[Child, Rounds] = {}
         self._actions: list[Action] = []
@@ -4217,6 +4490,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 UNSUPPORTED_VERSION = -32022  # of the revision without a handshake
+
+# What a peer writes without ever ending the line would otherwise fill the memory.
+MAXIMUM_LINE_BYTES = 1 << 28
 
 _BLANK = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
@@ -4475,21 +4751,42 @@ def error(code: int, message: str, data: str = "") -> str:
 
 
 class Lines:
-    """Cuts a byte stream into lines: only byte 0x0A ends one, and one may be of any length."""
+    """Cuts a byte stream into lines: only byte 0x0A ends one.
 
-    def __init__(self) -> None:
+    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
+    as it is, `too_long` is called, once, and what follows is skipped up to its end.
+    """
+
+    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
         self.parts: list[bytes] = []
+        self.size = 0
+        self._too_long = too_long
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next bytes; return the lines that they complete, without their ends."""
         if b"\n" not in data:
-            self.parts.append(data)
+            self._keep(data)
             return []
         lines = data.split(b"\n")
-        lines[0] = b"".join([*self.parts, lines[0]])
+        if self.size:
+            self._keep(lines[0])
+            lines[0] = b"".join(self.parts)
+            if self.size > MAXIMUM_LINE_BYTES:
+                del lines[0]
         rest = lines.pop()
         self.parts = [rest] if rest else []
+        self.size = len(rest)
         return lines
+
+    def _keep(self, data: bytes) -> None:
+        """Keep a piece of a line, unless the line is too long by now."""
+        was_short = self.size <= MAXIMUM_LINE_BYTES
+        self.size += len(data)
+        if self.size <= MAXIMUM_LINE_BYTES:
+            self.parts.append(data)
+        elif was_short:
+            self.parts = []
+            self._too_long()
 
     def rest(self) -> bytes:
         """Return what stands behind the last line end."""
@@ -4529,6 +4826,9 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
+# The extension by which a server may answer with a task. Later requests about the task name no
+# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
+TASKS = "io.modelcontextprotocol/tasks"
 
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
@@ -4547,7 +4847,8 @@ class Client:
     """One client. `spelling` is the attribute of Item that it is shown as name.
 
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
-    those among what it declared that the proxy relays. `calls` are its requests in flight, oldest
+    those among what it declared that the proxy relays, `extensions`
+    the same of those, "" for none. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
     `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
     for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
@@ -4558,6 +4859,7 @@ class Client:
         "calls",
         "capabilities",
         "connection",
+        "extensions",
         "info",
         "initialized",
         "level",
@@ -4575,6 +4877,7 @@ class Client:
         self.version = LEGACY_VERSIONS[0]
         self.name = ""
         self.info = ""
+        self.extensions = ""
         self.capabilities: dict[str, str] = {}
         self.spelling = SPELLINGS[names]
         self.initialized = False
@@ -4601,7 +4904,7 @@ class Client:
 
     def present(self, text: str, info: Member | None, declared: Member | None, names: str) -> None:
         """Note who the client is and what it can do, from those members of a message's `text`."""
-        self.name, self.info, self.capabilities = "", "", {}
+        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
         self.spelling = SPELLINGS[names]
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
@@ -4613,8 +4916,27 @@ class Client:
                 if name in found and type(found[name][0]) is dict:
                     _, start, end = found[name]
                     self.capabilities[name] = text[start:end]
+            self.extensions = _extensions(text, found.get("extensions"))
         if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
+
+    @property
+    def relayed(self) -> str:
+        """What children are told that it can do, as JSON text."""
+        able = [f'"{name}":{text}' for name, text in self.capabilities.items()]
+        return "{" + ",".join([*able, *([self.extensions] if self.extensions else [])]) + "}"
+
+
+def _extensions(text: str, declared: Member | None) -> str:
+    """Return the extensions that a client declares, as a member in JSON text, "" for none."""
+    if declared is None or type(declared[0]) is not dict:
+        return ""
+    value, start, end = declared
+    if TASKS not in value:
+        return f'"extensions":{text[start:end]}'
+    unfold(FOLDED, "modern")
+
+    return f'"extensions":{edited(text[start:end], drop=(TASKS,))}'
 
 
 def is_loud(level: object, threshold: str) -> bool:
@@ -4953,20 +5275,37 @@ class Desk:
 # --------------------------------------------------------------------------------------------------
 
 
+# What may wait behind the line that is being written, which may be of any length itself.
+MAXIMUM_WAITING_BYTES = 1 << 26
+# A peer for which more than that waits must take something every so many seconds, or it does not
+# read; one that does may fall behind so many times as far.
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+# How often whoever waits for a peer that does not read looks whether there is still reason to.
+LOOK_SECONDS = 1.0
+
+
 class Outbox:
     """The way out to one peer: whole lines, in order, whatever the peer's pace.
 
     What the descriptor takes without waiting is written at once. The rest is queued, and a thread
-    that lives as long as the queue writes it: a peer that does not read holds up nobody, but what
-    it is owed stays in memory until it reads or is gone.
+    that lives as long as the queue writes it: a peer that does not read holds up nobody.
+    Whether it may be owed without end is for whoever made the outbox to say.
     """
 
     def __init__(
-        self, descriptor: int, private: bool, broke: Callable[[], None] | None = None
+        self,
+        descriptor: int,
+        private: bool,
+        broke: Callable[[], None] | None = None,
+        overflowed: Callable[[int], None] | None = None,
     ) -> None:
         """`private`: nobody else has this end, so it may be made non-blocking.
 
-        `broke` is called, in a thread of its own, when the peer takes nothing any more.
+        `broke` is called, in a thread of its own, when the peer takes nothing any more; so is
+        `overflowed`, with the number of bytes that wait, when a line comes for a peer that does not
+        read what is waiting already. Nothing is taken from then on. Without `overflowed` all is
+        taken: whoever sends is to heed `gate`.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
         also someone's standard error, it would surprise whoever shares it.
@@ -4974,31 +5313,59 @@ class Outbox:
         self.descriptor = descriptor
         self.broken = False
         self._broke = broke
+        self._overflowed = overflowed
         self._private = private and hasattr(os, "set_blocking")
         if self._private:
             os.set_blocking(descriptor, False)
         self._closing = False
         self._lock = _thread.allocate_lock()
-        self._idle = _thread.allocate_lock()  # held while the thread lives
+        self._writing = False  # whether the thread lives
         self._queue: list[bytes] = []
+        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
+        self._waiting = 0  # bytes of the lines that the thread has not begun to write
+        self._gates: list[tuple[bool, Any]] = []
+        self._took_at = 0.0  # when the peer last took something from the thread
 
     def send(self, line: bytes) -> None:
         """Write a line, which ends in a newline, now or as soon as the peer reads."""
         with self._lock:
             if self.broken or self._closing:
                 return
-            rest = line if self._idle.locked() else self._write_at_once(line)
-            if rest:
-                self._queue.append(rest)
-                if self._idle.acquire(False):
-                    _thread.start_new_thread(self._drain, ())
+            if not self._writing:
+                rest = self._write_at_once(line)
+                if rest:
+                    self._writing = True
+                    self._took_at = monotonic()
+                    _thread.start_new_thread(self._drain, (rest,))
+            elif self._overflowed is not None and self._overflows():
+                self.broken = True
+                _thread.start_new_thread(self._overflowed, (self._waiting,))
+                self._discard()
+            else:
+                self._queue.append(line)
+                self._waiting += len(line)
+
+    def _overflows(self) -> bool:
+        if self._waiting <= MAXIMUM_WAITING_BYTES:
+            return False
+        stalled = monotonic() - self._took_at >= STALL_SECONDS
+        return stalled or self._waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+
+    def gate(self) -> Any:
+        """Return a lock that is held while too much waits for the peer; None if that is not so.
+
+        Whoever has more for it waits for that lock, with no other one held.
+        """
+        if self._waiting <= MAXIMUM_WAITING_BYTES:
+            return None
+        with self._lock:
+            return self._gate(emptied=False)
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
-        if not self._idle.acquire(True, seconds):
-            return False
-        self._idle.release()
-        return True
+        with self._lock:
+            gate = self._gate(emptied=True)
+        return gate is None or bool(gate.acquire(True, seconds))
 
     def close(self) -> None:
         """Close the descriptor once what is queued is written; nothing more is taken.
@@ -5008,8 +5375,26 @@ class Outbox:
         with self._lock:
             if not self._closing:
                 self._closing = True
-                if not self._idle.locked():
+                if not self._writing:
                     os.close(self.descriptor)
+
+    def _gate(self, emptied: bool) -> Any:
+        """Return a lock that is held until there is room, or until all is written."""
+        if not self._writing or not (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
+            return None
+        gate = _thread.allocate_lock()
+        gate.acquire()
+        self._gates.append((emptied, gate))
+        return gate
+
+    def _open_gates(self) -> None:
+        shut = []
+        for emptied, gate in self._gates:
+            if self._writing and (emptied or self._waiting > MAXIMUM_WAITING_BYTES):
+                shut.append((emptied, gate))
+            else:
+                gate.release()
+        self._gates = shut
 
     def _write_at_once(self, line: bytes) -> bytes:
         """Write what can be written without waiting; return the rest."""
@@ -5024,9 +5409,9 @@ class Outbox:
         return line
 
     def _break(self) -> None:
-        self.broken = True
-        if self._broke is not None:
+        if self._broke is not None and not self.broken:
             _thread.start_new_thread(self._broke, ())
+        self.broken = True
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
@@ -5034,27 +5419,44 @@ class Outbox:
             return False
         return writable(self.descriptor, 0)
 
-    def _drain(self) -> None:
-        while True:
-            with self._lock:
-                batch, self._queue = self._queue, []
-                if not batch or self.broken:
-                    if self._closing:
-                        os.close(self.descriptor)
-                    self._idle.release()
-                    return
+    def _drain(self, rest: bytes) -> None:
+        """Write the rest of a line, and then what was queued meanwhile."""
+        line = rest
+        while line:
+            view = memoryview(line)
             try:
-                for line in batch:
-                    view = memoryview(line)
-                    while view:
-                        view = view[self._write(view) :]
+                while view:
+                    view = view[self._write(view) :]
             except OSError:
                 self._break()
+            line = self._next()
+
+    def _next(self) -> bytes:
+        """Return the line to be written next; b"" if there is none, and so the thread ends."""
+        with self._lock:
+            if not self._batch:
+                self._batch, self._queue = self._queue[::-1], []
+            if self._batch and not self.broken:
+                line = self._batch.pop()
+                self._waiting -= len(line)
+            else:
+                line = b""
+                self._writing = False
+                self._discard()
+                if self._closing:
+                    os.close(self.descriptor)
+            self._open_gates()
+            return line
+
+    def _discard(self) -> None:
+        self._queue, self._batch, self._waiting = [], [], 0
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
-            return os.write(self.descriptor, data)
+            taken = os.write(self.descriptor, data)
+            self._took_at = monotonic()
+            return taken
         except BlockingIOError:
             writable(self.descriptor, None)
             return 0
@@ -5068,6 +5470,15 @@ def writable(descriptor: int, seconds: float | None) -> bool:
 def readable(descriptor: int, seconds: float | None) -> bool:
     """Wait until a descriptor has something to read, or its end; None: for ever."""
     return _ready(descriptor, seconds, "POLLIN")
+
+
+def hung_up(descriptor: int) -> bool:
+    """Whether the writer of a pipe is gone, though something may be left to read."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return bool(poll.poll(0))
 
 
 def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
@@ -5113,6 +5524,7 @@ class Stdio:
         self.desk = Desk(plan)
         self.client = Client(plan.options["names"])
         self.relay: Relay | None = None
+        self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
 
@@ -5134,7 +5546,7 @@ class Stdio:
                 self.outbox.flush(FLUSH_SECONDS)
 
     def _read(self) -> None:
-        lines = Lines()
+        lines = Lines(self._refuse)
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True
@@ -5158,7 +5570,30 @@ class Stdio:
         if answer is None:
             self._open().hear(self.client, line)
         elif answer:
-            self.outbox.send(answer.encode("utf-8") + b"\n")
+            self._send(answer)
+        gate = self.outbox.gate()
+        if gate is not None:
+            self._await_reading(gate)
+
+    def _await_reading(self, gate: Any) -> None:
+        """Wait until the client has read what it is owed: memory has an end, too.
+
+        Unless it is gone: what is left of its input is no more than a pipe holds.
+        """
+        self.waiting = True
+        if self.stopped:
+            raise Stopped
+        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
+            pass
+        self.waiting = False
+
+    def _refuse(self) -> None:
+        """Answer a line that is too long; which request it was is in what was never read."""
+        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self._send(failure("null", error(INVALID_REQUEST, text)))
+
+    def _send(self, text: str) -> None:
+        self.outbox.send(text.encode("utf-8") + b"\n")
 
     def _wants_children(self) -> bool:
         eager = self.desk.plan.options["start"] == "eager"
@@ -5169,7 +5604,7 @@ class Stdio:
         if self.relay is None:
             unfold(FOLDED, "relay")
 
-            self.relay = Relay(self.desk, self.folder)
+            self.relay = Relay(self.desk, self.folder, self.log)
             self.relay.connect(self.client, self.outbox)
         return self.relay
 
