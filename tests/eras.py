@@ -132,16 +132,21 @@ class RawClient:
     def progress(self, tool: str) -> list[float]:
         """Return the progress of a call."""
         self.call(tool, progressToken="p")
-        return [
-            message["params"]["progress"]
-            for message in self.wire.messages("notifications/progress")
-            if message["params"]["progressToken"] == "p"
-        ]
+        return [self._next_progress("p")]
+
+    def _next_progress(self, token: str) -> float:
+        """Return the next progress of what goes by a token."""
+
+        def wanted(line: Line) -> bool:
+            params = line.message.get("params", {})
+            return bool(params.get("progressToken") == token)
+
+        return float(self.wire.take(wanted, what="progress").message["params"]["progress"])
 
     def cancel(self, tool: str) -> str:
         """Cancel a call once it is known to be worked on."""
         number = self.start("tools/call", {"name": tool, "arguments": {}}, progressToken="c")
-        self.wire.next_notification("notifications/progress")
+        self._next_progress("c")
         self.wire.notify("notifications/cancelled", {"requestId": number})
         self.call("one:echo")
         answers = [message for message in self.wire.messages() if message.get("id") == number]

@@ -55,7 +55,8 @@ class Talk:
         self.asked: dict[tuple[str, str], tuple[str, str]] = {}
         """{(who asked, JSON text of the id): (method, version)} of what has no answer yet."""
         self.tokens: dict[str, str] = {}
-        """{JSON text of a progress token: version}."""
+        """{JSON text of a progress token: version} of what has no answer yet."""
+        self.token_of: dict[tuple[str, str], str] = {}
         self.capabilities: Json = {}
 
     def heard(self, sender: str, line: str) -> Iterator[str]:
@@ -91,7 +92,8 @@ class Talk:
             yield "an id that is in flight"
         self.asked[key] = method, version
         if "progressToken" in meta:
-            self.tokens[json.dumps(meta["progressToken"])] = version
+            self.token_of[key] = json.dumps(meta["progressToken"])
+            self.tokens[self.token_of[key]] = version
         if method == "initialize":
             self.capabilities = params["capabilities"] if params else {}
         if version != MODERN and any(key in meta for key in ENVELOPE.values()):
@@ -108,7 +110,9 @@ class Talk:
 
     def answered(self, sender: str, message: Json) -> Iterator[str]:
         asker = "client" if sender == "server" else "server"
-        method, version = self.asked.pop((asker, json.dumps(message.get("id"))), ("", ""))
+        key = asker, json.dumps(message.get("id"))
+        method, version = self.asked.pop(key, ("", ""))
+        self.tokens.pop(self.token_of.pop(key, ""), None)
         if not method:
             yield "an answer to nothing"
         elif "error" in message:
@@ -157,6 +161,7 @@ class Talk:
     def cancelled(self, sender: str, params: Json) -> Iterator[str]:
         """A request needs no answer any more; it may have got one meanwhile."""
         key = sender, json.dumps(params["requestId"])
+        # Progress may cross the cancellation on its way.
         method, version = self.asked.pop(key, ("", self.version or MODERN))
         if sender == "server" and version == MODERN:
             yield "a cancellation that a client without a handshake may not get"

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:4fd296d3c405b8e7b2847e90a31f6df62a361a121622d693d2c1cef81fffb3ab (everything below this line)
+#   body:     sha256:c3b761a050ca515564c957217b5fd3f8b14b21fc2fe863c47ac3635e10fa6d42 (everything below this line)
 
 from __future__ import annotations
 
@@ -2430,13 +2430,16 @@ class Drift(Calls):
             self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
+        full = False
         for call in waiting:
+            # Nobody overtakes who waits for a turn, or that might never come.
+            full = full or self._must_wait(child, call.client)
             reason = child.withheld(call.message.method or "", call.name)
             if reason is not None:
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
                 self._refuse(call, tool_not_found(call.name))
-            elif self._must_wait(child, call.client):
+            elif full:
                 child.waiting.append(call)
             else:
                 self._forward(child, call)

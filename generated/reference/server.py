@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:e207e4864d83e5b7efeaee65c3e64b73e50597b05fa082dfa174cb662ea2add3 (everything below this line)
+#   body:     sha256:8b582994350198d7915bff99e34430f5925ebeeba845a78bab9c480e55bb970b (everything below this line)
 
 from __future__ import annotations
 
@@ -2449,261 +2449,6 @@ def _key(text: str, index: int) -> tuple[str, int]:
         raise Malformed(f"no colon at character {index}")
     return key, skip(text, index + 1)
 ''',
-    "peers": r'''
-
-CREATED = "created"  # never asked for
-QUEUED = "queued"  # to be started as soon as fewer are starting
-STARTING = "starting"  # process asked for, handshake not finished
-READY = "ready"
-DOWN = "down"  # failed to start, or died; `reason` says how
-
-LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
-MODERN = "modern"  # the revision of 2026-07-28, which does neither
-
-# Which states may follow which. A child that was sent to sleep is as one never asked for.
-TRANSITIONS = {
-    CREATED: (QUEUED,),
-    QUEUED: (STARTING,),
-    STARTING: (READY, DOWN),
-    READY: (CREATED, DOWN),
-    DOWN: (QUEUED,),
-}
-
-# Which list a call asks for an item of by name.
-ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
-
-FOREVER = float("inf")
-
-
-class IllegalTransition(Exception):
-    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
-
-
-class Reading:
-    """One list of a child: how it is read, and what came of it.
-
-    `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
-    long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was held against the snapshot, and no change of it was announced
-    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
-    `refused` why {name that a client may use} is withheld.
-    """
-
-    __slots__ = (
-        "again_at",
-        "compared",
-        "deadline",
-        "drift",
-        "give_up_at",
-        "items",
-        "kind",
-        "pages",
-        "pause",
-        "refused",
-        "served_at",
-        "under_way",
-    )
-
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.under_way = False
-        self.items: list[Item] = []
-        self.pages: set[str] = set()
-        self.deadline = FOREVER
-        self.again_at = FOREVER
-        self.pause = 0.0
-        self.served_at = -FOREVER
-        self.compared = False
-        self.give_up_at = FOREVER
-        self.drift = ""
-        self.refused: dict[str, str] = {}
-
-
-class OwnRequest:
-    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
-
-    __slots__ = ("method", "reading")
-
-    def __init__(self, method: str, reading: Reading | None) -> None:
-        self.method = method
-        self.reading = reading
-
-
-class Call:
-    """One request of a client on its way to a child.
-
-    `name` is what it asks for as the client named it. `path` leads within params to the member that
-    becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
-    children to ask next if this one answers with an error. `identifier` is the client's id as JSON
-    text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
-    `deadline` is a time of the router's clock.
-    """
-
-    __slots__ = (
-        "child",
-        "child_id",
-        "client",
-        "deadline",
-        "identifier",
-        "key",
-        "message",
-        "name",
-        "original",
-        "others",
-        "path",
-        "token",
-    )
-
-    def __init__(self, client: Client, message: Message, child: Child, name: str) -> None:
-        self.client = client
-        self.message = message
-        self.child = child
-        self.name = name
-        self.original = ""
-        self.path: tuple[str, ...] = ()
-        self.others: list[Child] = []
-        self.identifier = message.raw("id")
-        self.key = message.id
-        self.token = ""
-        self.child_id = 0
-        self.deadline = FOREVER
-
-
-class Question:
-    """One request of a child on its way to a client, with the child's id as text and value.
-
-    `reply` is what the client answers, None as long as it does not.
-    """
-
-    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply")
-
-    def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
-        self.child = child
-        self.client = client
-        self.identifier = message.raw("id")
-        self.key = message.id
-        self.client_id = client_id
-        self.reply: Message | None = None
-
-
-class Child:
-    """One server behind the proxy, over all its lives.
-
-    `waiting` are calls that came before it was ready, `unknown` those for a tool that it may have
-    got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
-    and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
-    those that wait for a call. `client`
-    is the one whose message started it: it is initialised with that client's capabilities.
-    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
-    lists by kind. `era` is how it is spoken to, and `turned` says that it was found to be the other
-    one since it was last up. `asks` says that it may ask clients something in the middle of a call.
-    `starting_at` and `ready_at` are when it was started and when it had shaken
-    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
-    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
-    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
-    name and never see.
-    """
-
-    __slots__ = (
-        "active_at",
-        "asks",
-        "calls",
-        "capabilities",
-        "client",
-        "deadline",
-        "era",
-        "failures",
-        "kept",
-        "masks",
-        "name",
-        "next_id",
-        "own",
-        "protocol",
-        "questions",
-        "readings",
-        "ready_at",
-        "reason",
-        "reported",
-        "retry_at",
-        "row",
-        "starting_at",
-        "state",
-        "turned",
-        "unknown",
-        "waiting",
-        "warned",
-    )
-
-    def __init__(self, name: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-        """`row` is of the launch table, `facts` what else the compiler learnt of it."""
-        self.name = name
-        self.row = row
-        self.era = MODERN if facts.get("protocol") == MODERN_VERSION else LEGACY
-        self.turned = False
-        # Who has tools for clients with capabilities has them to ask such clients something.
-        self.asks = bool(facts.get("conditional"))
-        self.next_id = 0
-        self.warned = False
-        self.failures = 0
-        self.retry_at = -FOREVER
-        self.reported: dict[str, str] = {}
-        self.masks: Mapping[str, str] = {}
-        self.state = CREATED
-        self.reason = ""
-        self._forget()
-
-    def enter(self, state: str, reason: str = "") -> None:
-        """Be in another state from now on; one life ends with it, or none.
-
-        Raises:
-            IllegalTransition: it cannot follow the state that the child is in.
-        """
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
-        if state in (CREATED, DOWN):
-            self._forget()
-        self.state = state
-        self.reason = reason
-
-    def _forget(self) -> None:
-        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
-        self.client: Client | None = None
-        self.protocol = ""
-        self.capabilities: dict[str, Any] = {}
-        self.calls: dict[int, Call] = {}
-        self.own: dict[int, OwnRequest] = {}
-        self.waiting: list[Call] = []
-        self.unknown: list[Call] = []
-        self.questions: list[Question] = []
-        self.kept: list[Message] = []
-        self.readings = {kind.name: Reading(kind) for kind in KINDS}
-        self.deadline = FOREVER
-        self.starting_at = FOREVER
-        self.ready_at = FOREVER
-        self.active_at = FOREVER
-
-    def withheld(self, method: str, name: str) -> str | None:
-        """Return why what a client asks for by `name` is withheld, None if it is not."""
-        for reading in self.readings.values():
-            # A prompt may be called like a tool.
-            if name in reading.refused and method.startswith(reading.kind.capability):
-                return reading.refused[name]
-        return None
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether it is given the calls of one client at a time: it asks, and says not for which.
-
-        A child without a handshake says so.
-        """
-        return self.asks and self.era == LEGACY
-
-    @property
-    def idle(self) -> bool:
-        """Whether it has nothing to do, and nobody waits for news of it."""
-        busy = self.calls or self.own or self.waiting or self.unknown or self.questions
-        return self.state == READY and not busy
-''',
     "session": r'''
 
 INFO_KEY = "io.modelcontextprotocol/clientInfo"
@@ -2745,7 +2490,7 @@ class Session(Client):
         self.version = MODERN_VERSION
         self.asked: dict[int, tuple[str, str]] = {}
         self.state = self.outcome = ""
-        self.deadline = FOREVER
+        self.deadline = float("inf")
         self.listens: frozenset[str] | None = None
         self.take_up(message, names)
 
@@ -3093,6 +2838,261 @@ class Backlog:
                 os.close(self.outbox.descriptor)
         self._open_gates()
         return line
+''',
+    "peers": r'''
+
+CREATED = "created"  # never asked for
+QUEUED = "queued"  # to be started as soon as fewer are starting
+STARTING = "starting"  # process asked for, handshake not finished
+READY = "ready"
+DOWN = "down"  # failed to start, or died; `reason` says how
+
+LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
+MODERN = "modern"  # the revision of 2026-07-28, which does neither
+
+# Which states may follow which. A child that was sent to sleep is as one never asked for.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
+# Which list a call asks for an item of by name.
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
+FOREVER = float("inf")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
+
+
+class Reading:
+    """One list of a child: how it is read, and what came of it.
+
+    `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
+    long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
+    `compared` says whether it was held against the snapshot, and no change of it was announced
+    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
+    `refused` why {name that a client may use} is withheld.
+    """
+
+    __slots__ = (
+        "again_at",
+        "compared",
+        "deadline",
+        "drift",
+        "give_up_at",
+        "items",
+        "kind",
+        "pages",
+        "pause",
+        "refused",
+        "served_at",
+        "under_way",
+    )
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.under_way = False
+        self.items: list[Item] = []
+        self.pages: set[str] = set()
+        self.deadline = FOREVER
+        self.again_at = FOREVER
+        self.pause = 0.0
+        self.served_at = -FOREVER
+        self.compared = False
+        self.give_up_at = FOREVER
+        self.drift = ""
+        self.refused: dict[str, str] = {}
+
+
+class OwnRequest:
+    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
+
+    __slots__ = ("method", "reading")
+
+    def __init__(self, method: str, reading: Reading | None) -> None:
+        self.method = method
+        self.reading = reading
+
+
+class Call:
+    """One request of a client on its way to a child.
+
+    `name` is what it asks for as the client named it. `path` leads within params to the member that
+    becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
+    children to ask next if this one answers with an error. `identifier` is the client's id as JSON
+    text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
+    `deadline` is a time of the router's clock.
+    """
+
+    __slots__ = (
+        "child",
+        "child_id",
+        "client",
+        "deadline",
+        "identifier",
+        "key",
+        "message",
+        "name",
+        "original",
+        "others",
+        "path",
+        "token",
+    )
+
+    def __init__(self, client: Client, message: Message, child: Child, name: str) -> None:
+        self.client = client
+        self.message = message
+        self.child = child
+        self.name = name
+        self.original = ""
+        self.path: tuple[str, ...] = ()
+        self.others: list[Child] = []
+        self.identifier = message.raw("id")
+        self.key = message.id
+        self.token = ""
+        self.child_id = 0
+        self.deadline = FOREVER
+
+
+class Question:
+    """One request of a child on its way to a client, with the child's id as text and value.
+
+    `reply` is what the client answers, None as long as it does not.
+    """
+
+    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply")
+
+    def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
+        self.child = child
+        self.client = client
+        self.identifier = message.raw("id")
+        self.key = message.id
+        self.client_id = client_id
+        self.reply: Message | None = None
+
+
+class Child:
+    """One server behind the proxy, over all its lives.
+
+    `waiting` are calls that came before it was ready, `unknown` those for a tool that it may have
+    got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
+    and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
+    those that wait for a call. `client`
+    is the one whose message started it: it is initialised with that client's capabilities.
+    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
+    lists by kind. `era` is how it is spoken to, and `turned` says that it was found to be the other
+    one since it was last up. `asks` says that it may ask clients something in the middle of a call.
+    `starting_at` and `ready_at` are when it was started and when it had shaken
+    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
+    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
+    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
+    name and never see.
+    """
+
+    __slots__ = (
+        "active_at",
+        "asks",
+        "calls",
+        "capabilities",
+        "client",
+        "deadline",
+        "era",
+        "failures",
+        "kept",
+        "masks",
+        "name",
+        "next_id",
+        "own",
+        "protocol",
+        "questions",
+        "readings",
+        "ready_at",
+        "reason",
+        "reported",
+        "retry_at",
+        "row",
+        "starting_at",
+        "state",
+        "turned",
+        "unknown",
+        "waiting",
+        "warned",
+    )
+
+    def __init__(self, name: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+        """`row` is of the launch table, `facts` what else the compiler learnt of it."""
+        self.name = name
+        self.row = row
+        self.era = MODERN if facts.get("protocol") == MODERN_VERSION else LEGACY
+        self.turned = False
+        # Who has tools for clients with capabilities has them to ask such clients something.
+        self.asks = bool(facts.get("conditional"))
+        self.next_id = 0
+        self.warned = False
+        self.failures = 0
+        self.retry_at = -FOREVER
+        self.reported: dict[str, str] = {}
+        self.masks: Mapping[str, str] = {}
+        self.state = CREATED
+        self.reason = ""
+        self._forget()
+
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
+        self.state = state
+        self.reason = reason
+
+    def _forget(self) -> None:
+        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
+        self.client: Client | None = None
+        self.protocol = ""
+        self.capabilities: dict[str, Any] = {}
+        self.calls: dict[int, Call] = {}
+        self.own: dict[int, OwnRequest] = {}
+        self.waiting: list[Call] = []
+        self.unknown: list[Call] = []
+        self.questions: list[Question] = []
+        self.kept: list[Message] = []
+        self.readings = {kind.name: Reading(kind) for kind in KINDS}
+        self.deadline = FOREVER
+        self.starting_at = FOREVER
+        self.ready_at = FOREVER
+        self.active_at = FOREVER
+
+    def withheld(self, method: str, name: str) -> str | None:
+        """Return why what a client asks for by `name` is withheld, None if it is not."""
+        for reading in self.readings.values():
+            # A prompt may be called like a tool.
+            if name in reading.refused and method.startswith(reading.kind.capability):
+                return reading.refused[name]
+        return None
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether it is given the calls of one client at a time: it asks, and says not for which.
+
+        A child without a handshake says so.
+        """
+        return self.asks and self.era == LEGACY
+
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing to do, and nobody waits for news of it."""
+        busy = self.calls or self.own or self.waiting or self.unknown or self.questions
+        return self.state == READY and not busy
 ''',
     "core": r'''
 
@@ -4474,13 +4474,16 @@ class Drift(Calls):
             self._give_up(child, unknown)
             return
         waiting, child.waiting = child.waiting, []
+        full = False
         for call in waiting:
+            # Nobody overtakes who waits for a turn, or that might never come.
+            full = full or self._must_wait(child, call.client)
             reason = child.withheld(call.message.method or "", call.name)
             if reason is not None:
                 self._fail(call, reason)
             elif guarded and call.path == ("name",) and not self._is_served(call):
                 self._refuse(call, tool_not_found(call.name))
-            elif self._must_wait(child, call.client):
+            elif full:
                 child.waiting.append(call)
             else:
                 self._forward(child, call)
@@ -4517,6 +4520,10 @@ class Drift(Calls):
 ''',
     "lifecycle": r'''
 
+# The extension by which a server may answer with a task. Later requests about the task name no
+# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
+TASKS = "io.modelcontextprotocol/tasks"
+
 MAXIMUM_STARTING = 8
 # Of these, one is kept for a child that a call waits for: it need not wait for others to start.
 MAXIMUM_IN_BACKGROUND = 7
@@ -4541,7 +4548,7 @@ class Lifecycle(Drift):
         able, info = "{}", ""
         if client is not None:
             version = min(version, client.version)
-            able, info = client.relayed, client.info
+            able, info = relayed(client), client.info
         self._ask(
             child,
             "initialize",
@@ -4751,6 +4758,23 @@ class Lifecycle(Drift):
         """Tell a child which log level clients want, if it logs."""
         if "logging" in child.capabilities:
             self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+
+
+def relayed(client: Client) -> str:
+    """Return what children are told that a client can do, as JSON text."""
+    able = dict(client.capabilities)
+    if client.extensions:
+        able["extensions"] = without_tasks(client.extensions)
+    return "{" + ",".join([f"{quote(name)}:{text}" for name, text in able.items()]) + "}"
+
+
+def without_tasks(extensions: str) -> str:
+    """Return the JSON text of declared extensions without the one that does not pass a proxy."""
+    if TASKS not in extensions:
+        return extensions
+    unfold(FOLDED, "modern")
+
+    return edited(extensions, drop=(TASKS,))
 
 
 def _other(era: str) -> str:
@@ -5142,7 +5166,7 @@ class Router(Routing):
             uri = message.params.get("uri")
             return type(uri) is str and uri in client.subscriptions
         if message.method == "notifications/message":
-            loud = is_loud(message.params.get("level"), client.level)
+            loud = _is_loud(message.params.get("level"), client.level)
             return loud and "logging" in self.desk.declared
         return True
 
@@ -5154,6 +5178,11 @@ class Router(Routing):
         elif number in child.calls:
             self._answered(child.calls.pop(number), message)
             self._flush(child)
+
+
+def _is_loud(level: object, threshold: str) -> bool:
+    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
+    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
 
 
 def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
@@ -6225,7 +6254,7 @@ class Rounds:
         if client is None:
             who, level = self.introduction, self.level
         else:
-            able = _declared(client) if isinstance(client, Session) else client.relayed
+            able = _declared(client) if isinstance(client, Session) else relayed(client)
             who = _introduction(able, client.info or self.router.plan.info)
             level = client.level
         head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
@@ -6457,13 +6486,9 @@ def _introduction(capabilities: str, info: str) -> str:
 
 def _declared(session: Session) -> str:
     """Return all that a client of this revision can do, but for what does not pass a proxy."""
-    if TASKS not in session.declared:
+    if not session.extensions:
         return session.declared
-    value, start, end = members(session.declared)[0].get("extensions", (None, 0, 0))
-    if type(value) is not dict:
-        return session.declared
-    kept = edited(session.declared[start:end], drop=(TASKS,))
-    return edited(session.declared, add={"extensions": kept})
+    return edited(session.declared, add={"extensions": without_tasks(session.extensions)})
 
 
 def _unmarked(message: Message) -> str:
@@ -6995,9 +7020,6 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
-# The extension by which a server may answer with a task. Later requests about the task name no
-# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
-TASKS = "io.modelcontextprotocol/tasks"
 
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
@@ -7017,7 +7039,7 @@ class Client:
 
     `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
     those among what it declared that the proxy relays, `extensions`
-    the same of those, "" for none. `calls` are its requests in flight, oldest
+    those that it declared, as JSON text, "" for none. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
     `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
     for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
@@ -7081,36 +7103,11 @@ class Client:
             self.name = name if type(name) is str else ""
         if declared is not None and type(declared[0]) is dict:
             found, _ = members(text, declared[1])
-            for name in RELAYED:
-                if name in found and type(found[name][0]) is dict:
-                    _, start, end = found[name]
-                    self.capabilities[name] = text[start:end]
-            self.extensions = _extensions(text, found.get("extensions"))
+            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+            self.extensions = objects.get("extensions", "")
         if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
-
-    @property
-    def relayed(self) -> str:
-        """What children are told that it can do, as JSON text."""
-        able = [f'"{name}":{text}' for name, text in self.capabilities.items()]
-        return "{" + ",".join([*able, *([self.extensions] if self.extensions else [])]) + "}"
-
-
-def _extensions(text: str, declared: Member | None) -> str:
-    """Return the extensions that a client declares, as a member in JSON text, "" for none."""
-    if declared is None or type(declared[0]) is not dict:
-        return ""
-    value, start, end = declared
-    if TASKS not in value:
-        return f'"extensions":{text[start:end]}'
-    unfold(FOLDED, "modern")
-
-    return f'"extensions":{edited(text[start:end], drop=(TASKS,))}'
-
-
-def is_loud(level: object, threshold: str) -> bool:
-    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
-    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
 
 
 def is_enveloped(message: Message) -> bool:
