@@ -29,10 +29,14 @@ from ledger import (
     says,
     success,
 )
-from wire import LATEST, Process, Wire
+from wire import LATEST, Process, Wire, enveloped
+
+from mcpagg_runtime.reception import SERVER_KEY
 
 SERVERS = [f"s{number}" for number in range(10)]
 MORTAL = SERVERS[4:]  # the others are never killed
+BOTH_ERAS = SERVERS[7:]  # of these, half of the calls come without a handshake
+ENVELOPED = {"echo", "who", "sleep", "progress", "error", "large answer", "large call"}
 TOOLS = ["echo", "who", "sleep", "progress", "ask", "error", "big", "steps", "raw_line"]
 TOOLS += ["die", "stop_reading", "grow", "shrink"]
 ROOM_FOR_TOOLS = 5  # what a child grows before it shrinks
@@ -132,6 +136,19 @@ class Client(Wire):
 def seeded(*words: object) -> Random:
     """Return a generator of one's own, so that no choice depends on how many came before."""
     return Random("/".join(map(str, words)))  # noqa: S311
+
+
+def in_old_words(right: Right) -> Right:
+    """Return what judges a result as if it were not of 2026-07-28."""
+
+    def judge(body: Json) -> bool:
+        if "result" not in body:
+            return right(body)
+        result = dict(body["result"])
+        new = result.pop("resultType", None), list(result.pop("_meta", {}))
+        return new == ("complete", [SERVER_KEY]) and right({"result": result})
+
+    return judge
 
 
 class Load:
@@ -254,6 +271,9 @@ class Load:
         message = {"jsonrpc": "2.0", "id": identifier, "method": method}
         if params is not None:
             message["params"] = {**params, "_meta": {"progressToken": identifier}}
+        if kind in ENVELOPED and server in BOTH_ERAS and self.serial % 2:
+            message["params"] = enveloped(params, progressToken=identifier)
+            kind, right = f"{kind} without a handshake", in_old_words(right)
         owed = Owed(kind, (type(identifier), identifier), server, right, then, steps)
         self.ledger.owed[owed.key] = owed
         self.ledger.note(f"> {identifier!r} {kind} {server}")
@@ -305,7 +325,9 @@ class Load:
     def ask(self, rng: Random) -> None:
         question = {"serial": self.serial, "fails": rng.random() < 0.3}
         given = {"method": "sampling/createMessage", "params": question}
-        self.call("ask", rng, "ask", given, passes_on(reply_to(question)))
+        # One that asks is given the calls of one client at a time, which would be another load.
+        server = rng.choice([name for name in SERVERS if name not in BOTH_ERAS])
+        self.call("ask", rng, "ask", given, passes_on(reply_to(question)), server)
 
     def reply(self, identifier: int) -> None:
         question = self.ledger.questions.pop(identifier)
@@ -443,6 +465,7 @@ class Load:
 
 
 CANCELLED = {"echo", "who", "sleep", "progress", "ask", "large answer", "grown tool"}
+CANCELLED |= {f"{kind} without a handshake" for kind in CANCELLED & ENVELOPED}
 STEPS: dict[Callable[[Load, Random], None], float] = {
     Load.echo: 30,
     Load.who: 15,

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:c3b761a050ca515564c957217b5fd3f8b14b21fc2fe863c47ac3635e10fa6d42 (everything below this line)
+#   body:     sha256:0e63c18152e59c429f95f815cc1fa886e335e2484515a9d57f4ee32d24facbef (everything below this line)
 
 from __future__ import annotations
 
@@ -2520,7 +2520,8 @@ class Lifecycle(Drift):
         """
         if child.state not in (STARTING, READY):
             return self._taken()
-        if child.state == STARTING and child.era == MODERN and self._turn(child):
+        shaking = child.state == STARTING and bool(child.own)
+        if shaking and child.era == MODERN and self._turn(child):
             return self._taken()
         self._abandon(child, reason)
         if child.turned:  # so it was not that
@@ -3111,10 +3112,16 @@ class Router(Routing):
 
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
+        callers = {call.client for call in child.calls.values()}
+        told = []
         for client in self.clients:
             # One that has not shaken hands hears of its own calls, if they are nobody else's.
-            callers = {call.client for call in child.calls.values()}
-            if (client.initialized or callers == {client}) and self._concerns(client, message):
+            hears = client.initialized or callers == {client}
+            if not hears or not self._concerns(client, message):
+                continue
+            # What a server logs is told once over one connection, whoever speaks over it.
+            if message.method != "notifications/message" or client.connection not in told:
+                told.append(client.connection)
                 self._send(client, notification(message.method or "", message.raw("params")))
 
     def _concerns(self, client: Client, message: Message) -> bool:

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:8b582994350198d7915bff99e34430f5925ebeeba845a78bab9c480e55bb970b (everything below this line)
+#   body:     sha256:55eaa7fc70ac63b631877e4ea8a42e12523bff0e5f2b314407323d736362a8d6 (everything below this line)
 
 from __future__ import annotations
 
@@ -4564,7 +4564,8 @@ class Lifecycle(Drift):
         """
         if child.state not in (STARTING, READY):
             return self._taken()
-        if child.state == STARTING and child.era == MODERN and self._turn(child):
+        shaking = child.state == STARTING and bool(child.own)
+        if shaking and child.era == MODERN and self._turn(child):
             return self._taken()
         self._abandon(child, reason)
         if child.turned:  # so it was not that
@@ -5155,10 +5156,16 @@ class Router(Routing):
 
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
+        callers = {call.client for call in child.calls.values()}
+        told = []
         for client in self.clients:
             # One that has not shaken hands hears of its own calls, if they are nobody else's.
-            callers = {call.client for call in child.calls.values()}
-            if (client.initialized or callers == {client}) and self._concerns(client, message):
+            hears = client.initialized or callers == {client}
+            if not hears or not self._concerns(client, message):
+                continue
+            # What a server logs is told once over one connection, whoever speaks over it.
+            if message.method != "notifications/message" or client.connection not in told:
+                told.append(client.connection)
                 self._send(client, notification(message.method or "", message.raw("params")))
 
     def _concerns(self, client: Client, message: Message) -> bool:

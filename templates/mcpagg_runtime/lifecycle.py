@@ -86,7 +86,8 @@ class Lifecycle(Drift):
         """
         if child.state not in (STARTING, READY):
             return self._taken()
-        if child.state == STARTING and child.era == MODERN and self._turn(child):
+        shaking = child.state == STARTING and bool(child.own)
+        if shaking and child.era == MODERN and self._turn(child):
             return self._taken()
         self._abandon(child, reason)
         if child.turned:  # so it was not that

@@ -214,10 +214,16 @@ class Router(Routing):
 
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
+        callers = {call.client for call in child.calls.values()}
+        told = []
         for client in self.clients:
             # One that has not shaken hands hears of its own calls, if they are nobody else's.
-            callers = {call.client for call in child.calls.values()}
-            if (client.initialized or callers == {client}) and self._concerns(client, message):
+            hears = client.initialized or callers == {client}
+            if not hears or not self._concerns(client, message):
+                continue
+            # What a server logs is told once over one connection, whoever speaks over it.
+            if message.method != "notifications/message" or client.connection not in told:
+                told.append(client.connection)
                 self._send(client, notification(message.method or "", message.raw("params")))
 
     def _concerns(self, client: Client, message: Message) -> bool:

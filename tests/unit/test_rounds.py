@@ -163,6 +163,13 @@ def test_a_child_that_dies_during_discovery_is_tried_in_the_other_era() -> None:
     assert world.idle()
 
 
+def test_a_child_that_cannot_be_started_is_started_once() -> None:
+    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world.say(world.client(), call(1, "m:t"))
+    world.down("m", "could not be started: no such file")
+    assert (world.started, world["m"].state, world["m"].era) == (["m"], DOWN, MODERN)
+
+
 def test_a_child_that_dies_in_both_eras_is_down() -> None:
     world = Bordered({"m": ["t"]}, facts=FACTS)
     client = world.client()

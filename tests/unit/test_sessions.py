@@ -1069,3 +1069,14 @@ def test_a_child_shakes_hands_with_what_the_first_request_can_do() -> None:
         "clientInfo": {"name": "test", "version": "1"},
     }
     assert MODERN_VERSION not in json.dumps(hello)
+
+
+def test_what_a_child_logs_is_told_once_over_a_pipe_of_both_eras() -> None:
+    world = Bordered({"a": ["t"]}, capabilities={"logging": {}})
+    client = world.client()
+    a = world.shaken("a", {"tools": {}, "logging": {}})
+    world.say(client, enveloped(call(1, "a:t"), {}, {LEVEL_KEY: "debug"}))
+    world.lines(client)
+    logged = notification("notifications/message", {"level": "info", "data": 1})
+    world.say(a, logged)
+    assert world.received(client) == [logged]
