@@ -46,7 +46,7 @@ from mcpagg_runtime.core import SEND, SLEEP, START, STOP
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.peers import Child
 from mcpagg_runtime.session import LEVEL_KEY
-from mcpagg_runtime.sessions import SUBSCRIPTION_KEY
+from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
 from mcpagg_runtime.wire import members
 
 if TYPE_CHECKING:

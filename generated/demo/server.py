@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:0e63c18152e59c429f95f815cc1fa886e335e2484515a9d57f4ee32d24facbef (everything below this line)
+#   body:     sha256:4e56e7e14c3f27b2c36cb96c4405eba2aee3c99c3811fe2f96c90687e2a3e4ea (everything below this line)
 
 from __future__ import annotations
 
@@ -3706,9 +3706,8 @@ def _call(plan: Plan, folder: str, name: str, arguments: str) -> int:
     _print(iter(json.dumps(outcome, indent=2, ensure_ascii=False).split("\n")))
     return 0 if "result" in answer and not answer["result"].get("isError") else 1
 ''',
-    "sessions": r'''
+    "subscriptions": r'''
 
-URL_ELICITATION_REQUIRED = -32042
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 # What a subscription may ask for, and the capability that has it.
 LISTENABLE = {
@@ -3719,6 +3718,512 @@ LISTENABLE = {
 # Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
 CALL, ASIDE = 1, 2
 
+
+class Subscriptions:
+    """Opens them, and marks what is told by them with the id of each."""
+
+    def __init__(self, border: Border) -> None:
+        self.border = border
+        self.router = border.router
+        self.desk = border.router.desk
+
+    def open(self, session: Session) -> bool:
+        """Open a subscription, and return whether it is one.
+
+        What is honoured of it is said before anything else.
+        """
+        params = session.message.params
+        wanted = params.get("notifications")
+        if type(wanted) is not dict:
+            refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+            self.border.send(session.connection, failure(session.identifier, refusal))
+            return False
+        names = [n for n, kind in LISTENABLE.items() if wanted.get(n) is True and self._tells(kind)]
+        uris = self._watchable(wanted.get("resourceSubscriptions"))
+        honoured = [f'"{name}":true' for name in names]
+        if uris:
+            honoured.append(f'"resourceSubscriptions":[{",".join([quote(uri) for uri in uris])}]')
+        text = f'{{"notifications":{{{",".join(honoured)}}}}}'
+        self._notify(session, "notifications/subscriptions/acknowledged", text)
+        session.listens = frozenset(
+            [f"notifications/{LISTENABLE[name]}/list_changed" for name in names]
+            + ["notifications/resources/updated"]
+        )
+        session.initialized = True
+        self.border.carry(self.router.connect(session))
+        for uri in uris:
+            asked = request(ASIDE, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
+            self.border.carry(self.router.hear(session, read_message(asked)))
+        return True
+
+    def _tells(self, capability: str) -> bool:
+        declared = parse(self.desk.plan.capabilities).get(capability)
+        return type(declared) is dict and declared.get("listChanged") is True
+
+    def _watchable(self, uris: Any) -> list[str]:
+        declared = parse(self.desk.plan.capabilities).get("resources")
+        if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
+            return []
+        known = [uri for uri in uris if type(uri) is str and self.router.owners(uri)]
+        return list(dict.fromkeys(known))
+
+    def tell(self, session: Session, message: Message) -> None:
+        """Tell a client what it has subscribed to, and nothing else."""
+        if session.listens is not None and message.method in session.listens:
+            self._notify(session, message.method or "", message.params_text)
+
+    def _notify(self, session: Session, method: str, params: str) -> None:
+        """Tell a client something that its subscription is about, marked as such."""
+        text = edited(params, add={"_meta": _subscription(session)})
+        self.border.send(session.connection, notification(method, text))
+
+    def end(self, session: Session) -> None:
+        """Say of a subscription that it ends: there will be no more news."""
+        text = f'{{"resultType":"complete","_meta":{_subscription(session)}}}'
+        self.border.send(session.connection, result(session.identifier, text))
+
+
+def _subscription(session: Session) -> str:
+    return f'{{"{SUBSCRIPTION_KEY}":{session.identifier}}}'
+''',
+    "streams": r'''
+
+class Streams:
+    """Those of one life of one child: `open` {id: (URI, the router's request that waits for it)}.
+
+    The URI is "" for the stream of the lists, the request 0 where none waits.
+    """
+
+    def __init__(self, border: Border, child: Child, enveloped: Callable[[str], str]) -> None:
+        """`enveloped` puts the proxy's own envelope into the JSON text of params."""
+        self.border = border
+        self.child = child
+        self.enveloped = enveloped
+        self.open: dict[int, tuple[str, int]] = {}
+
+    def listen(self) -> None:
+        """Open a stream for the changes of lists that the child tells of."""
+        declared = self.child.capabilities
+        wanted = [
+            f'"{name}":true'
+            for name, kind in LISTENABLE.items()
+            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+        ]
+        if wanted:
+            self._open(",".join(wanted), "", 0)
+
+    def _open(self, wanted: str, uri: str, identifier: int) -> None:
+        self.child.next_id += 1
+        stream = self.child.next_id
+        self.open[stream] = uri, identifier
+        params = self.enveloped(f'{{"notifications":{{{wanted}}}}}')
+        self.border.send(self.child, request(stream, LISTEN, params))
+
+    def subscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        if uri in [known for known, _ in self.open.values()]:
+            self._done(message)
+            return
+        self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
+
+    def unsubscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        for stream in [s for s, (known, _) in self.open.items() if known == uri]:
+            self._close(stream)
+        self._done(message)
+
+    def _close(self, stream: int) -> None:
+        """Want no more of a stream; a subscription that waits for it is told so."""
+        params = f'{{"requestId":{stream}}}'
+        self.border.send(self.child, notification("notifications/cancelled", params))
+        self.ended(stream)
+
+    def acknowledged(self, message: Message) -> None:
+        meta = message.params.get("_meta")
+        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
+        uri, identifier = self.open.get(stream, ("", 0))
+        honoured = message.params.get("notifications")
+        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+        if not identifier:
+            return
+        if type(uris) is list and uri in uris:
+            self.open[stream] = uri, 0
+            self.border.say_for(self.child, result(str(identifier), "{}"))
+        else:
+            self._close(stream)
+
+    def ended(self, stream: int, why: str = "") -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed.
+
+        `why` is the JSON text of an error, "" for none.
+        """
+        uri, identifier = self.open.pop(stream, ("", 0))
+        if identifier:
+            unwatched = f"Server '{self.child.name}' does not watch {uri}"
+            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
+            self.border.say_for(self.child, text)
+
+    def _done(self, message: Message) -> None:
+        self.border.say_for(self.child, result(message.raw("id"), "{}"))
+''',
+    "rounds": r'''
+
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+
+# As many as the TypeScript SDK makes; then the call fails.
+MAXIMUM_ROUNDS = 8
+# A result that requires no input says: try again later.
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+
+class Round:
+    """A request that the router made, on its way through rounds.
+
+    `identifier` is the id that the router knows it by, `sent` the one that the child does, 0 while
+    it is the client's turn. `open` are the ids of questions that are not answered yet, `answers`
+    {key: JSON text} those that came, `state` the JSON text that the child wants back, "" for none.
+    `wraps`: see `legacy_result`. It is made again at `due`.
+    """
+
+    __slots__ = (
+        "answers",
+        "client",
+        "due",
+        "identifier",
+        "made",
+        "method",
+        "open",
+        "params",
+        "sent",
+        "state",
+        "wraps",
+    )
+
+    def __init__(self, identifier: int, method: str, params: str, client: Client | None) -> None:
+        self.identifier = identifier
+        self.method = method
+        self.params = params
+        self.client = client
+        self.sent = identifier
+        self.made = 1
+        self.open: set[str] = set()
+        self.answers: dict[str, str] = {}
+        self.state = ""
+        self.wraps = False
+        self.due = FOREVER
+
+
+class Rounds:
+    """One life of one child."""
+
+    def __init__(self, border: Border, child: Child) -> None:
+        self.border = border
+        self.router = border.router
+        self.child = child
+        self.introduction = ""
+        """The envelope of the proxy's own requests, without its version."""
+        self.level = ""
+        self.rounds: dict[int, Round] = {}
+        """By the id that the router knows them by."""
+        self.questions: dict[str, tuple[Round, str, str]] = {}
+        """By the id that the router was given: (round, key in it, method)."""
+        self.streams = Streams(border, child, self._own)
+
+    @property
+    def alarm(self) -> float:
+        """When the next round is due."""
+        return min([one.due for one in self.rounds.values()], default=FOREVER)
+
+    # From the router to the child
+
+    def told(self, message: Message) -> None:
+        """Take what the router says to a child that shakes hands, and say it as this one wants."""
+        method = message.method
+        if method is None:
+            self._replied(message)
+        elif message.id is None:
+            if method == "notifications/initialized":
+                self.streams.listen()
+            elif method == "notifications/cancelled":
+                self._cancel(message)
+        elif method == "initialize":
+            self._discover(message)
+        elif method == "logging/setLevel":
+            self.level = message.params["level"]
+            self.border.say_for(self.child, result(message.raw("id"), "{}"))
+        elif method == "resources/subscribe":
+            self.streams.subscribe(message)
+        elif method == "resources/unsubscribe":
+            self.streams.unsubscribe(message)
+        else:
+            self._start(message)
+
+    def _discover(self, message: Message) -> None:
+        text = message.raw("params")
+        params = {name: text[start:end] for name, (_, start, end) in members(text)[0].items()}
+        self.introduction = _introduction(params["capabilities"], params["clientInfo"])
+        self._make(Round(minted(message.id), "server/discover", "{}", None))
+
+    def _start(self, message: Message) -> None:
+        call = self.child.calls.get(minted(message.id))
+        params = message.params_text
+        one = Round(minted(message.id), message.method or "", params, call.client if call else None)
+        if call is not None and message.method == "tools/call":
+            served = self.router.catalogues["tools"].served(self.child.name)
+            found = [item for item in served if item.original == call.original]
+            one.wraps = bool(found) and wraps_output(found[0].listed(""))
+        self._make(one)
+
+    def _make(self, one: Round) -> None:
+        """Make a request, or make it again with what the client has answered."""
+        add = {}
+        if one.made > 1:
+            if one.answers:
+                answers = [f"{quote(key)}:{text}" for key, text in one.answers.items()]
+                add["inputResponses"] = f'{{{",".join(answers)}}}'
+            if one.state:
+                add["requestState"] = one.state
+        one.due = FOREVER
+        self.rounds[one.identifier] = one
+        params = edited(one.params, add=add)
+        self.border.send(
+            self.child, request(one.sent, one.method, self._enveloped(params, one.client))
+        )
+
+    def _own(self, params: str) -> str:
+        """Return the params of a request of the proxy's own, with its envelope."""
+        return _stamped(params, self.introduction, self.level)
+
+    def _enveloped(self, params: str, client: Client | None) -> str:
+        """Return params with the envelope of who asks."""
+        if client is None:
+            return self._own(params)
+        able = _declared(client) if isinstance(client, Session) else relayed(client)
+        return _stamped(
+            params, _introduction(able, client.info or self.router.plan.info), client.level
+        )
+
+    def _cancel(self, message: Message) -> None:
+        one = self.rounds.pop(message.params.get("requestId", 0), None)
+        if one is None:
+            return
+        for question in one.open:
+            self._withdraw(question)
+        if one.sent:
+            params = edited(message.params_text, add={"requestId": str(one.sent)})
+            self.border.send(self.child, notification("notifications/cancelled", params))
+
+    def _withdraw(self, question: str) -> None:
+        """Take back from the client what it was asked."""
+        del self.questions[question]
+        params = f'{{"requestId":{quote(question)}}}'
+        self.border.say_for(self.child, notification("notifications/cancelled", params))
+
+    # From the child to the router
+
+    def heard(self, message: Message) -> None:
+        """Take what a child says; it asks nothing by requests of its own."""
+        if message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            return
+        elif message.method == "notifications/subscriptions/acknowledged":
+            self.streams.acknowledged(message)
+        elif message.method == "notifications/cancelled":
+            # One of two ways in which the specification lets a server end a stream.
+            self.streams.ended(minted(message.params.get("requestId")))
+        else:
+            text = notification(message.method, _unmarked(message))
+            self.border.say_for(self.child, text)
+
+    def _answered(self, message: Message) -> None:
+        sent = minted(message.id)
+        if sent in self.streams.open:
+            self.streams.ended(sent, message.raw("error") if is_error(message) else "")
+            return
+        one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
+        if one is None:
+            return
+        if is_error(message):
+            self._end(one, failure(str(one.identifier), self._understood(one, message)))
+        elif type(message.value("result")) is not dict:
+            self._fail(one, "answered with what is no result")
+        elif one.method == "server/discover":
+            text = _introduced(message.raw("result"))
+            self._end(one, result(str(one.identifier), text))
+        elif one.client is None or isinstance(one.client, Session):
+            # One that speaks the same revision gets all as it is, what input is required too.
+            self._end(one, result(str(one.identifier), message.raw("result")))
+        else:
+            self._resulted(one, message.raw("result"))
+
+    def _end(self, one: Round, line: str) -> None:
+        del self.rounds[one.identifier]
+        self.border.say_for(self.child, line)
+
+    def _fail(self, one: Round, reason: str) -> None:
+        text = error(INTERNAL_ERROR, f"Server '{self.child.name}' {reason}")
+        self._end(one, failure(str(one.identifier), text))
+
+    def _understood(self, one: Round, message: Message) -> str:
+        """Return an error as the client should see it.
+
+        What is said of an envelope or of capabilities is true of the client only if both are its
+        own; otherwise it would draw conclusions about the proxy.
+        """
+        value = message.value("error")
+        code = value.get("code") if type(value) is dict else None
+        own = one.client is None or (isinstance(one.client, Session) and code == MISSING_CAPABILITY)
+        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+            return message.raw("error")
+        why = value.get("message") if type(value) is dict else ""
+        why = why if type(why) is str else ""
+        if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+            needed = value["data"].get("requiredCapabilities")
+            names = ", ".join(needed) if type(needed) is dict else ""
+            why = f"{why}: {names}" if names else why
+        return error(INTERNAL_ERROR, f"Server '{self.child.name}' refused the request: {why}")
+
+    def _resulted(self, one: Round, text: str) -> None:
+        found, _ = members(text)
+        kind = found.get("resultType", ("complete",))[0]
+        if kind == "input_required":
+            self._ask(one, text)
+        elif kind == "complete":
+            wraps = one.wraps and found.get("isError", (False,))[0] is not True
+            self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
+        else:
+            shown = text[slice(*found["resultType"][1:])]
+            self._fail(one, f"answered with a result of type {shown}, which cannot be passed on")
+
+    def _ask(self, one: Round, text: str) -> None:
+        """Ask the client what the child requires, or wait a moment where that is nothing."""
+        found, _ = members(text)
+        one.made += 1
+        if one.made > MAXIMUM_ROUNDS:
+            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+            return
+        one.sent = 0
+        one.answers = {}
+        one.state = text[slice(*found["requestState"][1:])] if "requestState" in found else ""
+        if not found.get("inputRequests", (None,))[0]:
+            wait = min(FIRST_WAIT_SECONDS * 2 ** (one.made - 2), LONGEST_WAIT_SECONDS)
+            one.due = self.router.clock() + wait
+            return
+        value, start, _ = found["inputRequests"]
+        entries = members(text, start)[0] if type(value) is dict else {"": (None, 0, 0)}
+        if not all(_is_question(value) for value, _, _ in entries.values()):
+            self._fail(one, "requires input of a kind that cannot be asked for")
+            return
+        questions = [_question(one, text[a:b], key) for key, (_, a, b) in entries.items()]
+        for key, question in zip(entries, questions):  # noqa: B905 - Python 3.9
+            one.open.add(str(question.id))
+            self.questions[str(question.id)] = one, key, question.method or ""
+        for question in questions:
+            if one.client is not None and str(question.id) in self.questions:
+                self.border.ask(one.client, self.child, question)
+
+    def _replied(self, message: Message) -> None:
+        """Take a client's answer; with the last one the call is made again."""
+        one, key, method = self.questions.pop(str(message.id), (None, "", ""))
+        if one is None:
+            return
+        one.open.discard(str(message.id))
+        if not is_error(message):
+            one.answers[key] = message.raw("result") or "{}"
+        elif method == "elicitation/create":
+            one.answers[key] = '{"action":"cancel"}'
+        else:
+            for question in [*one.open]:
+                self._withdraw(question)
+            self._fail(one, f"asked the client for {method} and was refused")
+            return
+        if not one.open:
+            self._again(one)
+
+    def _again(self, one: Round) -> None:
+        self.child.next_id += 1
+        one.sent = self.child.next_id
+        self._make(one)
+
+    def tick(self) -> None:
+        """Make the rounds that are due."""
+        now = self.router.clock()
+        for one in [one for one in self.rounds.values() if one.due <= now]:
+            self._again(one)
+
+
+def _stamped(params: str, who: str, level: str) -> str:
+    """Return params with an envelope; `who` are its members that say who asks."""
+    head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
+    if level:
+        head += f',"{LEVEL_KEY}":{quote(level)}'
+    found, _ = members(params)
+    value, start, end = found.get("_meta", (None, 0, 0))
+    rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
+    return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
+
+
+def _introduction(capabilities: str, info: str) -> str:
+    """Return the members of an envelope that say who asks, as JSON text."""
+    named = f',"{INFO_KEY}":{info}' if info else ""
+    return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
+
+
+def _declared(session: Session) -> str:
+    """Return all that a client of this revision can do, but for what does not pass a proxy."""
+    if not session.extensions:
+        return session.declared
+    return edited(session.declared, add={"extensions": without_tasks(session.extensions)})
+
+
+def _unmarked(message: Message) -> str:
+    """Return the params of a notification without the id of the stream that it came by."""
+    text = message.raw("params")
+    meta = message.params.get("_meta")
+    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+        return text
+    if len(meta) == 1:
+        return edited(text, drop=("_meta",))
+    _, start, end = members(text)[0]["_meta"]
+    return edited(text, add={"_meta": edited(text[start:end], drop=(SUBSCRIPTION_KEY,))})
+
+
+def _introduced(text: str) -> str:
+    """Return the result of a discovery as that of a handshake."""
+    found, _ = members(text)
+    value, start, _ = found.get("_meta", (None, 0, 0))
+    add = {"protocolVersion": f'"{MODERN_VERSION}"', "serverInfo": "{}"}
+    if type(value) is dict and SERVER_KEY in value:
+        _, begin, end = members(text, start)[0][SERVER_KEY]
+        add["serverInfo"] = text[begin:end]
+    return edited(text, drop=("resultType", "supportedVersions", "ttlMs", "cacheScope"), add=add)
+
+
+def _is_question(value: Any) -> bool:
+    if type(value) is not dict or value.get("method") not in QUESTIONS:
+        return False
+    return type(value.get("params")) in (dict, type(None))
+
+
+def _question(one: Round, text: str, key: str) -> Message:
+    """Return one of the input requests of a result as a request in the router's form."""
+    found, _ = members(text)
+    method = found["method"][0]
+    value, start, end = found.get("params", (None, 0, 0))
+    params = "{}" if value is None else text[start:end]
+    identifier = quote(f"{one.identifier}.{one.made}/{key}")
+    if value is not None and value.get("mode") == "url":
+        # Older revisions know each visit by an id.
+        params = edited(params, add={"elicitationId": identifier})
+    head = f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}'
+    return read_message(f'{head},"params":{params}}}')
+''',
+    "sessions": r'''
+
+URL_ELICITATION_REQUIRED = -32042
 # How handles start.
 HANDLE = "mcpagg:"
 # How long a client may take to answer, and how many calls may wait for such answers.
@@ -3740,6 +4245,7 @@ class Sessions:
         self.desk = border.router.desk
         self.mint = mint
         self.mark = f"{HANDLE}{mint()}:"
+        self.subscriptions = Subscriptions(border)
         self.waiting: list[Session] = []
         self.parked: dict[str, Session] = {}
 
@@ -3761,7 +4267,8 @@ class Sessions:
         if answer is not None:
             self.border.send(client, answer)
         elif message.method == LISTEN:
-            self._listen(session)
+            if self.subscriptions.open(session):
+                self.waiting.append(session)
         elif _handle(message).startswith(self.mark):
             self._take_up(session)
         elif _handle(message) and self._knows_no_state(message):
@@ -3811,7 +4318,7 @@ class Sessions:
         elif message.method == "notifications/cancelled":
             session.asked.pop(message.params["requestId"], None)
         elif session.listens is not None:
-            self._news(session, message)
+            self.subscriptions.tell(session, message)
         elif session.identifier and message.method == "notifications/progress":
             self._progress(session, message)
         elif session.identifier and message.method == "notifications/message" and session.level:
@@ -3942,7 +4449,7 @@ class Sessions:
         for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
             self._close(self.parked.pop(handle))
 
-    # Cancelling and listening
+    # A call is cancelled
 
     def _cancel(self, client: Client, message: Message) -> bool:
         """Stop a call or a subscription that its client no longer wants; nothing more is said."""
@@ -3962,65 +4469,15 @@ class Sessions:
         self._close(session)
         return True
 
-    def _listen(self, session: Session) -> None:
-        """Open a subscription; what is honoured of it is said before anything else."""
-        params = session.message.params
-        wanted = params.get("notifications")
-        if type(wanted) is not dict:
-            refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
-            self.border.send(session.connection, failure(session.identifier, refusal))
-            return
-        names = [n for n, kind in LISTENABLE.items() if wanted.get(n) is True and self._tells(kind)]
-        uris = self._watchable(wanted.get("resourceSubscriptions"))
-        honoured = [f'"{name}":true' for name in names]
-        if uris:
-            honoured.append(f'"resourceSubscriptions":[{",".join([quote(uri) for uri in uris])}]')
-        text = f'{{"notifications":{{{",".join(honoured)}}}}}'
-        self._notify(session, "notifications/subscriptions/acknowledged", text)
-        session.listens = frozenset(
-            [f"notifications/{LISTENABLE[name]}/list_changed" for name in names]
-            + ["notifications/resources/updated"]
-        )
-        session.initialized = True
-        self.waiting.append(session)
-        self.border.carry(self.router.connect(session))
-        for uri in uris:
-            self._hear(session, request(ASIDE, "resources/subscribe", f'{{"uri":{quote(uri)}}}'))
-
-    def _tells(self, capability: str) -> bool:
-        declared = parse(self.desk.plan.capabilities).get(capability)
-        return type(declared) is dict and declared.get("listChanged") is True
-
-    def _watchable(self, uris: Any) -> list[str]:
-        declared = parse(self.desk.plan.capabilities).get("resources")
-        if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
-            return []
-        known = [uri for uri in uris if type(uri) is str and self.router.owners(uri)]
-        return list(dict.fromkeys(known))
-
-    def _news(self, session: Session, message: Message) -> None:
-        if session.listens is not None and message.method in session.listens:
-            self._notify(session, message.method or "", message.params_text)
-
-    def _notify(self, session: Session, method: str, params: str) -> None:
-        """Tell a client something that its subscription is about, marked as such."""
-        text = edited(params, add={"_meta": _subscription(session)})
-        self.border.send(session.connection, notification(method, text))
-
     def end_subscriptions(self) -> None:
-        """Say of every subscription that it ends: there will be no more news."""
+        """Say of every subscription that it ends."""
         for session in [one for one in self.waiting if one.listens is not None]:
-            text = f'{{"resultType":"complete","_meta":{_subscription(session)}}}'
-            self.border.send(session.connection, result(session.identifier, text))
+            self.subscriptions.end(session)
             self.waiting.remove(session)
 
     def owes(self, client: Client) -> bool:
         """Whether a call of a client is still to be answered."""
         return any(one.connection is client and one.listens is None for one in self.waiting)
-
-
-def _subscription(session: Session) -> str:
-    return f'{{"{SUBSCRIPTION_KEY}":{session.identifier}}}'
 
 
 def _handle(message: Message) -> str:
@@ -4082,419 +4539,6 @@ def _is_same_call(one: Message, other: Message) -> bool:
     own = ("_meta", "requestState", "inputResponses")
     params = [{n: v for n, v in m.params.items() if n not in own} for m in (one, other)]
     return one.method == other.method and same(*params)
-''',
-    "rounds": r'''
-
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-
-# As many as the TypeScript SDK makes; then the call fails.
-MAXIMUM_ROUNDS = 8
-# A result that requires no input says: try again later.
-FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 0.25
-
-
-class Round:
-    """A request that the router made, on its way through rounds.
-
-    `identifier` is the id that the router knows it by, `sent` the one that the child does, 0 while
-    it is the client's turn. `open` are the ids of questions that are not answered yet, `answers`
-    {key: JSON text} those that came, `state` the JSON text that the child wants back, "" for none.
-    `wraps`: see `legacy_result`. It is made again at `due`.
-    """
-
-    __slots__ = (
-        "answers",
-        "client",
-        "due",
-        "identifier",
-        "made",
-        "method",
-        "open",
-        "params",
-        "sent",
-        "state",
-        "wraps",
-    )
-
-    def __init__(self, identifier: int, method: str, params: str, client: Client | None) -> None:
-        self.identifier = identifier
-        self.method = method
-        self.params = params
-        self.client = client
-        self.sent = identifier
-        self.made = 1
-        self.open: set[str] = set()
-        self.answers: dict[str, str] = {}
-        self.state = ""
-        self.wraps = False
-        self.due = FOREVER
-
-
-class Rounds:
-    """One life of one child."""
-
-    def __init__(self, border: Border, child: Child) -> None:
-        self.border = border
-        self.router = border.router
-        self.child = child
-        self.introduction = ""
-        """The envelope of the proxy's own requests, without its version."""
-        self.level = ""
-        self.rounds: dict[int, Round] = {}
-        """By the id that the router knows them by."""
-        self.questions: dict[str, tuple[Round, str, str]] = {}
-        """By the id that the router was given: (round, key in it, method)."""
-        self.subscriptions: dict[int, tuple[str, int]] = {}
-        """By the id of the child's stream: (URI, the router's request), ("", 0) for the lists."""
-
-    @property
-    def alarm(self) -> float:
-        """When the next round is due."""
-        return min([one.due for one in self.rounds.values()], default=FOREVER)
-
-    # From the router to the child
-
-    def told(self, message: Message) -> None:
-        """Take what the router says to a child that shakes hands, and say it as this one wants."""
-        method = message.method
-        if method is None:
-            self._replied(message)
-        elif message.id is None:
-            if method == "notifications/initialized":
-                self._listen()
-            elif method == "notifications/cancelled":
-                self._cancel(message)
-        elif method == "initialize":
-            self._discover(message)
-        elif method == "logging/setLevel":
-            self.level = message.params["level"]
-            self._done(message)
-        elif method == "resources/subscribe":
-            self._subscribe(message)
-        elif method == "resources/unsubscribe":
-            self._unsubscribe(message)
-        else:
-            self._start(message)
-
-    def _done(self, message: Message) -> None:
-        self.border.say_for(self.child, result(message.raw("id"), "{}"))
-
-    def _discover(self, message: Message) -> None:
-        text = message.raw("params")
-        params = {name: text[start:end] for name, (_, start, end) in members(text)[0].items()}
-        self.introduction = _introduction(params["capabilities"], params["clientInfo"])
-        self._make(Round(minted(message.id), "server/discover", "{}", None))
-
-    def _start(self, message: Message) -> None:
-        call = self.child.calls.get(minted(message.id))
-        params = message.params_text
-        one = Round(minted(message.id), message.method or "", params, call.client if call else None)
-        if call is not None and message.method == "tools/call":
-            served = self.router.catalogues["tools"].served(self.child.name)
-            found = [item for item in served if item.original == call.original]
-            one.wraps = bool(found) and wraps_output(found[0].listed(""))
-        self._make(one)
-
-    def _make(self, one: Round) -> None:
-        """Make a request, or make it again with what the client has answered."""
-        add = {}
-        if one.made > 1:
-            if one.answers:
-                answers = [f"{quote(key)}:{text}" for key, text in one.answers.items()]
-                add["inputResponses"] = f'{{{",".join(answers)}}}'
-            if one.state:
-                add["requestState"] = one.state
-        one.due = FOREVER
-        self.rounds[one.identifier] = one
-        params = edited(one.params, add=add)
-        self.border.send(self.child, request(one.sent, one.method, self._stamped(params, one)))
-
-    def _stamped(self, params: str, one: Round) -> str:
-        """Return params with the envelope of who asks."""
-        client = one.client
-        if client is None:
-            who, level = self.introduction, self.level
-        else:
-            able = _declared(client) if isinstance(client, Session) else relayed(client)
-            who = _introduction(able, client.info or self.router.plan.info)
-            level = client.level
-        head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
-        if level:
-            head += f',"{LEVEL_KEY}":{quote(level)}'
-        found, _ = members(params)
-        value, start, end = found.get("_meta", (None, 0, 0))
-        rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
-        return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
-
-    def _listen(self) -> None:
-        """Open a stream for the changes of lists that the child tells of."""
-        declared = self.child.capabilities
-        wanted = [
-            f'"{name}":true'
-            for name, kind in LISTENABLE.items()
-            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-        ]
-        if wanted:
-            self._open_stream(",".join(wanted), "", 0)
-
-    def _open_stream(self, wanted: str, uri: str, identifier: int) -> None:
-        self.child.next_id += 1
-        stream = self.child.next_id
-        self.subscriptions[stream] = uri, identifier
-        one = Round(stream, LISTEN, f'{{"notifications":{{{wanted}}}}}', None)
-        params = self._stamped(one.params, one)
-        self.border.send(self.child, request(stream, LISTEN, params))
-
-    def _subscribe(self, message: Message) -> None:
-        uri = message.params["uri"]
-        if uri in [known for known, _ in self.subscriptions.values()]:
-            self._done(message)
-            return
-        self._open_stream(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
-
-    def _unsubscribe(self, message: Message) -> None:
-        uri = message.params["uri"]
-        for stream in [s for s, (known, _) in self.subscriptions.items() if known == uri]:
-            self._close_stream(stream)
-        self._done(message)
-
-    def _close_stream(self, stream: int) -> None:
-        """Want no more of a stream; a subscription that waits for it is told so."""
-        params = f'{{"requestId":{stream}}}'
-        self.border.send(self.child, notification("notifications/cancelled", params))
-        self._stream_ended(stream)
-
-    def _cancel(self, message: Message) -> None:
-        one = self.rounds.pop(message.params.get("requestId", 0), None)
-        if one is None:
-            return
-        for question in one.open:
-            self._withdraw(question)
-        if one.sent:
-            params = edited(message.params_text, add={"requestId": str(one.sent)})
-            self.border.send(self.child, notification("notifications/cancelled", params))
-
-    def _withdraw(self, question: str) -> None:
-        """Take back from the client what it was asked."""
-        del self.questions[question]
-        params = f'{{"requestId":{quote(question)}}}'
-        self.border.say_for(self.child, notification("notifications/cancelled", params))
-
-    # From the child to the router
-
-    def heard(self, message: Message) -> None:
-        """Take what a child says; it asks nothing by requests of its own."""
-        if message.method is None:
-            self._answered(message)
-        elif "id" in message.members:
-            return
-        elif message.method == "notifications/subscriptions/acknowledged":
-            self._acknowledged(message)
-        elif message.method == "notifications/cancelled":
-            # One of two ways in which the specification lets a server end a stream.
-            self._stream_ended(minted(message.params.get("requestId")))
-        else:
-            text = notification(message.method, _unmarked(message))
-            self.border.say_for(self.child, text)
-
-    def _answered(self, message: Message) -> None:
-        sent = minted(message.id)
-        if sent in self.subscriptions:
-            self._stream_ended(sent, message.raw("error") if is_error(message) else "")
-            return
-        one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
-        if one is None:
-            return
-        if is_error(message):
-            self._end(one, failure(str(one.identifier), self._understood(one, message)))
-        elif type(message.value("result")) is not dict:
-            self._fail(one, "answered with what is no result")
-        elif one.method == "server/discover":
-            text = _introduced(message.raw("result"))
-            self._end(one, result(str(one.identifier), text))
-        elif one.client is None or isinstance(one.client, Session):
-            # One that speaks the same revision gets all as it is, what input is required too.
-            self._end(one, result(str(one.identifier), message.raw("result")))
-        else:
-            self._resulted(one, message.raw("result"))
-
-    def _end(self, one: Round, line: str) -> None:
-        del self.rounds[one.identifier]
-        self.border.say_for(self.child, line)
-
-    def _fail(self, one: Round, reason: str) -> None:
-        text = error(INTERNAL_ERROR, f"Server '{self.child.name}' {reason}")
-        self._end(one, failure(str(one.identifier), text))
-
-    def _understood(self, one: Round, message: Message) -> str:
-        """Return an error as the client should see it.
-
-        What is said of an envelope or of capabilities is true of the client only if both are its
-        own; otherwise it would draw conclusions about the proxy.
-        """
-        value = message.value("error")
-        code = value.get("code") if type(value) is dict else None
-        own = one.client is None or (isinstance(one.client, Session) and code == MISSING_CAPABILITY)
-        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-            return message.raw("error")
-        why = value.get("message") if type(value) is dict else ""
-        why = why if type(why) is str else ""
-        if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-            needed = value["data"].get("requiredCapabilities")
-            names = ", ".join(needed) if type(needed) is dict else ""
-            why = f"{why}: {names}" if names else why
-        return error(INTERNAL_ERROR, f"Server '{self.child.name}' refused the request: {why}")
-
-    def _resulted(self, one: Round, text: str) -> None:
-        found, _ = members(text)
-        kind = found.get("resultType", ("complete",))[0]
-        if kind == "input_required":
-            self._ask(one, text)
-        elif kind == "complete":
-            wraps = one.wraps and found.get("isError", (False,))[0] is not True
-            self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
-        else:
-            shown = text[slice(*found["resultType"][1:])]
-            self._fail(one, f"answered with a result of type {shown}, which cannot be passed on")
-
-    def _ask(self, one: Round, text: str) -> None:
-        """Ask the client what the child requires, or wait a moment where that is nothing."""
-        found, _ = members(text)
-        one.made += 1
-        if one.made > MAXIMUM_ROUNDS:
-            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-            return
-        one.sent = 0
-        one.answers = {}
-        one.state = text[slice(*found["requestState"][1:])] if "requestState" in found else ""
-        if not found.get("inputRequests", (None,))[0]:
-            wait = min(FIRST_WAIT_SECONDS * 2 ** (one.made - 2), LONGEST_WAIT_SECONDS)
-            one.due = self.router.clock() + wait
-            return
-        value, start, _ = found["inputRequests"]
-        entries = members(text, start)[0] if type(value) is dict else {"": (None, 0, 0)}
-        if not all(_is_question(value) for value, _, _ in entries.values()):
-            self._fail(one, "requires input of a kind that cannot be asked for")
-            return
-        questions = [_question(one, text[a:b], key) for key, (_, a, b) in entries.items()]
-        for key, question in zip(entries, questions):  # noqa: B905 - Python 3.9
-            one.open.add(str(question.id))
-            self.questions[str(question.id)] = one, key, question.method or ""
-        for question in questions:
-            if one.client is not None and str(question.id) in self.questions:
-                self.border.ask(one.client, self.child, question)
-
-    def _replied(self, message: Message) -> None:
-        """Take a client's answer; with the last one the call is made again."""
-        one, key, method = self.questions.pop(str(message.id), (None, "", ""))
-        if one is None:
-            return
-        one.open.discard(str(message.id))
-        if not is_error(message):
-            one.answers[key] = message.raw("result") or "{}"
-        elif method == "elicitation/create":
-            one.answers[key] = '{"action":"cancel"}'
-        else:
-            for question in [*one.open]:
-                self._withdraw(question)
-            self._fail(one, f"asked the client for {method} and was refused")
-            return
-        if not one.open:
-            self._again(one)
-
-    def _again(self, one: Round) -> None:
-        self.child.next_id += 1
-        one.sent = self.child.next_id
-        self._make(one)
-
-    def tick(self) -> None:
-        """Make the rounds that are due."""
-        now = self.router.clock()
-        for one in [one for one in self.rounds.values() if one.due <= now]:
-            self._again(one)
-
-    def _acknowledged(self, message: Message) -> None:
-        meta = message.params.get("_meta")
-        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-        uri, identifier = self.subscriptions.get(stream, ("", 0))
-        honoured = message.params.get("notifications")
-        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-        if not identifier:
-            return
-        if type(uris) is list and uri in uris:
-            self.subscriptions[stream] = uri, 0
-            self.border.say_for(self.child, result(str(identifier), "{}"))
-        else:
-            self._close_stream(stream)
-
-    def _stream_ended(self, stream: int, why: str = "") -> None:
-        """A stream has ended; a subscription that it never acknowledged has failed.
-
-        `why` is the JSON text of an error, "" for none.
-        """
-        uri, identifier = self.subscriptions.pop(stream, ("", 0))
-        if identifier:
-            unwatched = f"Server '{self.child.name}' does not watch {uri}"
-            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
-            self.border.say_for(self.child, text)
-
-
-def _introduction(capabilities: str, info: str) -> str:
-    """Return the members of an envelope that say who asks, as JSON text."""
-    named = f',"{INFO_KEY}":{info}' if info else ""
-    return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
-
-
-def _declared(session: Session) -> str:
-    """Return all that a client of this revision can do, but for what does not pass a proxy."""
-    if not session.extensions:
-        return session.declared
-    return edited(session.declared, add={"extensions": without_tasks(session.extensions)})
-
-
-def _unmarked(message: Message) -> str:
-    """Return the params of a notification without the id of the stream that it came by."""
-    text = message.raw("params")
-    meta = message.params.get("_meta")
-    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
-        return text
-    if len(meta) == 1:
-        return edited(text, drop=("_meta",))
-    _, start, end = members(text)[0]["_meta"]
-    return edited(text, add={"_meta": edited(text[start:end], drop=(SUBSCRIPTION_KEY,))})
-
-
-def _introduced(text: str) -> str:
-    """Return the result of a discovery as that of a handshake."""
-    found, _ = members(text)
-    value, start, _ = found.get("_meta", (None, 0, 0))
-    add = {"protocolVersion": f'"{MODERN_VERSION}"', "serverInfo": "{}"}
-    if type(value) is dict and SERVER_KEY in value:
-        _, begin, end = members(text, start)[0][SERVER_KEY]
-        add["serverInfo"] = text[begin:end]
-    return edited(text, drop=("resultType", "supportedVersions", "ttlMs", "cacheScope"), add=add)
-
-
-def _is_question(value: Any) -> bool:
-    if type(value) is not dict or value.get("method") not in QUESTIONS:
-        return False
-    return type(value.get("params")) in (dict, type(None))
-
-
-def _question(one: Round, text: str, key: str) -> Message:
-    """Return one of the input requests of a result as a request in the router's form."""
-    found, _ = members(text)
-    method = found["method"][0]
-    value, start, end = found.get("params", (None, 0, 0))
-    params = "{}" if value is None else text[start:end]
-    identifier = quote(f"{one.identifier}.{one.made}/{key}")
-    if value is not None and value.get("mode") == "url":
-        # Older revisions know each visit by an id.
-        params = edited(params, add={"elicitationId": identifier})
-    head = f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}'
-    return read_message(f'{head},"params":{params}}}')
 ''',
     "border": r'''
 

@@ -14,9 +14,10 @@ from mcpagg_runtime.lifecycle import relayed, without_tasks
 from mcpagg_runtime.modern import edited, legacy_result, wraps_output
 from mcpagg_runtime.peers import FOREVER
 from mcpagg_runtime.questions import QUESTIONS, is_error, minted
-from mcpagg_runtime.reception import LISTEN, SERVER_KEY
+from mcpagg_runtime.reception import SERVER_KEY
 from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY, Session
-from mcpagg_runtime.sessions import LISTENABLE, SUBSCRIPTION_KEY
+from mcpagg_runtime.streams import Streams
+from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
 from mcpagg_runtime.wire import (
     INTERNAL_ERROR,
     UNSUPPORTED_VERSION,
@@ -99,8 +100,7 @@ class Rounds:
         """By the id that the router knows them by."""
         self.questions: dict[str, tuple[Round, str, str]] = {}
         """By the id that the router was given: (round, key in it, method)."""
-        self.subscriptions: dict[int, tuple[str, int]] = {}
-        """By the id of the child's stream: (URI, the router's request), ("", 0) for the lists."""
+        self.streams = Streams(border, child, self._own)
 
     @property
     def alarm(self) -> float:
@@ -116,23 +116,20 @@ class Rounds:
             self._replied(message)
         elif message.id is None:
             if method == "notifications/initialized":
-                self._listen()
+                self.streams.listen()
             elif method == "notifications/cancelled":
                 self._cancel(message)
         elif method == "initialize":
             self._discover(message)
         elif method == "logging/setLevel":
             self.level = message.params["level"]
-            self._done(message)
+            self.border.say_for(self.child, result(message.raw("id"), "{}"))
         elif method == "resources/subscribe":
-            self._subscribe(message)
+            self.streams.subscribe(message)
         elif method == "resources/unsubscribe":
-            self._unsubscribe(message)
+            self.streams.unsubscribe(message)
         else:
             self._start(message)
-
-    def _done(self, message: Message) -> None:
-        self.border.say_for(self.child, result(message.raw("id"), "{}"))
 
     def _discover(self, message: Message) -> None:
         text = message.raw("params")
@@ -162,62 +159,22 @@ class Rounds:
         one.due = FOREVER
         self.rounds[one.identifier] = one
         params = edited(one.params, add=add)
-        self.border.send(self.child, request(one.sent, one.method, self._stamped(params, one)))
+        self.border.send(
+            self.child, request(one.sent, one.method, self._enveloped(params, one.client))
+        )
 
-    def _stamped(self, params: str, one: Round) -> str:
+    def _own(self, params: str) -> str:
+        """Return the params of a request of the proxy's own, with its envelope."""
+        return _stamped(params, self.introduction, self.level)
+
+    def _enveloped(self, params: str, client: Client | None) -> str:
         """Return params with the envelope of who asks."""
-        client = one.client
         if client is None:
-            who, level = self.introduction, self.level
-        else:
-            able = _declared(client) if isinstance(client, Session) else relayed(client)
-            who = _introduction(able, client.info or self.router.plan.info)
-            level = client.level
-        head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
-        if level:
-            head += f',"{LEVEL_KEY}":{quote(level)}'
-        found, _ = members(params)
-        value, start, end = found.get("_meta", (None, 0, 0))
-        rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
-        return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
-
-    def _listen(self) -> None:
-        """Open a stream for the changes of lists that the child tells of."""
-        declared = self.child.capabilities
-        wanted = [
-            f'"{name}":true'
-            for name, kind in LISTENABLE.items()
-            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-        ]
-        if wanted:
-            self._open_stream(",".join(wanted), "", 0)
-
-    def _open_stream(self, wanted: str, uri: str, identifier: int) -> None:
-        self.child.next_id += 1
-        stream = self.child.next_id
-        self.subscriptions[stream] = uri, identifier
-        one = Round(stream, LISTEN, f'{{"notifications":{{{wanted}}}}}', None)
-        params = self._stamped(one.params, one)
-        self.border.send(self.child, request(stream, LISTEN, params))
-
-    def _subscribe(self, message: Message) -> None:
-        uri = message.params["uri"]
-        if uri in [known for known, _ in self.subscriptions.values()]:
-            self._done(message)
-            return
-        self._open_stream(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
-
-    def _unsubscribe(self, message: Message) -> None:
-        uri = message.params["uri"]
-        for stream in [s for s, (known, _) in self.subscriptions.items() if known == uri]:
-            self._close_stream(stream)
-        self._done(message)
-
-    def _close_stream(self, stream: int) -> None:
-        """Want no more of a stream; a subscription that waits for it is told so."""
-        params = f'{{"requestId":{stream}}}'
-        self.border.send(self.child, notification("notifications/cancelled", params))
-        self._stream_ended(stream)
+            return self._own(params)
+        able = _declared(client) if isinstance(client, Session) else relayed(client)
+        return _stamped(
+            params, _introduction(able, client.info or self.router.plan.info), client.level
+        )
 
     def _cancel(self, message: Message) -> None:
         one = self.rounds.pop(message.params.get("requestId", 0), None)
@@ -244,18 +201,18 @@ class Rounds:
         elif "id" in message.members:
             return
         elif message.method == "notifications/subscriptions/acknowledged":
-            self._acknowledged(message)
+            self.streams.acknowledged(message)
         elif message.method == "notifications/cancelled":
             # One of two ways in which the specification lets a server end a stream.
-            self._stream_ended(minted(message.params.get("requestId")))
+            self.streams.ended(minted(message.params.get("requestId")))
         else:
             text = notification(message.method, _unmarked(message))
             self.border.say_for(self.child, text)
 
     def _answered(self, message: Message) -> None:
         sent = minted(message.id)
-        if sent in self.subscriptions:
-            self._stream_ended(sent, message.raw("error") if is_error(message) else "")
+        if sent in self.streams.open:
+            self.streams.ended(sent, message.raw("error") if is_error(message) else "")
             return
         one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
         if one is None:
@@ -368,30 +325,16 @@ class Rounds:
         for one in [one for one in self.rounds.values() if one.due <= now]:
             self._again(one)
 
-    def _acknowledged(self, message: Message) -> None:
-        meta = message.params.get("_meta")
-        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-        uri, identifier = self.subscriptions.get(stream, ("", 0))
-        honoured = message.params.get("notifications")
-        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-        if not identifier:
-            return
-        if type(uris) is list and uri in uris:
-            self.subscriptions[stream] = uri, 0
-            self.border.say_for(self.child, result(str(identifier), "{}"))
-        else:
-            self._close_stream(stream)
 
-    def _stream_ended(self, stream: int, why: str = "") -> None:
-        """A stream has ended; a subscription that it never acknowledged has failed.
-
-        `why` is the JSON text of an error, "" for none.
-        """
-        uri, identifier = self.subscriptions.pop(stream, ("", 0))
-        if identifier:
-            unwatched = f"Server '{self.child.name}' does not watch {uri}"
-            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
-            self.border.say_for(self.child, text)
+def _stamped(params: str, who: str, level: str) -> str:
+    """Return params with an envelope; `who` are its members that say who asks."""
+    head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
+    if level:
+        head += f',"{LEVEL_KEY}":{quote(level)}'
+    found, _ = members(params)
+    value, start, end = found.get("_meta", (None, 0, 0))
+    rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
+    return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
 
 
 def _introduction(capabilities: str, info: str) -> str:

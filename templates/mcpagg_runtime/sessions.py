@@ -18,6 +18,7 @@ from mcpagg_runtime.questions import is_error
 from mcpagg_runtime.reception import LISTEN, MAY_ASK, receive
 from mcpagg_runtime.routing import RESOURCE_NOT_FOUND
 from mcpagg_runtime.session import ENVELOPE, Session
+from mcpagg_runtime.subscriptions import ASIDE, CALL, Subscriptions
 from mcpagg_runtime.wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -44,16 +45,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.client import Client
 
 URL_ELICITATION_REQUIRED = -32042
-SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-# What a subscription may ask for, and the capability that has it.
-LISTENABLE = {
-    "toolsListChanged": "tools",
-    "promptsListChanged": "prompts",
-    "resourcesListChanged": "resources",
-}
-# Within a session the router knows the call, and what else it is asked on its behalf, by these ids.
-CALL, ASIDE = 1, 2
-
 # How handles start.
 HANDLE = "mcpagg:"
 # How long a client may take to answer, and how many calls may wait for such answers.
@@ -75,6 +66,7 @@ class Sessions:
         self.desk = border.router.desk
         self.mint = mint
         self.mark = f"{HANDLE}{mint()}:"
+        self.subscriptions = Subscriptions(border)
         self.waiting: list[Session] = []
         self.parked: dict[str, Session] = {}
 
@@ -96,7 +88,8 @@ class Sessions:
         if answer is not None:
             self.border.send(client, answer)
         elif message.method == LISTEN:
-            self._listen(session)
+            if self.subscriptions.open(session):
+                self.waiting.append(session)
         elif _handle(message).startswith(self.mark):
             self._take_up(session)
         elif _handle(message) and self._knows_no_state(message):
@@ -146,7 +139,7 @@ class Sessions:
         elif message.method == "notifications/cancelled":
             session.asked.pop(message.params["requestId"], None)
         elif session.listens is not None:
-            self._news(session, message)
+            self.subscriptions.tell(session, message)
         elif session.identifier and message.method == "notifications/progress":
             self._progress(session, message)
         elif session.identifier and message.method == "notifications/message" and session.level:
@@ -277,7 +270,7 @@ class Sessions:
         for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
             self._close(self.parked.pop(handle))
 
-    # Cancelling and listening
+    # A call is cancelled
 
     def _cancel(self, client: Client, message: Message) -> bool:
         """Stop a call or a subscription that its client no longer wants; nothing more is said."""
@@ -297,65 +290,15 @@ class Sessions:
         self._close(session)
         return True
 
-    def _listen(self, session: Session) -> None:
-        """Open a subscription; what is honoured of it is said before anything else."""
-        params = session.message.params
-        wanted = params.get("notifications")
-        if type(wanted) is not dict:
-            refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
-            self.border.send(session.connection, failure(session.identifier, refusal))
-            return
-        names = [n for n, kind in LISTENABLE.items() if wanted.get(n) is True and self._tells(kind)]
-        uris = self._watchable(wanted.get("resourceSubscriptions"))
-        honoured = [f'"{name}":true' for name in names]
-        if uris:
-            honoured.append(f'"resourceSubscriptions":[{",".join([quote(uri) for uri in uris])}]')
-        text = f'{{"notifications":{{{",".join(honoured)}}}}}'
-        self._notify(session, "notifications/subscriptions/acknowledged", text)
-        session.listens = frozenset(
-            [f"notifications/{LISTENABLE[name]}/list_changed" for name in names]
-            + ["notifications/resources/updated"]
-        )
-        session.initialized = True
-        self.waiting.append(session)
-        self.border.carry(self.router.connect(session))
-        for uri in uris:
-            self._hear(session, request(ASIDE, "resources/subscribe", f'{{"uri":{quote(uri)}}}'))
-
-    def _tells(self, capability: str) -> bool:
-        declared = parse(self.desk.plan.capabilities).get(capability)
-        return type(declared) is dict and declared.get("listChanged") is True
-
-    def _watchable(self, uris: Any) -> list[str]:
-        declared = parse(self.desk.plan.capabilities).get("resources")
-        if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
-            return []
-        known = [uri for uri in uris if type(uri) is str and self.router.owners(uri)]
-        return list(dict.fromkeys(known))
-
-    def _news(self, session: Session, message: Message) -> None:
-        if session.listens is not None and message.method in session.listens:
-            self._notify(session, message.method or "", message.params_text)
-
-    def _notify(self, session: Session, method: str, params: str) -> None:
-        """Tell a client something that its subscription is about, marked as such."""
-        text = edited(params, add={"_meta": _subscription(session)})
-        self.border.send(session.connection, notification(method, text))
-
     def end_subscriptions(self) -> None:
-        """Say of every subscription that it ends: there will be no more news."""
+        """Say of every subscription that it ends."""
         for session in [one for one in self.waiting if one.listens is not None]:
-            text = f'{{"resultType":"complete","_meta":{_subscription(session)}}}'
-            self.border.send(session.connection, result(session.identifier, text))
+            self.subscriptions.end(session)
             self.waiting.remove(session)
 
     def owes(self, client: Client) -> bool:
         """Whether a call of a client is still to be answered."""
         return any(one.connection is client and one.listens is None for one in self.waiting)
-
-
-def _subscription(session: Session) -> str:
-    return f'{{"{SUBSCRIPTION_KEY}":{session.identifier}}}'
 
 
 def _handle(message: Message) -> str:

@@ -41,6 +41,8 @@ CORE = {
     "routing",
     "session",
     "sessions",
+    "streams",
+    "subscriptions",
     "wire",
 }
 """Rooms that do no I/O, read no clock and start nothing."""

@@ -28,7 +28,7 @@ from mcpagg_runtime.peers import DOWN, LEGACY, MODERN, READY, Child
 from mcpagg_runtime.reception import SERVER_KEY
 from mcpagg_runtime.rounds import MAXIMUM_ROUNDS
 from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY
-from mcpagg_runtime.sessions import SUBSCRIPTION_KEY
+from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
 
 FACTS: Json = {"m": {"protocol": MODERN_VERSION}}
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}
@@ -932,7 +932,7 @@ def test_a_listening_client_of_this_revision_hears_a_child_of_this_revision() ->
     assert world.received(client) == [updated("s")]
     world.say(client, cancelled("s"))
     assert world.received(m) == [cancelled(stream["id"])]
-    assert world.border.rounds[m].subscriptions == {}
+    assert world.border.rounds[m].streams.open == {}
 
 
 def test_other_news_of_the_child_reach_clients_without_their_mark() -> None:

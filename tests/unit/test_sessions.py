@@ -26,7 +26,8 @@ from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, Client
 from mcpagg_runtime.peers import QUEUED, STARTING, Child
 from mcpagg_runtime.reception import SERVER_KEY
 from mcpagg_runtime.session import LEVEL_KEY
-from mcpagg_runtime.sessions import PARKED_SECONDS, SUBSCRIPTION_KEY
+from mcpagg_runtime.sessions import PARKED_SECONDS
+from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
 
 PREFIX = '{"jsonrpc":"2.0",'
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}

@@ -1,0 +1,100 @@
+"""The streams of a child without a handshake: by them it tells what has changed.
+
+One is for its lists, and one for each resource that a client watches.
+https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.questions import minted
+from mcpagg_runtime.reception import LISTEN
+from mcpagg_runtime.subscriptions import LISTENABLE, SUBSCRIPTION_KEY
+from mcpagg_runtime.wire import INTERNAL_ERROR, error, failure, notification, quote, request, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcpagg_runtime.border import Border
+    from mcpagg_runtime.peers import Child
+    from mcpagg_runtime.wire import Message
+
+
+class Streams:
+    """Those of one life of one child: `open` {id: (URI, the router's request that waits for it)}.
+
+    The URI is "" for the stream of the lists, the request 0 where none waits.
+    """
+
+    def __init__(self, border: Border, child: Child, enveloped: Callable[[str], str]) -> None:
+        """`enveloped` puts the proxy's own envelope into the JSON text of params."""
+        self.border = border
+        self.child = child
+        self.enveloped = enveloped
+        self.open: dict[int, tuple[str, int]] = {}
+
+    def listen(self) -> None:
+        """Open a stream for the changes of lists that the child tells of."""
+        declared = self.child.capabilities
+        wanted = [
+            f'"{name}":true'
+            for name, kind in LISTENABLE.items()
+            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+        ]
+        if wanted:
+            self._open(",".join(wanted), "", 0)
+
+    def _open(self, wanted: str, uri: str, identifier: int) -> None:
+        self.child.next_id += 1
+        stream = self.child.next_id
+        self.open[stream] = uri, identifier
+        params = self.enveloped(f'{{"notifications":{{{wanted}}}}}')
+        self.border.send(self.child, request(stream, LISTEN, params))
+
+    def subscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        if uri in [known for known, _ in self.open.values()]:
+            self._done(message)
+            return
+        self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
+
+    def unsubscribe(self, message: Message) -> None:
+        uri = message.params["uri"]
+        for stream in [s for s, (known, _) in self.open.items() if known == uri]:
+            self._close(stream)
+        self._done(message)
+
+    def _close(self, stream: int) -> None:
+        """Want no more of a stream; a subscription that waits for it is told so."""
+        params = f'{{"requestId":{stream}}}'
+        self.border.send(self.child, notification("notifications/cancelled", params))
+        self.ended(stream)
+
+    def acknowledged(self, message: Message) -> None:
+        meta = message.params.get("_meta")
+        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
+        uri, identifier = self.open.get(stream, ("", 0))
+        honoured = message.params.get("notifications")
+        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+        if not identifier:
+            return
+        if type(uris) is list and uri in uris:
+            self.open[stream] = uri, 0
+            self.border.say_for(self.child, result(str(identifier), "{}"))
+        else:
+            self._close(stream)
+
+    def ended(self, stream: int, why: str = "") -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed.
+
+        `why` is the JSON text of an error, "" for none.
+        """
+        uri, identifier = self.open.pop(stream, ("", 0))
+        if identifier:
+            unwatched = f"Server '{self.child.name}' does not watch {uri}"
+            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
+            self.border.say_for(self.child, text)
+
+    def _done(self, message: Message) -> None:
+        self.border.say_for(self.child, result(message.raw("id"), "{}"))
