@@ -53,6 +53,7 @@ class Streams:
         self.border.send(self.child, request(stream, LISTEN, params))
 
     def subscribe(self, message: Message) -> None:
+        """Open a stream for a resource; the request is answered once the child honours it."""
         uri = message.params["uri"]
         if uri in [known for known, _ in self.open.values()]:
             self._done(message)
@@ -60,6 +61,7 @@ class Streams:
         self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
 
     def unsubscribe(self, message: Message) -> None:
+        """Want no more news of a resource."""
         uri = message.params["uri"]
         for stream in [s for s, (known, _) in self.open.items() if known == uri]:
             self._close(stream)
@@ -72,6 +74,7 @@ class Streams:
         self.ended(stream)
 
     def acknowledged(self, message: Message) -> None:
+        """A child says what it honours of a stream; without the resource it is of no use."""
         meta = message.params.get("_meta")
         stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
         uri, identifier = self.open.get(stream, ("", 0))
