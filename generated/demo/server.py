@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:4e56e7e14c3f27b2c36cb96c4405eba2aee3c99c3811fe2f96c90687e2a3e4ea (everything below this line)
+#   body:     sha256:5a092189f228dd6f6bd4c585902872877ce85beae9398ad12c15a78539ca81ff (everything below this line)
 
 from __future__ import annotations
 
@@ -3820,6 +3820,7 @@ class Streams:
         self.border.send(self.child, request(stream, LISTEN, params))
 
     def subscribe(self, message: Message) -> None:
+        """Open a stream for a resource; the request is answered once the child honours it."""
         uri = message.params["uri"]
         if uri in [known for known, _ in self.open.values()]:
             self._done(message)
@@ -3827,6 +3828,7 @@ class Streams:
         self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
 
     def unsubscribe(self, message: Message) -> None:
+        """Want no more news of a resource."""
         uri = message.params["uri"]
         for stream in [s for s, (known, _) in self.open.items() if known == uri]:
             self._close(stream)
@@ -3839,6 +3841,7 @@ class Streams:
         self.ended(stream)
 
     def acknowledged(self, message: Message) -> None:
+        """A child says what it honours of a stream; without the resource it is of no use."""
         meta = message.params.get("_meta")
         stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
         uri, identifier = self.open.get(stream, ("", 0))

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:c22964789ae7c1a9a0be342893ccbbc3d1dc3044764cbf92ca509f6fa09f2629 (everything below this line)
+#   body:     sha256:dbf83185af984524de8b895ea213b7adb3865a37f895478a2d1ca3464e126643 (everything below this line)
 
 from __future__ import annotations
 
@@ -5864,6 +5864,7 @@ class Streams:
         self.border.send(self.child, request(stream, LISTEN, params))
 
     def subscribe(self, message: Message) -> None:
+        """Open a stream for a resource; the request is answered once the child honours it."""
         uri = message.params["uri"]
         if uri in [known for known, _ in self.open.values()]:
             self._done(message)
@@ -5871,6 +5872,7 @@ class Streams:
         self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
 
     def unsubscribe(self, message: Message) -> None:
+        """Want no more news of a resource."""
         uri = message.params["uri"]
         for stream in [s for s, (known, _) in self.open.items() if known == uri]:
             self._close(stream)
@@ -5883,6 +5885,7 @@ class Streams:
         self.ended(stream)
 
     def acknowledged(self, message: Message) -> None:
+        """A child says what it honours of a stream; without the resource it is of no use."""
         meta = message.params.get("_meta")
         stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
         uri, identifier = self.open.get(stream, ("", 0))
