@@ -96,17 +96,19 @@ class Questions(Core):
             return child.client if child.client in self.clients else None
         if any(client.connection is not callers[0].connection for client in callers):
             return None
-        at_work = [client for client in callers if not _is_asked(child, client)]
+        at_work = _at_work(child)
         certain = len(at_work) == 1 or len(callers) == 1
-        return (at_work or callers)[-1] if certain or method not in ATTRIBUTED else None
+        chosen = [client for client in callers if client in at_work] or callers
+        return chosen[-1] if certain or method not in ATTRIBUTED else None
 
     def _must_wait(self, child: Child, client: Client) -> bool:
         """Whether a client's call has to wait until a child has done with another client's."""
-        return child.takes_turns and any(
-            other.connection is not client.connection or not _is_asked(child, other)
-            for other in [call.client for call in child.calls.values()]
-            if other is not client
+        if not child.takes_turns:
+            return False
+        foreign = any(
+            one.client.connection is not client.connection for one in child.calls.values()
         )
+        return foreign or bool(_at_work(child) - {client})
 
     def _replied(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
@@ -117,12 +119,11 @@ class Questions(Core):
 
     def _flush_replies(self, child: Child) -> None:
         """Let a child go on with the calls that it got answers for, one client's at a time."""
-        for question in [*child.questions]:
+        for question in [one for one in child.questions if one.reply is not None]:
             client = question.client
             busy = child.takes_turns and any(
-                other.connection is client.connection and not _is_asked(child, other)
-                for other in [call.client for call in child.calls.values()]
-                if other is not client
+                other is not client and other.connection is client.connection
+                for other in _at_work(child)
             )
             if question.reply is not None and not busy:
                 child.questions.remove(question)
@@ -145,9 +146,10 @@ class Questions(Core):
         raise NotImplementedError
 
 
-def _is_asked(child: Child, client: Client) -> bool:
-    """Whether it is a client's turn: a child waits for its answer."""
-    return any(question.client is client for question in child.questions)
+def _at_work(child: Child) -> set[Client]:
+    """Return the clients whose calls a child works at: it waits for no answer of theirs."""
+    callers = {call.client for call in child.calls.values()}
+    return callers - {question.client for question in child.questions}
 
 
 def is_error(message: Message) -> bool:

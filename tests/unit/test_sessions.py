@@ -1081,3 +1081,20 @@ def test_what_a_child_logs_is_told_once_over_a_pipe_of_both_eras() -> None:
     logged = notification("notifications/message", {"level": "info", "data": 1})
     world.say(a, logged)
     assert world.received(client) == [logged]
+
+
+def test_hundreds_of_calls_may_wait_for_their_client_and_end_in_any_order() -> None:
+    scene = Scene()
+    scene.end(1)
+    parked = []
+    for number in range(400):  # with work for each that grows with all of them, this takes minutes
+        message = modern_call(number, arguments={"n": number})
+        scene.world.say(scene.client, message)
+        [sent] = scene.got()
+        parked.append((message, sent["id"], scene.asked(f"q{number}")))
+    for message, sent, asked in reversed(parked):
+        [key] = asked["result"]["inputRequests"]
+        scene.world.say(scene.client, taken_up("again", message, asked, {key: ACCEPTED}))
+        scene.world.say(scene.a, result(sent, {"content": [message["id"]]}))
+        assert scene.told() == [complete("again", content=[message["id"]])]
+    assert scene.world.idle()
