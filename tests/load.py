@@ -210,7 +210,7 @@ class Load:
         while True:  # a dead child's threads stay until its process group is surely gone
             children = len(self.client.children())
             threads, descriptors, size = self.client.use()
-            if threads <= 2 + 3 * children and descriptors <= 6 + 5 * children:
+            if threads <= 2 + 3 * children and descriptors <= 8 + 5 * children:
                 return size
             if time.monotonic() > end:
                 what = f"{threads} threads, {descriptors} descriptors for {children} children"

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:3d075217414c33f4360cc1a810b66da4e511f7165f38b432f4ed68c977929e36 (everything below this line)
+#   body:     sha256:c3a2b79958a58331ce9889ad6cde3dd6bff3e50e3d252683cdeb5993f77a02ef (everything below this line)
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ except ImportError:  # an interpreter without the accelerator: slower, the same
     from json.scanner import make_scanner
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import signal  # type: ignore[import-not-found]
+    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
 except ImportError:
-    from signal import signal
+    from signal import set_wakeup_fd, signal
 
 
 # ==============================================================================================
@@ -5634,6 +5634,7 @@ class Stdio:
         self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
+        self.input = _Input()
 
     def run(self) -> None:
         """Serve, then end: answers already owed are written, and no child is left."""
@@ -5660,7 +5661,7 @@ class Stdio:
             if self.stopped:
                 raise Stopped
             wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
-            data = _input() if not wakes else None
+            data = self.input.read() if not wakes else None
             self.waiting = False
             if data is None:
                 self._open()
@@ -5726,13 +5727,32 @@ class Stdio:
             raise Stopped
 
 
-def _input() -> bytes:
-    """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking."""
-    while True:
-        try:
-            return os.read(0, STDIN_CHUNK)
-        except BlockingIOError:  # noqa: PERF203
-            readable(0, None)
+class _Input:
+    """Standard input, whose reading a signal ends, whenever it comes."""
+
+    def __init__(self) -> None:
+        self.poll: Any = None
+        if hasattr(select, "poll"):
+            # One that comes just before the wait would not end it; the byte that it writes does.
+            woken, wake = os.pipe()
+            os.set_blocking(wake, False)
+            set_wakeup_fd(wake, warn_on_full_buffer=False)
+            self.poll = select.poll()
+            self.poll.register(0, select.POLLIN)
+            self.poll.register(woken, select.POLLIN)
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
+
+        What else wakes up is a signal, whose handler has then been called.
+        """
+        while True:
+            if self.poll is not None:
+                self.poll.poll()
+            try:
+                return os.read(0, STDIN_CHUNK)
+            except BlockingIOError:
+                readable(0, None)
 
 
 def _open_standard_files() -> None:

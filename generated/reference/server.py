@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:90f8d29d5911d31b25845b312a32a658f002c5187ec2d08aef81954b914b2f45 (everything below this line)
+#   body:     sha256:589b5e126bbd02c6cc47c2bd654a3817aadfc3c178d7039e8892d95ab69905b0 (everything below this line)
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ except ImportError:  # an interpreter without the accelerator: slower, the same
     from json.scanner import make_scanner
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import signal  # type: ignore[import-not-found]
+    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
 except ImportError:
-    from signal import signal
+    from signal import set_wakeup_fd, signal
 
 
 # ==============================================================================================
@@ -7678,6 +7678,7 @@ class Stdio:
         self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
+        self.input = _Input()
 
     def run(self) -> None:
         """Serve, then end: answers already owed are written, and no child is left."""
@@ -7704,7 +7705,7 @@ class Stdio:
             if self.stopped:
                 raise Stopped
             wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
-            data = _input() if not wakes else None
+            data = self.input.read() if not wakes else None
             self.waiting = False
             if data is None:
                 self._open()
@@ -7770,13 +7771,32 @@ class Stdio:
             raise Stopped
 
 
-def _input() -> bytes:
-    """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking."""
-    while True:
-        try:
-            return os.read(0, STDIN_CHUNK)
-        except BlockingIOError:  # noqa: PERF203
-            readable(0, None)
+class _Input:
+    """Standard input, whose reading a signal ends, whenever it comes."""
+
+    def __init__(self) -> None:
+        self.poll: Any = None
+        if hasattr(select, "poll"):
+            # One that comes just before the wait would not end it; the byte that it writes does.
+            woken, wake = os.pipe()
+            os.set_blocking(wake, False)
+            set_wakeup_fd(wake, warn_on_full_buffer=False)
+            self.poll = select.poll()
+            self.poll.register(0, select.POLLIN)
+            self.poll.register(woken, select.POLLIN)
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
+
+        What else wakes up is a signal, whose handler has then been called.
+        """
+        while True:
+            if self.poll is not None:
+                self.poll.poll()
+            try:
+                return os.read(0, STDIN_CHUNK)
+            except BlockingIOError:
+                readable(0, None)
 
 
 def _open_standard_files() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import stat
 import sys
 from typing import TYPE_CHECKING
@@ -14,9 +15,9 @@ from mcpagg_runtime.wire import INVALID_REQUEST, MAXIMUM_LINE_BYTES, Lines, erro
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import signal  # type: ignore[import-not-found]
+    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
 except ImportError:
-    from signal import signal
+    from signal import set_wakeup_fd, signal
 
 if TYPE_CHECKING:
     from typing import Any
@@ -56,6 +57,7 @@ class Stdio:
         self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
+        self.input = _Input()
 
     def run(self) -> None:
         """Serve, then end: answers already owed are written, and no child is left."""
@@ -82,7 +84,7 @@ class Stdio:
             if self.stopped:
                 raise Stopped
             wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
-            data = _input() if not wakes else None
+            data = self.input.read() if not wakes else None
             self.waiting = False
             if data is None:
                 self._open()
@@ -148,13 +150,32 @@ class Stdio:
             raise Stopped
 
 
-def _input() -> bytes:
-    """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking."""
-    while True:
-        try:
-            return os.read(0, STDIN_CHUNK)
-        except BlockingIOError:  # noqa: PERF203
-            readable(0, None)
+class _Input:
+    """Standard input, whose reading a signal ends, whenever it comes."""
+
+    def __init__(self) -> None:
+        self.poll: Any = None
+        if hasattr(select, "poll"):
+            # One that comes just before the wait would not end it; the byte that it writes does.
+            woken, wake = os.pipe()
+            os.set_blocking(wake, False)
+            set_wakeup_fd(wake, warn_on_full_buffer=False)
+            self.poll = select.poll()
+            self.poll.register(0, select.POLLIN)
+            self.poll.register(woken, select.POLLIN)
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
+
+        What else wakes up is a signal, whose handler has then been called.
+        """
+        while True:
+            if self.poll is not None:
+                self.poll.poll()
+            try:
+                return os.read(0, STDIN_CHUNK)
+            except BlockingIOError:
+                readable(0, None)
 
 
 def _open_standard_files() -> None:
