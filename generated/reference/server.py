@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:589b5e126bbd02c6cc47c2bd654a3817aadfc3c178d7039e8892d95ab69905b0 (everything below this line)
+#   body:     sha256:19771ca0a786035bd872458dc405ebc25d9362e6d0b16c0a230a3c51e5d018a0 (everything below this line)
 
 from __future__ import annotations
 
@@ -2839,6 +2839,41 @@ class Backlog:
         self._open_gates()
         return line
 ''',
+    "templates": r'''
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+
+
+def fits(template: str, uri: str) -> bool:
+    """Whether some values of its variables would expand `template` to `uri`.
+
+    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
+    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
+    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
+    server itself decides whether it has such a resource.
+    """
+    first, *parts = template.split("{")
+    if not uri.startswith(first):
+        return False
+    index = len(first)
+    plain, pending = True, False
+    for part in parts:
+        expression, _, literal = part.partition("}")
+        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+        pending = True
+        if not literal:
+            continue
+        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+        if found < 0 or (plain and _crosses(uri[index:found])):
+            return False
+        index, plain, pending = found + len(literal), True, False
+    rest = uri[index:]
+    return not (plain and _crosses(rest)) if pending else not rest
+
+
+def _crosses(text: str) -> bool:
+    return any(mark in text for mark in "/?#")
+''',
     "peers": r'''
 
 CREATED = "created"  # never asked for
@@ -3075,9 +3110,14 @@ class Child:
     def withheld(self, method: str, name: str) -> str | None:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
         for reading in self.readings.values():
-            # A prompt may be called like a tool.
-            if name in reading.refused and method.startswith(reading.kind.capability):
-                return reading.refused[name]
+            kind = reading.kind
+            # A prompt may be called like a tool; what is completed is a prompt or a template.
+            meant = method.startswith(kind.capability) or (
+                method == "completion/complete" and kind is not TOOLS
+            )
+            for refused, reason in reading.refused.items():
+                if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
+                    return reason
         return None
 
     @property
@@ -4143,7 +4183,9 @@ class Difference:
         """`+added -removed ~changed(schema)`, each name with its sign."""
         changed = [f"{name}({nature})" for name, nature in self.changed.items()]
         marks = (("+", self.added), ("-", self.removed), ("~", changed))
-        return " ".join(mark + name for mark, names in marks for name in names)
+        said = " ".join(mark + name for mark, names in marks for name in names)
+        # One line, which a terminal prints and does not act upon.
+        return "".join([char if char.isprintable() else "?" for char in said])
 
 
 def drift(catalogue: Catalogue, server: str, items: list[Item]) -> Difference:
@@ -4787,41 +4829,6 @@ def _other(era: str) -> str:
 def _code(message: Message) -> object:
     error = message.value("error")
     return error.get("code") if type(error) is dict else None
-''',
-    "templates": r'''
-
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-
-
-def fits(template: str, uri: str) -> bool:
-    """Whether some values of its variables would expand `template` to `uri`.
-
-    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
-    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
-    server itself decides whether it has such a resource.
-    """
-    first, *parts = template.split("{")
-    if not uri.startswith(first):
-        return False
-    index = len(first)
-    plain, pending = True, False
-    for part in parts:
-        expression, _, literal = part.partition("}")
-        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-        pending = True
-        if not literal:
-            continue
-        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-        if found < 0 or (plain and _crosses(uri[index:found])):
-            return False
-        index, plain, pending = found + len(literal), True, False
-    rest = uri[index:]
-    return not (plain and _crosses(rest)) if pending else not rest
-
-
-def _crosses(text: str) -> bool:
-    return any(mark in text for mark in "/?#")
 ''',
     "routing": r'''
 
@@ -5689,7 +5696,7 @@ def _health(child: Child, relay: Relay) -> dict[str, Any]:
     return {
         "state": child.state,
         "reason": relay.redact(child.reason) or None,
-        "protocol": child.protocol or None,
+        "protocol": relay.redact(child.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
         "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
     }
@@ -6252,7 +6259,8 @@ def _introduced(text: str) -> str:
 
 
 def _is_question(value: Any) -> bool:
-    if type(value) is not dict or value.get("method") not in QUESTIONS:
+    method = value.get("method") if type(value) is dict else None
+    if type(method) is not str or method not in QUESTIONS:
         return False
     return type(value.get("params")) in (dict, type(None))
 
@@ -6320,7 +6328,7 @@ class Sessions:
                 self.waiting.append(session)
         elif _handle(message).startswith(self.mark):
             self._take_up(session)
-        elif _handle(message) and self._knows_no_state(message):
+        elif message.params.get("requestState") is not None and self._knows_no_state(message):
             self._deny(session)
         else:
             self._start(session)
@@ -6468,11 +6476,13 @@ class Sessions:
             del session.asked[number]
             if session in self.router.clients:
                 self._hear(session, result(str(number), text))
-        if session.asked:
-            self._park(session)
-        elif session.outcome:
+        if session.outcome:
+            # It has ended, whatever is still asked: nobody waits for that any more.
+            session.asked = {}
             outcome, session.outcome = session.outcome, ""
             self._ended(session, read_message(outcome))
+        elif session.asked:
+            self._park(session)
         elif session not in self.router.clients:
             self._start(retry)
 

@@ -220,7 +220,7 @@ def _health(child: Child, relay: Relay) -> dict[str, Any]:
     return {
         "state": child.state,
         "reason": relay.redact(child.reason) or None,
-        "protocol": child.protocol or None,
+        "protocol": relay.redact(child.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
         "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
     }

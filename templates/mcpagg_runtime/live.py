@@ -44,7 +44,9 @@ class Difference:
         """`+added -removed ~changed(schema)`, each name with its sign."""
         changed = [f"{name}({nature})" for name, nature in self.changed.items()]
         marks = (("+", self.added), ("-", self.removed), ("~", changed))
-        return " ".join(mark + name for mark, names in marks for name in names)
+        said = " ".join(mark + name for mark, names in marks for name in names)
+        # One line, which a terminal prints and does not act upon.
+        return "".join([char if char.isprintable() else "?" for char in said])
 
 
 def drift(catalogue: Catalogue, server: str, items: list[Item]) -> Difference:

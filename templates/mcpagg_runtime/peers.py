@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import KINDS
+from mcpagg_runtime.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.client import MODERN_VERSION
+from mcpagg_runtime.templates import fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -249,9 +250,14 @@ class Child:
     def withheld(self, method: str, name: str) -> str | None:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
         for reading in self.readings.values():
-            # A prompt may be called like a tool.
-            if name in reading.refused and method.startswith(reading.kind.capability):
-                return reading.refused[name]
+            kind = reading.kind
+            # A prompt may be called like a tool; what is completed is a prompt or a template.
+            meant = method.startswith(kind.capability) or (
+                method == "completion/complete" and kind is not TOOLS
+            )
+            for refused, reason in reading.refused.items():
+                if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
+                    return reason
         return None
 
     @property

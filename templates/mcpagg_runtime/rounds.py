@@ -374,7 +374,8 @@ def _introduced(text: str) -> str:
 
 
 def _is_question(value: Any) -> bool:
-    if type(value) is not dict or value.get("method") not in QUESTIONS:
+    method = value.get("method") if type(value) is dict else None
+    if type(method) is not str or method not in QUESTIONS:
         return False
     return type(value.get("params")) in (dict, type(None))
 

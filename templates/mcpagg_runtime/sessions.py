@@ -92,7 +92,7 @@ class Sessions:
                 self.waiting.append(session)
         elif _handle(message).startswith(self.mark):
             self._take_up(session)
-        elif _handle(message) and self._knows_no_state(message):
+        elif message.params.get("requestState") is not None and self._knows_no_state(message):
             self._deny(session)
         else:
             self._start(session)
@@ -240,11 +240,13 @@ class Sessions:
             del session.asked[number]
             if session in self.router.clients:
                 self._hear(session, result(str(number), text))
-        if session.asked:
-            self._park(session)
-        elif session.outcome:
+        if session.outcome:
+            # It has ended, whatever is still asked: nobody waits for that any more.
+            session.asked = {}
             outcome, session.outcome = session.outcome, ""
             self._ended(session, read_message(outcome))
+        elif session.asked:
+            self._park(session)
         elif session not in self.router.clients:
             self._start(retry)
 

@@ -474,7 +474,11 @@ class ErasMachine(RuleBasedStateMachine):
         for question in given:
             question.answered = True
             del call.asked[question.serial]
-        if call.asked:
+        if call.outcome:
+            # It has ended: what is still asked is asked no more, and refused at the child.
+            call.state = "open"
+            self.end(call, *call.outcome)
+        elif call.asked:
             self.park(call, call.state)
         elif call.state == "visits":
             call.state = "open"
@@ -482,10 +486,7 @@ class ErasMachine(RuleBasedStateMachine):
             return
         else:
             call.state = "open"
-            if call.outcome:
-                self.end(call, *call.outcome)
-            else:
-                self.order.append(call)
+            self.order.append(call)
         self.say(call.message)
 
     def parked(self) -> list[Call]:

@@ -758,3 +758,22 @@ def test_a_child_that_declares_no_tools_is_not_asked_for_them() -> None:
     world.wait(1)
     assert (world.lines(a), world.lines(b)) == ([], [])
     assert world.idle()
+
+
+def test_what_is_told_of_a_difference_is_one_line_that_no_terminal_acts_upon() -> None:
+    world = World({"a": ["t"]})
+    world.client()
+    a = world.up("a", ["t"])
+    world.say(a, TOOLS_CHANGED)
+    world.wait(1)
+    world.give_list(a, ["t", "x\nb: \x1b[31mFAKE"])
+    assert any("+x?b: ?[31mFAKE" in line and "\n" not in line for line in world.said)
+
+
+@pytest.mark.parametrize("method", ["resources/read", "completion/complete"])
+def test_what_fits_a_template_that_changed_is_withheld(method: str) -> None:
+    child = World({"a": ["t"]})["a"]
+    child.readings["templates"].refused["a://{x}"] = "changed"
+    name = "a://1" if method == "resources/read" else "a://{x}"
+    assert child.withheld(method, name) == "changed"
+    assert child.withheld(method, "b://1") is None

@@ -508,6 +508,8 @@ def test_a_state_alone_means_try_again_later() -> None:
     "asked",
     [
         {"k": {"method": "tools/call", "params": {}}},
+        {"k": {"method": ["x"], "params": {}}},
+        {"k": {"method": {}, "params": {}}},
         {"k": {"method": "elicitation/create", "params": []}},
         {"k": {"params": {}}},
         {"k": 5},

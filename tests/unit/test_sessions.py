@@ -1098,3 +1098,24 @@ def test_hundreds_of_calls_may_wait_for_their_client_and_end_in_any_order() -> N
         scene.world.say(scene.a, result(sent, {"content": [message["id"]]}))
         assert scene.told() == [complete("again", content=[message["id"]])]
     assert scene.world.idle()
+
+
+def test_a_call_that_has_ended_asks_nothing_more() -> None:
+    scene = Scene()
+    asked = scene.asked()
+    scene.world.say(scene.a, result(scene.sent["id"], {"content": ["early"]}))
+    scene.take_up(2, asked, {})
+    assert scene.told() == [complete(2, content=["early"])]
+    assert scene.got() == [failure("q", -32601, "The client is gone")]
+    assert scene.world.idle()
+
+
+@pytest.mark.parametrize("state", ["", 5, [], {}, "junk"])
+def test_a_state_that_is_none_of_ours_starts_no_call_anew(state: Any) -> None:
+    scene = Scene()
+    again = modern_call(2)
+    again["params"]["requestState"] = state
+    scene.world.say(scene.client, again)
+    [refused] = scene.told()
+    assert (refused["id"], refused["error"]["code"]) == (2, -32602)
+    assert scene.got() == []
