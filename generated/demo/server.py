@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:fb842fd6860a2f8bf8ce27a23f6fb7fd858818fe0bcbc54ad3905e50ec4fb66b (everything below this line)
+#   body:     sha256:4812473998ec63ae06a8257825ab6e5c63d586ce8813f10db4e9d8a5b6e5a4ca (everything below this line)
 
 from __future__ import annotations
 
@@ -5594,7 +5594,8 @@ def hung_up(descriptor: int) -> bool:
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
-    poll.register(descriptor, 0)
+    # A socket may be closed in one direction alone.
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
     return bool(poll.poll(0))
 
 

@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:d929f375c6f3010ad77f9a384bf423711588f373fffeed946f2020414fa0ec61 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
 #   needs:    no variable of the environment
-#   body:     sha256:19771ca0a786035bd872458dc405ebc25d9362e6d0b16c0a230a3c51e5d018a0 (everything below this line)
+#   body:     sha256:f0a129398f6a330bde9de64cb4302cf141f68f42e3f0391e80cab1c6f04b8d0f (everything below this line)
 
 from __future__ import annotations
 
@@ -7638,7 +7638,8 @@ def hung_up(descriptor: int) -> bool:
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
-    poll.register(descriptor, 0)
+    # A socket may be closed in one direction alone.
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
     return bool(poll.poll(0))
 
 

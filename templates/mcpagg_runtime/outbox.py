@@ -145,7 +145,8 @@ def hung_up(descriptor: int) -> bool:
     if not hasattr(select, "poll"):
         return False
     poll = select.poll()
-    poll.register(descriptor, 0)
+    # A socket may be closed in one direction alone.
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
     return bool(poll.poll(0))
 
 
