@@ -13,7 +13,7 @@
 #   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
 #   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:4812473998ec63ae06a8257825ab6e5c63d586ce8813f10db4e9d8a5b6e5a4ca (everything below this line)
+#   body:     sha256:1fd578d7aa4ea8dad9b65d64a56abfbb4219dc48316dc9ed1ce7d51e86042c38 (everything below this line)
 
 from __future__ import annotations
 
@@ -673,6 +673,15 @@ def _moved(part: Any) -> Any:
         )
         for name, value in part.items()
     }
+
+
+def without_meta(text: str, names: Collection[str]) -> str:
+    """Return the JSON text of params without some members of `_meta`, and without an empty one."""
+    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
+    if type(value) is not dict:
+        return text
+    meta = edited(text[start:end], drop=names)
+    return edited(text, drop=("_meta",)) if meta == "{}" else edited(text, add={"_meta": meta})
 
 
 def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
@@ -1856,16 +1865,16 @@ class Questions(Core):
 
     def _flush_replies(self, child: Child) -> None:
         """Let a child go on with the calls that it got answers for, one client's at a time."""
-        for question in [one for one in child.questions if one.reply is not None]:
+        for question, reply in [(one, one.reply) for one in child.questions if one.reply]:
             client = question.client
             busy = child.takes_turns and any(
                 other is not client and other.connection is client.connection
                 for other in _at_work(child)
             )
-            if question.reply is not None and not busy:
+            if not busy:
                 child.questions.remove(question)
                 child.active_at = self.clock()
-                self._send(child, answer(question.identifier, question.reply))
+                self._send(child, answer(question.identifier, reply))
 
     def _withdraw_question(self, child: Child, message: Message) -> None:
         """A child no longer wants an answer to what it asked."""
@@ -4197,10 +4206,7 @@ def _unmarked(message: Message) -> str:
     meta = message.params.get("_meta")
     if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
         return text
-    if len(meta) == 1:
-        return edited(text, drop=("_meta",))
-    _, start, end = members(text)[0]["_meta"]
-    return edited(text, add={"_meta": edited(text[start:end], drop=(SUBSCRIPTION_KEY,))})
+    return without_meta(text, (SUBSCRIPTION_KEY,))
 
 
 def _introduced(text: str) -> str:
@@ -4211,7 +4217,7 @@ def _introduced(text: str) -> str:
     if type(value) is dict and SERVER_KEY in value:
         _, begin, end = members(text, start)[0][SERVER_KEY]
         add["serverInfo"] = text[begin:end]
-    return edited(text, drop=("resultType", "supportedVersions", "ttlMs", "cacheScope"), add=add)
+    return edited(text, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
 
 
 def _is_question(value: Any) -> bool:
@@ -4505,13 +4511,7 @@ def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
 
     Some clients put an envelope into notifications too.
     """
-    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
-    if type(value) is not dict:
-        return edited(text, drop=drop)
-    meta = edited(text[start:end], drop=ENVELOPE)
-    if meta == "{}":
-        return edited(text, drop=(*drop, "_meta"))
-    return edited(text, drop=drop, add={"_meta": meta})
+    return edited(without_meta(text, ENVELOPE), drop=drop)
 
 
 def _modern_question(params: str) -> str:

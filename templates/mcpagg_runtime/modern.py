@@ -118,6 +118,15 @@ def _moved(part: Any) -> Any:
     }
 
 
+def without_meta(text: str, names: Collection[str]) -> str:
+    """Return the JSON text of params without some members of `_meta`, and without an empty one."""
+    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
+    if type(value) is not dict:
+        return text
+    meta = edited(text[start:end], drop=names)
+    return edited(text, drop=("_meta",)) if meta == "{}" else edited(text, add={"_meta": meta})
+
+
 def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
     """Return the JSON text of an object without some members, and with others {name: JSON text}."""
     if not drop and not add:

@@ -119,16 +119,16 @@ class Questions(Core):
 
     def _flush_replies(self, child: Child) -> None:
         """Let a child go on with the calls that it got answers for, one client's at a time."""
-        for question in [one for one in child.questions if one.reply is not None]:
+        for question, reply in [(one, one.reply) for one in child.questions if one.reply]:
             client = question.client
             busy = child.takes_turns and any(
                 other is not client and other.connection is client.connection
                 for other in _at_work(child)
             )
-            if question.reply is not None and not busy:
+            if not busy:
                 child.questions.remove(question)
                 child.active_at = self.clock()
-                self._send(child, answer(question.identifier, question.reply))
+                self._send(child, answer(question.identifier, reply))
 
     def _withdraw_question(self, child: Child, message: Message) -> None:
         """A child no longer wants an answer to what it asked."""

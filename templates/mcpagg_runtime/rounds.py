@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
 from mcpagg_runtime.lifecycle import relayed, without_tasks
-from mcpagg_runtime.modern import edited, legacy_result, wraps_output
+from mcpagg_runtime.modern import (
+    MODERN_MEMBERS,
+    edited,
+    legacy_result,
+    without_meta,
+    wraps_output,
+)
 from mcpagg_runtime.peers import FOREVER
 from mcpagg_runtime.questions import QUESTIONS, is_error, minted
 from mcpagg_runtime.reception import SERVER_KEY
@@ -356,10 +362,7 @@ def _unmarked(message: Message) -> str:
     meta = message.params.get("_meta")
     if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
         return text
-    if len(meta) == 1:
-        return edited(text, drop=("_meta",))
-    _, start, end = members(text)[0]["_meta"]
-    return edited(text, add={"_meta": edited(text[start:end], drop=(SUBSCRIPTION_KEY,))})
+    return without_meta(text, (SUBSCRIPTION_KEY,))
 
 
 def _introduced(text: str) -> str:
@@ -370,7 +373,7 @@ def _introduced(text: str) -> str:
     if type(value) is dict and SERVER_KEY in value:
         _, begin, end = members(text, start)[0][SERVER_KEY]
         add["serverInfo"] = text[begin:end]
-    return edited(text, drop=("resultType", "supportedVersions", "ttlMs", "cacheScope"), add=add)
+    return edited(text, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
 
 
 def _is_question(value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.client import is_enveloped
 from mcpagg_runtime.live import same
-from mcpagg_runtime.modern import completed, edited, signed
+from mcpagg_runtime.modern import completed, edited, signed, without_meta
 from mcpagg_runtime.peers import FOREVER, LEGACY
 from mcpagg_runtime.questions import is_error
 from mcpagg_runtime.reception import LISTEN, MAY_ASK, receive
@@ -313,13 +313,7 @@ def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
 
     Some clients put an envelope into notifications too.
     """
-    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
-    if type(value) is not dict:
-        return edited(text, drop=drop)
-    meta = edited(text[start:end], drop=ENVELOPE)
-    if meta == "{}":
-        return edited(text, drop=(*drop, "_meta"))
-    return edited(text, drop=drop, add={"_meta": meta})
+    return edited(without_meta(text, ENVELOPE), drop=drop)
 
 
 def _modern_question(params: str) -> str:
