@@ -72,8 +72,9 @@ def compile_proxy(
     """Compile a config. `file` is where the proxy will lie, None for standard output.
 
     `warn` is told of what is odd as soon as it is known: it may be why a later pass fails.
-    `offline` needs nothing of what a start needs. `check`: the text is to be compared with `file`,
-    so what a server computes anew each time is taken from there (see `Snapshot.steadied`).
+    `offline` needs nothing of what a start needs. Where `file` exists, the order in it is kept
+    (see `ordering`). `check`: the text is to be compared with `file`, so what a server computes
+    anew each time is taken from there (see `Snapshot.steadied`).
 
     Raises:
         CompileError: with all faults of the pass that failed.
@@ -111,8 +112,8 @@ def compile_proxy(
             progress=progress,
         )
         _each(warn, warnings)
-        if check and file is not None:
-            snapshot = _steadied(snapshot, file)
+        if file is not None:
+            snapshot = _compared_with(file, snapshot, check)
         if not source.options.allow_secrets:
             from mcpagg.leaks import leaks
 
@@ -244,13 +245,17 @@ def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _steadied(snapshot: Snapshot, file: Path) -> Snapshot:
+def _compared_with(file: Path, snapshot: Snapshot, check: bool) -> Snapshot:
+    """Return a snapshot less what differs from that of `file` without being a change."""
+    from mcpagg.ordering import in_order_of
     from mcpagg.recorded import recorded_snapshot
 
     try:
-        return snapshot.steadied(recorded_snapshot(file))
-    except ConfigError:  # a file that holds none is not what compiling would write, whatever else
+        before = recorded_snapshot(file)
+    except ConfigError:  # there is none
         return snapshot
+    snapshot = in_order_of(before, snapshot)
+    return snapshot.steadied(before) if check else snapshot
 
 
 def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:

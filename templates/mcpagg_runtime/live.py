@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # What a person or a model reads, and no program acts upon.
 _WORDS = ("title", "description", "icons")
+# Members of a schema whose lists of strings are sets: their order means nothing.
+SETS = ("required", "type")
 
 
 class Difference:
@@ -133,12 +135,12 @@ def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
 
     Descriptions inside a schema are text; a flipped annotation never is.
     """
-    if same(before, now):
+    if same(before, now, SETS):
         return ""
     natures = dict.fromkeys(
         _member_nature(name, before.get(name), now.get(name))
         for name in {**before, **now}
-        if not (name in before and name in now and same(before[name], now[name]))
+        if not (name in before and name in now and same(before[name], now[name], SETS))
     )
     return ",".join(natures)
 
@@ -150,7 +152,7 @@ def _member_nature(name: str, before: Any, now: Any) -> str:
         return "annotations"
     if name.endswith("Schema"):
         try:
-            return "text" if same(_bare(before), _bare(now)) else "schema"
+            return "text" if same(_bare(before), _bare(now), SETS) else "schema"
         except RecursionError:
             return "schema"
     return "other"
@@ -169,15 +171,21 @@ def _bare(schema: Any) -> Any:
     }
 
 
-def same(one: Any, other: Any) -> bool:
-    """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself."""
+def same(one: Any, other: Any, sets: tuple[str, ...] = ()) -> bool:
+    """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself.
+
+    `sets` names members whose lists of strings are equal in any order.
+    """
     pairs = [(one, other)]
     while pairs:
         one, other = pairs.pop()
         if type(one) is dict and type(other) is dict:
             if one.keys() != other.keys():
                 return False
-            pairs += [(one[key], other[key]) for key in one]
+            pairs += [
+                (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+                for key in one
+            ]
         elif type(one) is list and type(other) is list:
             if len(one) != len(other):
                 return False
@@ -188,3 +196,10 @@ def same(one: Any, other: Any) -> bool:
         elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
             return False
     return True
+
+
+def _sorted(value: Any) -> Any:
+    """Return a list of strings in an order of its own; any other value as it is."""
+    if type(value) is list and all(type(item) is str for item in value):
+        return sorted(value)
+    return value

@@ -354,5 +354,5 @@ def _answers(session: Session) -> list[tuple[int, str]]:
 def _is_same_call(one: Message, other: Message) -> bool:
     """Whether a request takes up another one: same method, same params but for the answers."""
     own = ("_meta", "requestState", "inputResponses")
-    params = [{n: v for n, v in m.params.items() if n not in own} for m in (one, other)]
-    return one.method == other.method and same(*params)
+    first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (one, other))
+    return one.method == other.method and same(first, second)

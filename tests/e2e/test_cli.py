@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, served, write_config
+from proxies import compiled, served, swapped, write_config
 from wire import STUB, call, stub_entry, text
 
 from mcpagg.cli import main
@@ -83,6 +83,34 @@ def test_check_needs_nothing_but_the_file_and_tells_what_differs(
     assert '+    "one/c": ("one", "c", "one_c"),' in out
     assert "is not what compiling now would write; compile it again" in err
     assert file.read_bytes() == before
+
+
+def test_order_is_not_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Servers on hash maps list another order at each start: the file and the proxy stay quiet."""
+
+    def listed(order: int, title: str = "T") -> dict[str, Any]:
+        names = ["a", "b", "c"][::order]
+        properties = {name: {"type": ["string", "null"][::order]} for name in names}
+        schema = {"type": "object", "properties": properties, "required": names}
+        tool = {"inputSchema": dict([*schema.items()][::order]), "title": title}
+        return {"tools": [{"name": name, **tool} for name in names]}
+
+    def checked() -> tuple[int, str]:
+        return main(["--check", "-o", str(file)]), capsys.readouterr().out
+
+    file = swapped(tmp_path, listed(1), listed(-1))
+    before = file.read_bytes()
+    assert checked() == (0, "")
+    proxy = [sys.executable, str(file), "--check"]
+    said = subprocess.run(proxy, capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stdout.count("as it was compiled")) == (0, 2)
+    assert main([str(tmp_path / "mcp.json"), "-q", "-o", str(file)]) == 0
+    assert file.read_bytes() == before
+    (tmp_path / "options.json").write_text(json.dumps(listed(-1, "Another")))
+    status, changes = checked()
+    assert status == 1
+    assert re.findall(r'^-  +("\w+".*)', changes, re.M) == ['"title": "T"'] * 3
+    assert re.findall(r'^\+  +("\w+".*)', changes, re.M) == ['"title": "Another"'] * 3
 
 
 def test_check_says_so_when_the_file_was_edited_or_is_missing(

@@ -79,6 +79,11 @@ def _parts(entry: Json) -> tuple[str, str]:
         ({"a": float("inf")}, {"a": float("inf")}, False),
         ({"a": 12345678901234567890}, {"a": 12345678901234567891}, True),
         ({"a": "\ud800"}, {"a": "\ud800"}, False),
+        ({"required": ["a", "b"]}, {"required": ["b", "a"]}, False),
+        ({"a": {"type": ["string", "null"]}}, {"a": {"type": ["null", "string"]}}, False),
+        ({"required": ["a", "b"]}, {"required": ["a", "b", "b"]}, True),
+        ({"type": [1, 2]}, {"type": [2, 1]}, True),
+        ({"enum": ["a", "b"]}, {"enum": ["b", "a"]}, True),
     ],
 )
 def test_tools_are_compared_by_value(old: Json, new: Json, changed: bool) -> None:
