@@ -24,8 +24,7 @@ from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import KINDS, TOOLS
-from mcpagg_runtime.launch import strings
-from mcpagg_runtime.references import references
+from mcpagg_runtime.launch import uses
 
 MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
 TABLES = {
@@ -36,7 +35,7 @@ TABLES = {
 }
 # The names that the templates define, which no room may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
-DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", *TABLES.values()}
+DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
 # A route is one line, however long its names.
 ROW_MODE = black.Mode(line_length=1000, target_versions={TargetVersion.PY39})
 NEEDS_NOTHING = "no variable of the environment"
@@ -58,12 +57,15 @@ def emit(
     check the file, as a shell would take them.
     """
     composed = linked.composed
+    needs = _needs(rows)
+    required = [name for name, needed in needs.items() if needed]
     snapshot_digest = _digest(_plain(snapshot))
     runtime = bundle("main", DEFINED, _unused(rows, linked))
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=_formatted(runtime.imports),
         servers=_table("SERVERS", rows) + _failed(snapshot),
+        needs=_table("NEEDS", required) if required else "",
         routes={
             TABLES[name]: (name, _table(TABLES[name], rows, ROW_MODE))
             for name, rows in linked.routes.items()
@@ -91,7 +93,7 @@ def emit(
         options_digest=_digest(options.model_dump(mode="json")),
         snapshot_digest=snapshot_digest,
         counts=_counts(snapshot),
-        needs=comment(_needs(rows)),
+        needs=comment(_listed(needs)),
         body_digest=_hash(body),
         body=body,
     )
@@ -170,16 +172,21 @@ def _counts(snapshot: Snapshot) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
-def _needs(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Name the variables that the launch table refers to; one with a default in brackets."""
-    found: dict[str, str] = {}
+def _needs(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
+    """Return the variables that the launch table refers to, and whether one must be set.
+
+    It need not where every reference has a default.
+    """
+    found: dict[str, bool] = {}
     for row in rows.values():
-        for place, text in strings(row):
-            for name, default in references(text):
-                # A name that the entry's own env defines comes from there, unless it asks itself.
-                if name not in row.get("env", {}) or place == f"env.{name}":
-                    found.setdefault(name, name if default is None else f"[{name}]")
-    return " ".join(found[name] for name in sorted(found)) or NEEDS_NOTHING
+        for _, name, default in uses(row):
+            found[name] = found.get(name, False) or default is None
+    return dict(sorted(found.items()))
+
+
+def _listed(needs: Mapping[str, bool]) -> str:
+    """Name variables; one that need not be set in brackets."""
+    return " ".join(n if must else f"[{n}]" for n, must in needs.items()) or NEEDS_NOTHING
 
 
 def _digest(value: Any) -> str:

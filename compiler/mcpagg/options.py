@@ -16,6 +16,7 @@ RUNTIME_OPTIONS = (
     "timeout",
     "connect_timeout",
     "idle_stop",
+    "allow_failed",
 )
 """Those that the emitted file acts upon."""
 

@@ -74,8 +74,7 @@ def _serve(plan: Plan, folder: str, path: str) -> int:
         broke=lambda: print(broke, end="", file=sys.stderr),  # noqa: T201
         overflowed=lambda waiting: None,
     )
-    face.run()
-    return 0
+    return face.run()
 
 
 def _stop(*_: object) -> None:

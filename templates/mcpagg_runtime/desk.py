@@ -23,7 +23,7 @@ from mcpagg_runtime.wire import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from mcpagg_runtime.client import Client
@@ -39,7 +39,8 @@ class Plan:
     options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
     (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
     {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
-    which nobody starts.
+    which nobody starts. `needs` are the variables of the environment without which some server
+    cannot be started, unless its `env_file` has them.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Plan:
         templates: Mapping[str, tuple[str, ...]] = {},
         capabilities: str = '{"tools":{"listChanged":true}}',
         subtools: Mapping[str, Mapping[str, list[str]]] = {},
+        needs: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.version = version
@@ -70,6 +72,7 @@ class Plan:
         }
         self.capabilities = capabilities
         self.subtools = subtools
+        self.needs = needs
         self.snapshot = snapshot
         self.children = children
         self.instructions = instructions

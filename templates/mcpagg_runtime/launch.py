@@ -90,6 +90,20 @@ def strings(row: Row) -> list[tuple[str, str]]:
     return found
 
 
+def uses(row: Row) -> list[tuple[str, str, str | None]]:
+    """Return what a row asks its environment for: (place, variable, default or None).
+
+    A name that the row's own `env` defines comes from there, unless the definition itself asks.
+    """
+    own = row.get("env", {})
+    return [
+        (place, name, default)
+        for place, text in strings(row)
+        for name, default in references(text)
+        if name not in own or place == f"env.{name}"
+    ]
+
+
 def mentioned(row: Row) -> set[str]:
     """Return the variables that a row sets or refers to."""
     names = {name for _, text in strings(row) for name, _ in references(text)}
@@ -144,6 +158,26 @@ def prepare(
     headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
     masks = {key: values[f"masks.{key}"] for key in row.get("masks", {})}
     return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers, masks)
+
+
+def unset(
+    rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
+) -> dict[str, MissingVariables]:
+    """Return what is not set now, by server."""
+    missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
+    return {name: problem for name, problem in missing.items() if problem is not None}
+
+
+def _unset_for(
+    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
+) -> MissingVariables | None:
+    try:
+        prepare(name, rows, environ, folder)
+    except MissingVariables as problem:
+        return problem
+    except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone
+        return None
+    return None
 
 
 def _path_within(folder: str, path: str) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.standard import open_standard_files
 from mcpagg_runtime.stdio import Stdio
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def main(plan: Plan, file: str) -> None:
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
     folder = os.path.dirname(os.path.realpath(file))
-    status = 0
+    open_standard_files()
     if len(sys.argv) > 1:
         from mcpagg_runtime.commands import run_command
 
@@ -27,8 +28,5 @@ def main(plan: Plan, file: str) -> None:
         except SystemExit as left:
             status = left.code if isinstance(left.code, int) else 1
     else:
-        Stdio(plan, folder).run()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # what the caller closed
-            stream.flush()
+        status = Stdio(plan, folder).run()
     os._exit(status)

@@ -177,7 +177,8 @@ class Router(Routing):
     def _want_children(self, client: Client) -> None:
         if self.plan.options["start"] == "eager":
             for child in self.children.values():
-                self._wake(child, client)
+                if child.name not in self.desk.down:
+                    self._wake(child, client)
 
     def _set_level(self, client: Client, message: Message) -> None:
         """Pass a log level on to every child that logs, now or once it is up."""

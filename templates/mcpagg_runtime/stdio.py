@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox, hung_up, readable
+from mcpagg_runtime.standard import complain
 from mcpagg_runtime.wire import INVALID_REQUEST, MAXIMUM_LINE_BYTES, Lines, error, failure
 
 try:
@@ -33,6 +34,8 @@ ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 STDIN_CHUNK = 1 << 16
+# The exit status where a variable is not set, as the compiler's.
+MISSING_VARIABLE = 3
 
 
 class Stopped(Exception):
@@ -46,7 +49,6 @@ class Stdio:
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
-        _open_standard_files()
         # Take standard output for the protocol alone: what a stray print writes goes to stderr.
         self.outbox = _taken_output()
         os.dup2(2, 1)
@@ -59,8 +61,13 @@ class Stdio:
         self.stopped = False
         self.input = _Input()
 
-    def run(self) -> None:
-        """Serve, then end: answers already owed are written, and no child is left."""
+    def run(self) -> int:
+        """Serve, then end: answers already owed are written, and no child is left.
+
+        Returns the exit status.
+        """
+        if not self._may_start():
+            return MISSING_VARIABLE
         for number in ENDING:
             signal(number, self._stop)
         try:
@@ -75,6 +82,28 @@ class Stdio:
             if self.relay is not None:
                 self.relay.close()
                 self.outbox.flush(FLUSH_SECONDS)
+        return 0
+
+    def _may_start(self) -> bool:
+        """Whether all that servers need is set; what is not is named.
+
+        With `--allow-failed` the proxy goes on without the servers that lack something.
+        """
+        plan = self.desk.plan
+        if all(name in os.environ for name in plan.needs):
+            return True
+        # What is not in the environment may be in an env file.
+        from mcpagg_runtime.launch import unset
+
+        missing = unset(plan.servers, os.environ, self.folder)
+        for server, problem in missing.items():
+            complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+        if missing and not plan.options.get("allow_failed"):
+            remedy = "set it in the environment, or in the client's `env` for this program"
+            complain(f"{plan.name}: nothing was started; {remedy}")
+            return False
+        self.desk.down.update(missing)
+        return True
 
     def _read(self) -> None:
         lines = Lines(self._refuse)
@@ -176,15 +205,6 @@ class _Input:
                 return os.read(0, STDIN_CHUNK)
             except BlockingIOError:
                 readable(0, None)
-
-
-def _open_standard_files() -> None:
-    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
-    while True:
-        descriptor = os.open(os.devnull, os.O_RDWR)
-        if descriptor > 2:
-            os.close(descriptor)
-            return
 
 
 def _taken_output() -> Outbox:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from proxies import running, served
-from wire import Wire, call, initialize, received, stub_entry, text, tool_names, tools
+from wire import Wire, call, received, stub_entry, text, tool_names, tools
 
 from mcpagg.cli import main
 
@@ -283,5 +283,6 @@ def test_a_variable_that_is_missing_is_named_with_its_path(
     assert "mcpServers.one.envVars[0].value: server 'one' needs the variable DB_PASSWORD" in err
     assert "envVars[0].value: server 'two' needs the variable REGION" in err
     with running(masked) as wire:
-        initialize(wire)
-        assert "not set in the environment" in call(wire, "one:echo")["error"]["message"]
+        assert wire.wait() == 3
+        assert "server 'one' cannot be started: not set in the environment: " in wire.stderr
+        assert "DB_PASSWORD (in masks.PASSWORD)" in wire.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpagg_runtime.dotenv import parse_env_file
-from mcpagg_runtime.launch import Launch, MissingVariables, mentioned, prepare
+from mcpagg_runtime.launch import Launch, MissingVariables, mentioned, prepare, unset, uses
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 
@@ -152,3 +152,25 @@ def test_an_env_file_is_read_as_people_write_it(text: str, variables: dict[str, 
 def test_an_env_file_with_a_nul_is_refused() -> None:
     with pytest.raises(ValueError, match="NUL"):
         parse_env_file("A=\0")
+
+
+def test_what_a_row_asks_the_environment_for() -> None:
+    env = {"A": "$A", "B": "$A ${C:-c}"}
+    assert uses({"command": "$X", "env": env}) == [
+        ("command", "X", None),
+        ("env.A", "A", None),
+        ("env.B", "C", "c"),
+    ]
+
+
+def test_what_is_not_set_is_told_by_server(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("IN_FILE=1")
+    rows: dict[str, dict[str, Any]] = {
+        "whole": {"command": "$SET", "env_file": "file", "args": ["$IN_FILE", "${NONE:-}"]},
+        "lacking": {"command": "x", "args": ["$IN_FILE"], "env": {"K": "$NONE"}},
+        "unreadable": {"command": "$NONE", "env_file": "absent"},
+    }
+    found = unset(rows, {"SET": ""}, str(tmp_path))
+    assert {name: problem.missing for name, problem in found.items()} == {
+        "lacking": [("args[0]", "IN_FILE"), ("env.K", "NONE")]
+    }

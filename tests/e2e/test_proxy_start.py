@@ -1,0 +1,133 @@
+"""What serving needs before it starts, and what a start may take in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxies import compiled, running, served
+from wire import Wire, call, initialize, stub_entry, text, tool_names
+
+TOKENS = {"FIRST_TOKEN": "sentinel-one", "SECOND_TOKEN": "sentinel-two"}
+
+
+def entry(log: Path, **options: Any) -> dict[str, Any]:
+    """Return the entry of a server that needs two variables and writes `log` once it runs."""
+    env = {"A": "${FIRST_TOKEN}", "B": "x-${SECOND_TOKEN}", "C": "${THIRD:-c}"}
+    return {**stub_entry(log=str(log), **options), "env": env}
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Set the variables; return where a server that needs them writes what it does."""
+    for name, value in TOKENS.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path / "log"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--log", "states"]])
+def test_a_variable_that_is_not_set_fails_the_start_and_nothing_is_started(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    others = {"x": {**stub_entry(), "args": [*stub_entry()["args"], "${SECOND_TOKEN}"]}}
+    file = compiled(tmp_path, {"odd": entry(log), **others})
+    log.unlink()
+    for name in TOKENS:
+        monkeypatch.delenv(name)
+    with running(file, *arguments, cwd=tmp_path) as wire:
+        assert wire.wait() == 3
+        assert wire.stderr.splitlines() == [
+            "mcp: server 'odd' cannot be started: not set in the environment: "
+            "FIRST_TOKEN (in env.A), SECOND_TOKEN (in env.B)",
+            "mcp: server 'x' cannot be started: not set in the environment: "
+            "SECOND_TOKEN (in args[4])",
+            "mcp: nothing was started; set it in the environment, or in the client's `env` for "
+            "this program",
+        ]
+    assert not log.exists()
+
+
+def test_what_was_compiled_to_allow_failures_goes_on_without_the_server(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = compiled(tmp_path, {"odd": entry(log), "good": stub_entry()}, "--allow-failed")
+    log.unlink()
+    monkeypatch.delenv("SECOND_TOKEN")
+    with served(file) as wire:
+        wire.wait_stderr("server 'odd' cannot be started: .*SECOND_TOKEN")
+        assert tool_names(wire) == ["good:echo"]
+        assert text(call(wire, "good:echo")) == "{}"
+        assert wire.stderr.count("\n") == 1
+        assert "SECOND_TOKEN (in env.B)" in call(wire, "odd:echo")["error"]["message"]
+    assert not log.exists()
+
+
+def test_a_variable_of_an_env_file_is_set(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variables = tmp_path / "variables"
+    variables.write_text("FIRST_TOKEN=from-file\n")
+    needing = {**entry(log, tools=["env"]), "envFile": str(variables)}
+    file = compiled(tmp_path, {"odd": needing})
+    monkeypatch.delenv("FIRST_TOKEN")
+    with served(file) as wire:
+        assert text(call(wire, "odd:env", name="A")) == "from-file"
+    variables.write_text("")
+    with running(file) as wire:
+        assert wire.wait() == 3
+        assert "FIRST_TOKEN (in env.A)" in wire.stderr
+
+
+def test_no_file_beside_it_is_imported(tmp_path: Path) -> None:
+    file = compiled(tmp_path, {"good": stub_entry()})
+    names = sorted(
+        name for name in sys.stdlib_module_names if name not in ("__main__", "__future__")
+    )
+    for name in names:
+        (tmp_path / f"{name}.py").write_text("raise SystemExit(f'{__file__} was imported')\n")
+    with Wire([sys.executable, file], cwd=tmp_path) as wire:
+        initialize(wire)
+        assert text(call(wire, "good:echo")) == "{}"
+    for arguments in (["--list"], ["--env", "--json"], ["--check"], ["--call", "good:echo", "{}"]):
+        command = [sys.executable, str(file), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("flags", [[], ["-I"], ["-P"]])
+def test_what_may_be_imported_is_what_python_was_told(tmp_path: Path, flags: list[str]) -> None:
+    file = compiled(tmp_path, {"good": stub_entry()})
+    show = "\nimport sys; print(sys.path, file=sys.stderr)\n"
+    file.write_text(file.read_text().replace("import sys\n\nif", f"{show}\nif", 1))
+    file.write_text(file.read_text().replace("PLAN = Plan(", f"{show}\nPLAN = Plan(", 1))
+    if flags == ["-P"] and sys.version_info < (3, 11):
+        pytest.skip("since Python 3.11")
+    command = [sys.executable, *flags, str(file), "--list"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    before, after = map(eval, done.stderr.splitlines())
+    assert before[:1] == [str(tmp_path)] if not flags else str(tmp_path) not in before
+    assert after == [path for path in before if path != str(tmp_path)]
+
+
+def test_importing_it_leaves_the_path_alone(tmp_path: Path) -> None:
+    compiled(tmp_path, {"good": stub_entry()})
+    code = "import sys; before = [*sys.path]; import server; assert sys.path == before"
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environ)
+
+
+def test_a_variable_with_a_default_in_one_place_alone_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "sentinel-value")
+    env = {"A": "${SOME_TOKEN:-none}", "B": "${SOME_TOKEN}", "C": "${OTHER:-none}"}
+    file = compiled(tmp_path, {"odd": {**stub_entry(), "env": env}})
+    assert "#   needs:    [OTHER] SOME_TOKEN\n" in file.read_text()
+    monkeypatch.delenv("SOME_TOKEN")
+    with running(file) as wire:
+        assert wire.wait() == 3
+        assert "environment: SOME_TOKEN (in env.B)\n" in wire.stderr
