@@ -21,12 +21,12 @@ from mcp_types import METHOD_NOT_FOUND
 
 from mcpagg.aggregator import CONNECT_SECONDS, Aggregator, problem
 from mcpagg.connection.handshake import as_fault, connect
-from mcpagg.connection.requests import Connection, ConnectionFault
+from mcpagg.connection.requests import BadList, Connection, ConnectionFault
 from mcpagg.jsontext import written
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, Kind
+from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
 
 RELAYED: Json = {
     "roots": {"listChanged": True},
@@ -117,16 +117,26 @@ class Discovery(Aggregator):
         return [problem(server, remark) for remark in dict.fromkeys(remarks)]
 
     async def _connected(self, connection: Connection) -> None:
-        tools, moved = await self._at_rest(connection, HINT)
+        tools: list[Json] = []
+        moved: float | None = None
+        fault: BadList | None = None
+        try:
+            tools, moved = await self._at_rest(connection, HINT)
+        except BadList as problem:
+            fault = problem
         conditional: frozenset[str] = frozenset()
         if moved is not None:
             conditional = await self._conditional(connection, tools, moved)
-        if not tools and "tools" in connection.capabilities:
-            connection.remarks.append("lists no tools")
         if noise := connection.noise():
             connection.remarks.append(f"writes to stdout what is no message: {noise!r}")
         name = connection.server.name
         others = [await self._others(connection, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES)]
+        if fault is not None:
+            if not any(others):
+                raise connection.fault(fault.what)
+            connection.remarks.append(f"{fault.what}: taken for empty")
+        elif not tools and "tools" in connection.capabilities:
+            connection.remarks.append("lists no tools")
         self.children[name] = ChildSnapshot(
             name=name,
             protocol=connection.protocol,
@@ -200,37 +210,39 @@ class Discovery(Aggregator):
 
     async def _others(self, connection: Connection, kind: Kind) -> tuple[Json, ...]:
         """Read a list other than the tools; whatever is wrong with it costs the child no tool."""
-        with anyio.move_on_after(min(self.connect_timeout, OTHERS)):
-            try:
-                return tuple(await connection.list_items(kind))
-            except MCPError as error:
-                # Many servers have resources and know nothing of templates.
-                if error.code != METHOD_NOT_FOUND or kind is not TEMPLATES:
-                    connection.remarks.append(
-                        f"answers {kind.method} with error {error.code}: taken for empty"
-                    )
-                return ()
-        connection.remarks.append(
-            f"did not answer {kind.method} within {min(self.connect_timeout, OTHERS):g} s: "
-            "its list is taken for empty"
-        )
-        return ()
+        try:
+            return tuple(await self._list(connection, kind, min(self.connect_timeout, OTHERS)))
+        except BadList as fault:
+            connection.remarks.append(f"{fault.what}: taken for empty")
+            return ()
 
     async def _tools(self, connection: Connection) -> list[Json]:
         """Read a child's list of tools.
 
         Raises:
-            ConnectionFault: it gives none.
+            BadList: it gives none.
         """
-        with anyio.move_on_after(self.connect_timeout):
+        return await self._list(connection, TOOLS, self.connect_timeout)
+
+    async def _list(self, connection: Connection, kind: Kind, seconds: float) -> list[Json]:
+        """Read one list of a child, within so many seconds.
+
+        Raises:
+            BadList: it gives none.
+            ConnectionFault: the child is gone.
+        """
+        with anyio.move_on_after(seconds):
             try:
-                return await connection.list_items()
+                return await connection.list_items(kind)
             except MCPError as error:
                 if error.code != METHOD_NOT_FOUND:
-                    raise connection.refusal("tools/list", error) from None
-                connection.remarks.append("declares tools, but does not know tools/list")
+                    raise BadList(connection.refusal(kind.method, error).what) from None
+                # Many servers have resources and know nothing of templates.
+                if kind is not TEMPLATES:
+                    what = f"declares {kind.capability}, but does not know {kind.method}"
+                    connection.remarks.append(what)
                 return []
-        raise connection.fault(f"did not answer tools/list within {self.connect_timeout:g} s")
+        raise BadList(f"did not answer {kind.method} within {seconds:g} s")
 
 
 @contextmanager

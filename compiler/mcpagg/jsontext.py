@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
@@ -81,28 +81,6 @@ def written(
         else:
             parts.append(_scalar(item, quote))
     return "".join(parts)
-
-
-def no_json(value: Any) -> str:
-    """Return the first number in a value that JSON has no text for, "" if there is none."""
-    for item in _scalars(value):
-        if isinstance(item, float) and not math.isfinite(item):
-            text = item.text if isinstance(item, Number) else str(item)
-            if text[-1] in "Nny":  # NaN, nan, Infinity; not 1e400
-                return text
-    return ""
-
-
-def _scalars(value: Any) -> Iterator[Any]:
-    todo = [value]
-    while todo:
-        item = todo.pop()
-        if isinstance(item, dict):
-            todo.extend(item.values())
-        elif isinstance(item, list | tuple):
-            todo.extend(item)
-        else:
-            yield item
 
 
 def _scalar(value: Any, quote: Callable[[str], str]) -> str:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.calls import Calls, tool_not_found
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.core import STOP
-from mcpagg_runtime.live import Difference, drift, name_items, read_items
+from mcpagg_runtime.listing import Listing
+from mcpagg_runtime.live import Difference, drift, name_items
 from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, Reading
-from mcpagg_runtime.wire import Malformed, Message, members, quote
+from mcpagg_runtime.wire import Malformed, Message, quote
 
 if TYPE_CHECKING:
     from mcpagg_runtime.catalogue import Item
@@ -30,7 +31,6 @@ LONGEST_HOLD_SECONDS = 1.0
 PATIENCE_SECONDS = 10.0
 # Unless each reading finds a change; but not one that changes its list all the time.
 CALM_SECONDS = 10.0
-MAXIMUM_PAGES = 1000
 
 
 class Drift(Calls):
@@ -57,8 +57,7 @@ class Drift(Calls):
             self._settle_calls(child)
             return
         reading.under_way = True
-        reading.items = []
-        reading.pages = set()
+        reading.listing = Listing(reading.kind, child.name)
         self._ask_page(child, reading, "{}")
 
     def _ask_page(self, child: Child, reading: Reading, params: str) -> None:
@@ -67,23 +66,19 @@ class Drift(Calls):
 
     def _page(self, child: Child, reading: Reading, message: Message) -> None:
         """Take one page of a list; ask for the next, or compare."""
-        text = message.raw("result")
         try:
-            reading.items += read_items(reading.kind, child.name, child.row, text)
-            found, _ = members(text)
+            cursor = reading.listing.take(message.raw("result"))
         except Malformed as problem:
             self._unread(child, reading, str(problem))
             return
-        cursor = found["nextCursor"][0] if "nextCursor" in found else None
-        pages = reading.pages
-        if type(cursor) is str and cursor not in pages and len(pages) < MAXIMUM_PAGES:
-            pages.add(cursor)
+        if cursor is not None:
             self._ask_page(child, reading, f'{{"cursor":{quote(cursor)}}}')
             return
         self._end_reading(child, reading)
-        catalogue = self.catalogues[reading.kind.name]
-        items = name_items(catalogue, child.name, child.row, reading.items, self.plan.options)
-        reading.items = []
+        self._report_faults(child, reading)
+        catalogue, items = self.catalogues[reading.kind.name], reading.listing.items
+        items = name_items(catalogue, child.name, child.row, items, self.plan.options)
+        reading.listing = Listing(reading.kind, child.name)
         self._compared(child, reading, items)
         self._settle_calls(child)
 
@@ -95,7 +90,7 @@ class Drift(Calls):
             self._actions.append((STOP, child, what))
             return
         what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say_once(child, reading, f"{what}; its snapshot stays")
+        self._say_once(child, reading.kind.name, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -175,12 +170,21 @@ class Drift(Calls):
         }
         what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
         how = f"differs from its snapshot:{what} {reading.drift}"
-        self._say_once(child, reading, f"{how}; {does[policy]}, recompile to review it")
+        self._say_once(child, reading.kind.name, f"{how}; {does[policy]}, recompile to review it")
 
-    def _say_once(self, child: Child, reading: Reading, text: str) -> None:
+    def _report_faults(self, child: Child, reading: Reading) -> None:
+        """Say what is wrong with a list: the first fault, and how many more there are."""
+        about, faults = reading.kind.method, reading.listing.faults
+        if faults:
+            more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
+            self._say_once(child, about, faults[0] + more)
+        else:
+            child.reported.pop(about, None)
+
+    def _say_once(self, child: Child, about: str, text: str) -> None:
         """Say something about a list, unless it is what was said of it last, in whatever life."""
-        if child.reported.get(reading.kind.name) != text:
-            child.reported[reading.kind.name] = text
+        if child.reported.get(about) != text:
+            child.reported[about] = text
             self._say(f"server '{child.name}' {text}")
 
     def _settle_calls(self, child: Child) -> None:

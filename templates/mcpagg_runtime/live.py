@@ -1,18 +1,18 @@
-"""Reads a list that a child gives while it runs, and says how it differs from another one."""
+"""Names what a child lists while it runs, and says how that differs from another list."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import TOOLS, Item, labelled
+from mcpagg_runtime.catalogue import TOOLS, labelled
 from mcpagg_runtime.names import exposed_name, offered, portable_names
-from mcpagg_runtime.wire import Malformed, elements, members, parse
+from mcpagg_runtime.wire import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.catalogue import Catalogue, Kind
+    from mcpagg_runtime.catalogue import Catalogue, Item
 
     Row = Mapping[str, Any]
 
@@ -60,43 +60,20 @@ def drift(catalogue: Catalogue, server: str, items: list[Item]) -> Difference:
     return Difference([t for t in catalogue.recorded(server) if t.original not in absent], items)
 
 
-def read_items(kind: Kind, server: str, row: Row, text: str) -> list[Item]:
-    """Return the offered items in the JSON text of a list result, for `name_items` to name.
-
-    Items without a name are passed over: nobody could ask for them. The config filters tools.
-
-    Raises:
-        Malformed: the text has no such list.
-    """
-    found, _ = members(text)
-    if kind.member not in found:
-        raise Malformed(f"no {kind.member} member")
-    items = []
-    for value, start, _ in elements(text, found[kind.member][1]):
-        name = value.get("name") if type(value) is dict else None
-        key = value.get(kind.key) if type(value) is dict else None
-        if type(name) is not str or type(key) is not str or not key:
-            continue
-        if kind is TOOLS and not offered(name, row):
-            continue
-        parts, end = members(text, start)
-        _, begin, stop = parts["name"]
-        items.append(Item(server, key, name, text[start:begin], text[stop:end]))
-    return items
-
-
 def name_items(
     catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
 ) -> list[Item]:
-    """Give a child's items the names that they are listed under; return them.
+    """Give a child's items, each once, the names that they are listed under; return them.
 
-    One that is listed twice is taken once, and one whose name is taken is left out.
+    The config filters tools, and what has a name that another child's has is left out.
     """
+    if catalogue.kind is TOOLS:
+        items = [item for item in items if offered(item.original, row)]
     if catalogue.kind.key == "name":
         return _named(catalogue, server, row, items, options)
     for item in items:
         item.exposed = item.portable = labelled(server, item.exposed)
-    return list({item.original: item for item in reversed(items)}.values())[::-1]
+    return items
 
 
 def _named(
@@ -117,7 +94,7 @@ def _named(
         elif options["names"] != "bare":
             item.exposed = exposed_name(server, item.original, row, options["separator"])
         owner = server, item.original
-        if item.original not in named and taken.setdefault(item.exposed, owner) == owner:
+        if taken.setdefault(item.exposed, owner) == owner:
             named[item.original] = item
     portable = portable_names([*taken])
     for item in named.values():

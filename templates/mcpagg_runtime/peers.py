@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.client import MODERN_VERSION
+from mcpagg_runtime.listing import Listing
 from mcpagg_runtime.templates import fits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.catalogue import Item, Kind
+    from mcpagg_runtime.catalogue import Kind
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.wire import Message
 
@@ -47,11 +48,11 @@ class IllegalTransition(Exception):
 class Reading:
     """One list of a child: how it is read, and what came of it.
 
-    `items` and `pages` (cursors followed) are those of the reading under way, which has taken too
-    long at `deadline`; the next one is due at `again_at`, `pause` seconds after the last at least.
-    `compared` says whether it was held against the snapshot, and no change of it was announced
-    since that matters; calls that wait for this wait until `give_up_at`. `drift` is how it differs,
-    `refused` why {name that a client may use} is withheld.
+    `listing` is what came so far of the reading under way, which has taken too long at `deadline`;
+    the next one is due at `again_at`, `pause` seconds after the last at least. `compared` says
+    whether it was held against the snapshot, and no change of it was announced since that matters;
+    calls that wait for this wait until `give_up_at`. `drift` is how it differs, `refused` why {name
+    that a client may use} is withheld.
     """
 
     __slots__ = (
@@ -60,20 +61,18 @@ class Reading:
         "deadline",
         "drift",
         "give_up_at",
-        "items",
         "kind",
-        "pages",
+        "listing",
         "pause",
         "refused",
         "served_at",
         "under_way",
     )
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: Kind, server: str) -> None:
         self.kind = kind
         self.under_way = False
-        self.items: list[Item] = []
-        self.pages: set[str] = set()
+        self.listing = Listing(kind, server)
         self.deadline = FOREVER
         self.again_at = FOREVER
         self.pause = 0.0
@@ -241,7 +240,7 @@ class Child:
         self.unknown: list[Call] = []
         self.questions: list[Question] = []
         self.kept: list[Message] = []
-        self.readings = {kind.name: Reading(kind) for kind in KINDS}
+        self.readings = {kind.name: Reading(kind, self.name) for kind in KINDS}
         self.deadline = FOREVER
         self.starting_at = FOREVER
         self.ready_at = FOREVER

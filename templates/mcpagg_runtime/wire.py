@@ -68,7 +68,7 @@ class _Options:
 
     strict = True
     object_hook = None
-    object_pairs_hook = None
+    object_pairs_hook: type | None = None
     parse_float = float
     parse_int: Callable[[str], Any] = int
     parse_constant = float
@@ -78,8 +78,13 @@ class _LongIntegers(_Options):
     parse_int = staticmethod(_integer)
 
 
+class _Pairs(_LongIntegers):
+    object_pairs_hook = list
+
+
 _scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
 _scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
+_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
 
 
 def value_at(text: str, index: int) -> tuple[Any, int]:
@@ -155,6 +160,12 @@ def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]],
         if isinstance(problem, Malformed):
             raise
         raise Malformed("a member name is no JSON string") from None
+
+
+def member_stands_twice(text: str, start: int) -> bool:
+    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
+    pairs, _ = _scan_pairs(text, start)
+    return len({name for name, _ in pairs}) < len(pairs)
 
 
 def elements(text: str, start: int) -> list[tuple[Any, int, int]]:

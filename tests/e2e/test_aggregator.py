@@ -245,7 +245,7 @@ async def test_arguments_go_into_headers_where_a_remote_tool_asks_for_that(remot
         assert [tool["name"] for tool in await a.list_tools()] == ["far.add", "far.fail", "far.at"]
         assert texts(await a.call_tool("far.at", {"place": "Köln"})) == ["Köln"]
         (remark,) = a.connections["far"].remarks
-        assert remark.startswith("lists 'odd', which is left out: property 'place'")
+        assert remark.startswith("lists the tool 'odd', which is left out: property 'place'")
 
 
 # Failures

@@ -184,7 +184,7 @@ def test_a_tool_without_a_name_is_left_out_and_told() -> None:
     snapshot, warnings = survey({"stub": stub_entry(tools=['{"description":"?"}', "good"])})
     assert names(snapshot.children[0]) == ["good"]
     assert [warning.where for warning in warnings] == ["mcpServers.stub"]
-    assert "has no name" in warnings[0].what
+    assert "lists a tool without a name; it is left out" in warnings[0].what
 
 
 def test_a_child_without_the_capability_is_not_asked_for_tools(log: Path) -> None:
@@ -205,16 +205,43 @@ def test_what_is_wrong_with_another_list_costs_no_tool_and_is_told(
 ) -> None:
     monkeypatch.setattr("mcpagg.discovery.OTHERS", 0.5)
     broken = {"error": {"code": -32603, "message": "broken"}}
-    answers = {"prompts/list": broken, "resources/list": None, "resources/templates/list": None}
+    answers = {"prompts/list": broken, "resources/list": None, "resources/templates/list": "{}"}
     capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}}
     entry = stub_entry(capabilities=capabilities, answers=answers)
     snapshot, warnings = survey({"stub": entry})
     assert names(snapshot.children[0]) == ["echo"]
     assert [warning.what for warning in warnings] == [
-        "server 'stub' answers prompts/list with error -32603: taken for empty",
-        "server 'stub' did not answer resources/list within 0.5 s: its list is taken for empty",
-        "server 'stub' did not answer resources/templates/list within 0.5 s: "
-        "its list is taken for empty",
+        "server 'stub' answered prompts/list with error -32603: broken: taken for empty",
+        "server 'stub' did not answer resources/list within 0.5 s: taken for empty",
+        "server 'stub' answered resources/templates/list with no list of resourceTemplates: "
+        "taken for empty",
+    ]
+
+
+@pytest.mark.parametrize("answer", ["{}", {"error": {"code": -32603, "message": "broken"}}])
+def test_a_list_of_tools_that_is_not_given_costs_only_itself(answer: Any) -> None:
+    prompts = {"result": {"prompts": [{"name": "p"}]}}
+    answers = {"tools/list": answer, "prompts/list": prompts}
+    entry = stub_entry(capabilities={"tools": {}, "prompts": {}}, answers=answers)
+    snapshot, warnings = survey({"stub": entry})
+    assert (snapshot.children[0].tools, len(snapshot.children[0].prompts)) == ((), 1)
+    [warning] = warnings
+    assert warning.what.startswith("server 'stub' answered tools/list with ")
+    assert warning.what.endswith(": taken for empty")
+    del answers["prompts/list"]
+    with pytest.raises(ChildFault, match="answered tools/list with "):
+        survey({"stub": entry | stub_entry(answers=answers)})
+
+
+def test_what_a_running_server_may_not_list_is_not_in_the_snapshot_either() -> None:
+    twice = '{"name":"t","name":"bad:u"}'
+    tools = ["good", twice, '{"name":"odd","inputSchema":{"maximum":NaN}}', "good"]
+    snapshot, warnings = survey({"stub": stub_entry(tools=tools)})
+    assert names(snapshot.children[0]) == ["good"]
+    assert [warning.what.partition(", which")[0] for warning in warnings] == [
+        "server 'stub' lists the tool 'bad:u' with a member that stands twice",
+        "server 'stub' lists the tool 'odd' with a number that no double holds",
+        "server 'stub' lists the tool 'good' more than once; the first one counts",
     ]
 
 

@@ -23,10 +23,10 @@ from mcpagg_runtime.catalogue import Item
 from mcpagg_runtime.drift import (
     CALM_SECONDS,
     LONGEST_PAUSE_SECONDS,
-    MAXIMUM_PAGES,
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
 )
+from mcpagg_runtime.listing import MAXIMUM_PAGES
 from mcpagg_runtime.live import Difference
 from mcpagg_runtime.peers import Child
 
@@ -152,7 +152,7 @@ def test_live_asks_the_child_about_a_tool_that_it_dropped() -> None:
 def test_live_keeps_what_the_child_says_byte_for_byte() -> None:
     world = World({"a": ["x"]})
     client, a = world.client(), world.shaken("a")
-    text = '{ "n":1e999,"name" : "w\\u0061x" ,"d":1.0,"d":2,"s":"\\ud800\u2028" }'
+    text = '{ "n":1E5,"name" : "w\\u0061x" ,"x":{"d":1.0,"d":2},"s":"\\u00e9\u2028" }'
     for _ in range(2):
         [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
         world.say(a, f'{{"id":{asked["id"]},"result":{{"tools":[ {text} ],"x":1}}}}')
@@ -540,7 +540,10 @@ def test_a_cursor_that_does_not_advance_ends_the_list(cursor: str) -> None:
     client, a = world.client(), world.shaken("a")
     pages(world, a, [(["x", "y"], cursor), (["x", "y"], cursor)])
     world.wait(10)
-    assert (world.lines(a), world.lines(client), world.said) == ([], [], [])
+    assert (world.lines(a), world.lines(client)) == ([], [])
+    assert world.said == [
+        f"server 'a' repeats the cursor {cursor!r} in tools/list; the list ends there"
+    ]
     assert world.idle()
 
 
@@ -604,12 +607,28 @@ def test_a_prompt_that_changed_leaves_the_tool_of_its_name_alone(policy: str) ->
 def test_a_live_tool_that_is_listed_twice_is_served_once() -> None:
     world, client, _ = drifted(["new", tool("new", title="second"), "x"])
     assert world.names(client) == ["a:new", "a:x", "b:z"]
+    assert "server 'a' lists the tool 'new' more than once; the first one counts" in world.said
 
 
-@pytest.mark.parametrize("odd", [{}, {"name": None}, {"name": 5}, {"name": ""}, {"name": []}, 5])
-def test_a_tool_without_a_name_is_passed_over(odd: Any) -> None:
-    world, client, _ = drifted([odd, "x", "y"])
-    assert (world.lines(client), world.said) == ([], [])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"title":"?"}',
+        '{"name":"t","inputSchema":{"type":"object","default":NaN}}',
+        '{"name":"t","name":"bad:u"}',
+    ],
+)
+def test_an_entry_that_cannot_be_listed_is_left_out_and_said_once(odd: str) -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.shaken("a")
+    for _ in range(2):
+        [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
+        listed = f'{json.dumps(tool("x"))},{odd},{odd}'
+        world.say(a, f'{{"id":{asked["id"]},"result":{{"tools":[{listed}]}}}}', TOOLS_CHANGED)
+        world.wait(SETTLE_SECONDS)
+    assert world.names(client) == ["a:x"]
+    [said] = world.said
+    assert said.endswith("; it is left out (the first of 2 faults of this list)")
 
 
 def test_filters_and_names_of_the_config_hold_for_a_live_list() -> None:

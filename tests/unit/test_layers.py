@@ -29,6 +29,7 @@ CORE = {
     "desk",
     "drift",
     "lifecycle",
+    "listing",
     "live",
     "masking",
     "modern",

@@ -18,10 +18,17 @@ from mcp_types import (
     JSONRPCRequest,
     JSONRPCResponse,
 )
-from pydantic import ValidationError
 
 from mcpagg.jsontext import parse
-from mcpagg_runtime.wire import Malformed, decode
+from mcpagg_runtime.wire import Malformed, Message, decode, elements, is_id, read_message
+
+
+class Result(dict[str, Any]):
+    """A result as plain values, and the JSON text that it came in."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(parse(text))
+        self.text = text
 
 
 def messages(line: bytes) -> list[JSONRPCMessage]:
@@ -36,30 +43,32 @@ def messages(line: bytes) -> list[JSONRPCMessage]:
     text = decode(line)
     if not text:
         return []
-    value = parse(text)
-    try:
-        return [_message(item) for item in (value if isinstance(value, list) else [value])]
-    except ValidationError:
-        raise Malformed("an id is neither a string nor an integer") from None
+    if not text.startswith("["):
+        return [_envelope(read_message(text))]
+    parse(text)
+    return [_envelope(read_message(text[start:end])) for _, start, end in elements(text, 0)]
 
 
-def _message(value: Any) -> JSONRPCMessage:
-    """Make an envelope of a JSON value."""
-    if not isinstance(value, dict):
-        raise Malformed("no JSON object")
-    method, number, params = value.get("method"), value.get("id"), value.get("params")
-    if isinstance(method, str):
+def _envelope(message: Message) -> JSONRPCMessage:
+    """Make an envelope of the SDK of a message."""
+    number = message.value("id")
+    if number is not None and not is_id(number):
+        raise Malformed("an id is neither a string nor an integer")
+    if message.method is not None:
         # Params that are absent, null or no object are the same to the handlers.
-        given: dict[str, Any] = {"params": params} if isinstance(params, dict) else {}
+        given = {"params": parse(message.params_text)} if message.params else {}
         if number is None:
-            return JSONRPCNotification(jsonrpc="2.0", method=method, **given)
-        return JSONRPCRequest(jsonrpc="2.0", id=number, method=method, **given)
-    if value.get("error") is not None:
-        return JSONRPCError(jsonrpc="2.0", id=number, error=_error(value["error"]))
-    if "result" not in value or number is None:
+            return JSONRPCNotification(jsonrpc="2.0", method=message.method, **given)
+        return JSONRPCRequest(jsonrpc="2.0", id=number, method=message.method, **given)
+    if message.value("error") is not None:
+        error = _error(parse(message.raw("error")))
+        return JSONRPCError(jsonrpc="2.0", id=number, error=error)
+    if "result" not in message.members or number is None:
         raise Malformed("neither a request nor a response")
-    if isinstance(value["result"], dict):
-        return JSONRPCResponse(jsonrpc="2.0", id=number, result=value["result"])
+    if isinstance(message.value("result"), dict):
+        # Not validated, which would copy the values and lose the text.
+        result = Result(message.raw("result"))
+        return JSONRPCResponse.model_construct(jsonrpc="2.0", id=number, result=result)
     # The request must end, so that nobody waits for it.
     error = ErrorData(code=INTERNAL_ERROR, message="the result is no JSON object")
     return JSONRPCError(jsonrpc="2.0", id=number, error=error)

@@ -32,21 +32,23 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from mcpagg.connection import modern
+from mcpagg.connection.framing import Result
 from mcpagg.connection.remote import RemoteChild
 from mcpagg.connection.stdio import ChildProcess
-from mcpagg.jsontext import no_json
+from mcpagg.jsontext import parse, written
 from mcpagg.snapshot import Json
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.catalogue import TOOLS, Kind
 from mcpagg_runtime.client import LEGACY_VERSIONS
 from mcpagg_runtime.launch import Launch
+from mcpagg_runtime.listing import Listing, unreadable
+from mcpagg_runtime.wire import Malformed
 
 # The SDK logs a traceback for each odd line; without a handler Python would print it on stderr.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 TOOLS_CHANGED = "notifications/tools/list_changed"
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
-MAXIMUM_PAGES = 1000
 STDERR_LINES = 10
 LINE_WIDTH = 400  # characters
 
@@ -69,6 +71,10 @@ class ConnectionFault(Exception):
         quoted = [f"{what}; the end of its stderr:", *words] if words else [what]
         super().__init__("\n    ".join(quoted))
         self.what = what
+
+
+class BadList(ConnectionFault):
+    """Raised when a child's answer to a list request holds no list; nothing else is wrong."""
 
 
 class Connection:
@@ -170,10 +176,10 @@ class Connection:
     def _introduced(self, method: str, answer: Json) -> ConnectionFault | None:
         """Take down what the child said of itself; return what is wrong with it, or None."""
         self.capabilities = _object(answer.get("capabilities"))
-        if number := no_json([self.info, self.capabilities]):
-            return self.fault(f"answered {method} with {number}, which is no JSON")
         instructions = answer.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else None
+        if odd := unreadable([self.info, self.capabilities, self.instructions]):
+            return self.fault(f"answered {method} with {odd}, which strict clients refuse")
         return None
 
     def _stranger(self, versions: list[Any], known: tuple[str, ...]) -> ConnectionFault:
@@ -226,58 +232,40 @@ class Connection:
     async def list_items(self, kind: Kind = TOOLS) -> list[Json]:
         """Return one list of the child as it gave it, page after page; see `request` for errors.
 
-        An item without a name or a URI is left out with a remark: nobody could ask for it. So is
-        one with a NaN or an Infinity: strict clients would refuse the whole list; and a tool that
-        asks for headers which no client may send.
+        What the emitted file would leave out is left out, with a remark; and so is a tool that asks
+        for headers which no client may send.
+
+        Raises:
+            BadList: the answer holds no list.
         """
         if kind.capability not in self.capabilities:
             return []
-        items = []
-        for item in await self._all(kind.method, kind.member):
-            named = isinstance(item, dict) and all(
-                isinstance(item.get(key), str) for key in ("name", kind.key)
-            )
-            if named and (number := no_json(item)):
-                what = f"lists {item['name']!r} with {number}, which is no JSON"
-                self.remarks.append(f"{what}; this {kind.name[:-1]} is left out")
-            elif named and kind is TOOLS and (why := self._unsendable(item)):
-                self.remarks.append(f"lists {item['name']!r}, which is left out: {why}")
-            elif named:
-                items.append(item)
+        listing = Listing(kind, self.server.name)
+        await self._read(listing)
+        listed = []
+        for item in listing.items:
+            value: Json = parse(item.listed(item.exposed))
+            if kind is TOOLS and (why := self._unsendable(value)):
+                listing.faults.append(f"lists the tool {item.exposed!r}, which is left out: {why}")
             else:
-                what = "that has no name" if kind.key == "name" else f"without name or {kind.key}"
-                self.remarks.append(f"lists a {kind.name[:-1]} {what}; it is left out")
-        return items
+                listed.append(value)
+        self.remarks += [self.launch.redact(fault) for fault in listing.faults]
+        return listed
 
-    async def _all(self, method: str, key: str) -> list[Any]:
-        """Return the entries of all pages of a list.
-
-        An empty cursor is a cursor like any other (specification, server/utilities/pagination).
-        A cursor that was followed before would lead in a circle.
-        """
-        entries: list[Any] = []
-        followed: list[Any] = []
+    async def _read(self, listing: Listing) -> None:
+        """Read all pages of a list."""
         params: Json | None = None
-        while len(followed) < MAXIMUM_PAGES:
-            page = await self.request(method, params)
-            found = page.get(key)
-            if not isinstance(found, list):
-                raise self.fault(f"answered {method} without a list of {key}")
+        while True:
+            page = await self.request(listing.kind.method, params)
             if self.protocol in MODERN_PROTOCOL_VERSIONS:
                 self.hints = modern.merged_hints(self.hints, page)
-            cursor = page.get("nextCursor")
-            if followed and cursor in followed:
-                found = [entry for entry in found if entry not in entries]
-                self.remarks.append(
-                    f"repeats the cursor {cursor!r} in {method}; the list ends there"
-                )
-                cursor = None
-            entries += found
+            try:
+                cursor = listing.take(page.text if isinstance(page, Result) else written(page))
+            except Malformed as problem:
+                raise BadList(f"answered {listing.kind.method} with {problem}") from None
             if cursor is None:
-                return entries
-            followed.append(cursor)
+                return
             params = {"cursor": cursor}
-        raise self.fault(f"did not come to an end in {MAXIMUM_PAGES} pages of {method}")
 
     def _unsendable(self, tool: Json) -> str:
         """Note which arguments of a tool go into headers as well; say why that cannot be done.

@@ -1,0 +1,116 @@
+"""Which entries of a server's list are listed: the rule of compiling and of running."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from mcpagg.jsontext import parse
+from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.listing import MAXIMUM_ENTRY_DEPTH, MAXIMUM_PAGES, Listing, unreadable
+from mcpagg_runtime.wire import Malformed
+
+
+def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:
+    """Return what is listed, and the faults, of a list with the entries of each page as text."""
+    listing = Listing(kind, "a")
+    for number, entries in enumerate(pages):
+        listing.take(f'{{"{kind.member}":[{entries}],"nextCursor":"{number}"}}')
+    return [item.original for item in listing.items], listing.faults
+
+
+def nested(depth: int) -> str:
+    """Return an entry of so many levels."""
+    return '{"name":"t","x":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '{"name":"t"}',
+        '{"name":"t","x":[1.7976931348623157e308,-5,0,1E5,null,true,12345678901234567890]}',
+        '{"name":"t","x":"\\ud83d\\ude00 \\u0000 \\u2028 NaN Infinity"}',
+        '{"name":"t","inputSchema":{"properties":{"name":{"name":1}}},"Name":2}',
+        '{"name":"t","x":{"a":1,"a":2}}',
+        nested(MAXIMUM_ENTRY_DEPTH),
+    ],
+)
+def test_an_entry_that_every_client_can_read_is_listed(entry: str) -> None:
+    assert read(entry) == (["t"], [])
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ('{"name":"t","x":[{"y":NaN}]}', "a number that no double holds"),
+        ('{"name":"t","x":Infinity}', "a number that no double holds"),
+        ('{"name":"t","x":-Infinity}', "a number that no double holds"),
+        ('{"name":"t","x":1e400}', "a number that no double holds"),
+        ('{"name":"t","x":-%s}' % ("9" * 400), "a number that no double holds"),
+        ('{"name":"t","x":%s}' % ("9" * 5000), "a number that no double holds"),
+        ('{"name":"t","x":["\\ud83d"]}', "a lone surrogate"),
+        ('{"name":"t","x":{"\\uDE00":1}}', "a lone surrogate"),
+        ('{"name":"t","name":"t"}', "a member that stands twice"),
+        ('{"n\\u0061me":"x","name":"t"}', "a member that stands twice"),
+        ('{"name":"t","description":"1","description":"2"}', "a member that stands twice"),
+        (nested(MAXIMUM_ENTRY_DEPTH + 1), f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"),
+        (nested(50_000), f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"),
+    ],
+)
+def test_an_entry_for_which_strict_clients_refuse_the_whole_line_is_left_out(
+    entry: str, why: str
+) -> None:
+    what = f"lists the tool 't' with {why}, which strict clients refuse; it is left out"
+    assert read('{"name":"first"}', f'{entry},{{"name":"last"}}') == (["first", "last"], [what])
+
+
+@pytest.mark.parametrize("kind", [TOOLS, PROMPTS, RESOURCES, TEMPLATES])
+@pytest.mark.parametrize("odd", [5, None, "t", [], {}, {"name": None}, {"name": 5}, {"name": ""}])
+def test_an_entry_that_nobody_could_ask_for_is_left_out(kind: Kind, odd: Any) -> None:
+    good = json.dumps({"name": "n", kind.key: "x"})
+    also = "" if kind.key == "name" else f" or {kind.key}"
+    what = f"lists a {kind.name[:-1]} without a name{also}; it is left out"
+    assert read(f"{json.dumps(odd)},{good}", kind=kind) == (["x"], [what])
+
+
+@pytest.mark.parametrize("kind", [TOOLS, PROMPTS, RESOURCES, TEMPLATES])
+def test_of_entries_of_one_name_the_first_counts_on_whatever_page(kind: Kind) -> None:
+    first, other = (json.dumps({"name": "n", kind.key: "x", "title": title}) for title in "12")
+    listing = Listing(kind, "a")
+    listing.take(f'{{"{kind.member}":[{first},{other}],"nextCursor":"1"}}')
+    listing.take(f'{{"{kind.member}":[{first}]}}')
+    [item] = listing.items
+    assert json.loads(item.listed(item.exposed))["title"] == "1"
+    what = f"lists the {kind.name[:-1]} 'x' more than once; the first one counts"
+    assert listing.faults == [what] * 2
+
+
+def test_a_list_without_end_is_cut() -> None:
+    listing = Listing(TOOLS, "a")
+    for number in range(MAXIMUM_PAGES):
+        assert listing.take(f'{{"tools":[],"nextCursor":"{number}"}}') == str(number)
+    assert listing.take('{"tools":[],"nextCursor":"x"}') is None
+    assert listing.faults == [f"lists {MAXIMUM_PAGES} pages in tools/list; the list ends there"]
+
+
+@pytest.mark.parametrize("cursor", ["", "x"])
+def test_a_cursor_that_leads_in_a_circle_ends_the_list(cursor: str) -> None:
+    page = f'{{"tools":[{{"name":"t"}}],"nextCursor":"{cursor}"}}'
+    listing = Listing(TOOLS, "a")
+    assert [listing.take(page), listing.take(page)] == [cursor, None]
+    assert [item.original for item in listing.items] == ["t"]
+    assert listing.faults == [f"repeats the cursor {cursor!r} in tools/list; the list ends there"]
+
+
+@pytest.mark.parametrize("result", ["{}", '{"tools":null}', '{"tools":{}}', "[]", "null"])
+def test_what_holds_no_list_is_malformed(result: str) -> None:
+    with pytest.raises(Malformed):
+        Listing(TOOLS, "a").take(result)
+
+
+@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "9" * 5000])
+def test_the_compilers_numbers_are_judged_alike(text: str) -> None:
+    assert unreadable(parse(f'{{"a":[{text}]}}')) == "a number that no double holds"
+    assert unreadable(parse("[1E5, 0.1000000000000000055511151231257827, -0]")) == ""
