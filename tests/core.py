@@ -23,6 +23,7 @@ from mcpagg_runtime.border import Border
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.desk import Desk, Plan
+from mcpagg_runtime.lenient import read_line
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 from mcpagg_runtime.peers import MODERN, Child
 from mcpagg_runtime.router import Router
@@ -231,7 +232,7 @@ class World:
             if isinstance(peer, Client):
                 self.do(self.gate.from_client(peer, line))
             else:
-                self.do(self.gate.from_child(peer, line))
+                self.do(self.gate.from_child(peer, read_line(line)))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""

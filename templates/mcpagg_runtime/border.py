@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.core import Action
-    from mcpagg_runtime.router import Router
+    from mcpagg_runtime.router import Router, Said
 
 
 class Border:
@@ -69,16 +69,15 @@ class Border:
                 self.carry(self.router.hear(client, message))
         return self._carried([])
 
-    def from_child(self, child: Child, line: bytes) -> list[Action]:
-        """Take one line of a child."""
+    def from_child(self, child: Child, said: Said) -> list[Action]:
+        """Take what was read of a line of a child."""
         rounds = self.rounds.get(child)
         if rounds is None or child.state not in (STARTING, READY):
-            return self._carried(self.router.from_child(child, line))
-        for message in read_messages(line, True):
-            if isinstance(message, Malformed):
-                self.carry(self.router.hear_child(child, message))
-            else:
-                rounds.heard(message)
+            return self._carried(self.router.from_child(child, said))
+        messages, oddity = said
+        self.carry(self.router.warn(child, oddity))
+        for message in messages:
+            rounds.heard(message)
         return self._carried([])
 
     def child_up(self, child: Child) -> list[Action]:

@@ -15,9 +15,11 @@ from mcpagg_runtime.wire import (
     METHOD_NOT_FOUND,
     Message,
     error,
+    failure,
     members,
     notification,
     quote,
+    read_message,
     request,
 )
 
@@ -94,6 +96,7 @@ class Calls(Questions):
                 return
         if child.calls.pop(call.child_id, None) is not None:
             self._send(child, notification("notifications/cancelled", params(str(call.child_id))))
+            self._settle_lost(child)
             self._flush(child)
 
     def _time_out(self, child: Child, now: float) -> None:
@@ -106,6 +109,34 @@ class Calls(Questions):
         for call in [*child.calls.values(), *child.waiting, *child.unknown]:
             if call.deadline < FOREVER:
                 self._arm(call.deadline)
+        self._give_up_own(child, now)
+
+    def _give_up_own(self, child: Child, now: float) -> None:
+        """Wait no longer for answers that matter to nobody; a handshake and lists have rules."""
+        unheeded = {
+            number: own.deadline
+            for number, own in child.own.items()
+            if own.reading is None and own.method != "initialize"
+        }
+        for number, deadline in unheeded.items():
+            if deadline <= now:
+                del child.own[number]
+            else:
+                self._arm(deadline)
+        self._settle_lost(child)
+
+    def _settle_lost(self, child: Child) -> None:
+        """End the requests that answers without an id must have been for."""
+        while child.lost:
+            settled = child.lost.settled({*child.own, *child.calls})
+            if not settled:
+                return
+            for number, problem in settled.items():
+                self._child_answer(child, read_message(failure(str(number), problem)))
+
+    def _child_answer(self, child: Child, message: Message) -> None:
+        """Take a child's answer; the router knows what it may be about."""
+        raise NotImplementedError
 
     def _progress(self, child: Child, message: Message) -> None:
         """Pass progress on to the client whose call it is about, under the client's own token."""

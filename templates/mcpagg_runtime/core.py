@@ -72,7 +72,8 @@ class Core:
     def _ask(self, child: Child, method: str, params: str, reading: Reading | None = None) -> None:
         """Send a child a request of the proxy's own."""
         child.next_id += 1
-        child.own[child.next_id] = OwnRequest(method, reading)
+        deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
+        child.own[child.next_id] = OwnRequest(method, reading, deadline)
         self._send(child, request(child.next_id, method, params))
 
     def _refuse(self, call: Call, refusal: str) -> None:

@@ -10,7 +10,7 @@ from mcpagg_runtime.listing import Listing
 from mcpagg_runtime.templates import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from mcpagg_runtime.catalogue import Kind
@@ -39,6 +39,8 @@ TRANSITIONS = {
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 FOREVER = float("inf")
+# Of a child that loses more answers than that, nothing that is in flight is waited for.
+MAXIMUM_LOST = 16
 
 
 class IllegalTransition(Exception):
@@ -84,13 +86,56 @@ class Reading:
 
 
 class OwnRequest:
-    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
+    """One request of the proxy itself to a child: its handshake, a page of a list, a level.
 
-    __slots__ = ("method", "reading")
+    Nobody waits for the answer to one of the last kind; at `deadline` it is given up.
+    """
 
-    def __init__(self, method: str, reading: Reading | None) -> None:
+    __slots__ = ("deadline", "method", "reading")
+
+    def __init__(self, method: str, reading: Reading | None, deadline: float) -> None:
         self.method = method
         self.reading = reading
+        self.deadline = deadline
+
+
+class LostAnswers:
+    """Answers of a child that came without an id that can be read.
+
+    Each answers one of the requests that were in flight when it came. As soon as the others of
+    these have ended, it is known which: so that none waits for ever, and none fails for another.
+    """
+
+    __slots__ = ("_lost",)
+
+    def __init__(self) -> None:
+        self._lost: list[tuple[set[int], str]] = []
+
+    def add(self, in_flight: Collection[int], error: str) -> None:
+        """Note one; `error` is the JSON text that its request will be answered with."""
+        if in_flight:
+            self._lost.append((set(in_flight), error))
+
+    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
+        """Return {request: error} for those that must be the ones answered; forget these.
+
+        As many lost answers as there are requests that they may be for answer them all; so do
+        more than MAXIMUM_LOST, whatever they may be for.
+        """
+        left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
+        self._lost = [(ids, error) for ids, error in left if ids]
+        if len(self._lost) > MAXIMUM_LOST:
+            lost, self._lost = self._lost, []
+            return {number: error for ids, error in lost for number in ids}
+        for ids, _ in self._lost:
+            within = [lost for lost in self._lost if lost[0] <= ids]
+            if len(within) >= len(ids):
+                self._lost = [lost for lost in self._lost if lost not in within]
+                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
+        return {}
+
+    def __len__(self) -> int:
+        return len(self._lost)
 
 
 class Call:
@@ -155,9 +200,9 @@ class Child:
 
     `waiting` are calls that came before it was ready, `unknown` those for a tool that it may have
     got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
-    and `own` the proxy's own; `questions` are its own requests to clients, oldest first, and `kept`
-    those that wait for a call. `client`
-    is the one whose message started it: it is initialised with that client's capabilities.
+    and `own` the proxy's own, `lost` the answers to nobody knows which of them; `questions` are its
+    own requests to clients, oldest first, and `kept` those that wait for a call. `client` is the
+    one whose message started it: it is initialised with that client's capabilities.
     `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
     lists by kind. `era` is how it is spoken to, and `turned` says that it was found to be the other
     one since it was last up. `asks` says that it may ask clients something in the middle of a call.
@@ -178,6 +223,7 @@ class Child:
         "era",
         "failures",
         "kept",
+        "lost",
         "masks",
         "name",
         "next_id",
@@ -236,6 +282,7 @@ class Child:
         self.capabilities: dict[str, Any] = {}
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
+        self.lost = LostAnswers()
         self.waiting: list[Call] = []
         self.unknown: list[Call] = []
         self.questions: list[Question] = []

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.core import Core
 from mcpagg_runtime.peers import Child, Question
 from mcpagg_runtime.wire import (
+    INTERNAL_ERROR,
     METHOD_NOT_FOUND,
     Message,
     error,
@@ -18,6 +19,7 @@ from mcpagg_runtime.wire import (
     is_id,
     members,
     notification,
+    quote,
     request,
     result,
 )
@@ -112,7 +114,7 @@ class Questions(Core):
 
     def _replied(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
-        question = client.questions.pop(minted(message.id), None)
+        question = client.questions.pop(minted(message.value("id")), None)
         if question is not None:
             question.reply = message
             self._flush_replies(question.child)
@@ -157,10 +159,37 @@ def is_error(message: Message) -> bool:
     return message.value("error") is not None
 
 
+def is_response(message: Message) -> bool:
+    """Whether an object without a method or an id is meant as an answer: some servers log JSON."""
+    problem = message.value("error")
+    shaped = type(problem) is dict and type(problem.get("code")) is int
+    return shaped or (
+        "jsonrpc" in message.members and (is_error(message) or "result" in message.members)
+    )
+
+
+def unusable(server: str, how: str) -> str:
+    """Return the error that a request ends with whose answer is of no use."""
+    data = f'{{"server":{quote(server)}}}'
+    return error(INTERNAL_ERROR, f"Server '{server}' gave an answer {how}", data)
+
+
+def without_id(server: str, message: Message) -> str:
+    """Return the error that a response without an id means for its request.
+
+    A result is not passed on: it might reach another call than its own.
+    """
+    if is_error(message):
+        return message.raw("error")
+    return unusable(server, "without the id of a request")
+
+
 def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some peers write 7 as "7"."""
+    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
     if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
         return int(identifier) if identifier.isdigit() else 0
+    if type(identifier) is float and identifier.is_integer():
+        return int(identifier)
     return identifier if type(identifier) is int else 0
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.launch import MissingVariables, prepare
+from mcpagg_runtime.lenient import read_line
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.process import Process
@@ -215,11 +216,13 @@ class Relay:
             return
 
         def hear(line: bytes) -> None:
+            # Before the lock is taken: a long line holds up its own server alone.
+            said = read_line(line)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
                 if self._processes.get(child) is process and not self._closing:
-                    actions = self.router.from_child(child, line)
+                    actions = self.router.from_child(child, said)
                     self._perform(actions)
                     gates = self._gates(actions)
             if gates and process is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.lenient import Fragment
 from mcpagg_runtime.lifecycle import relayed, without_tasks
 from mcpagg_runtime.modern import (
     MODERN_MEMBERS,
@@ -18,8 +19,15 @@ from mcpagg_runtime.modern import (
     without_meta,
     wraps_output,
 )
-from mcpagg_runtime.peers import FOREVER
-from mcpagg_runtime.questions import QUESTIONS, is_error, minted
+from mcpagg_runtime.peers import FOREVER, LostAnswers
+from mcpagg_runtime.questions import (
+    QUESTIONS,
+    is_error,
+    is_response,
+    minted,
+    unusable,
+    without_id,
+)
 from mcpagg_runtime.reception import SERVER_KEY
 from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY, Session
 from mcpagg_runtime.streams import Streams
@@ -102,6 +110,7 @@ class Rounds:
         self.introduction = ""
         """The envelope of the proxy's own requests, without its version."""
         self.level = ""
+        self.lost = LostAnswers()
         self.rounds: dict[int, Round] = {}
         """By the id that the router knows them by."""
         self.questions: dict[str, tuple[Round, str, str]] = {}
@@ -191,6 +200,7 @@ class Rounds:
         if one.sent:
             params = edited(message.params_text, add={"requestId": str(one.sent)})
             self.border.send(self.child, notification("notifications/cancelled", params))
+        self._settle_lost()
 
     def _withdraw(self, question: str) -> None:
         """Take back from the client what it was asked."""
@@ -200,9 +210,11 @@ class Rounds:
 
     # From the child to the router
 
-    def heard(self, message: Message) -> None:
+    def heard(self, message: Message | Fragment) -> None:
         """Take what a child says; it asks nothing by requests of its own."""
-        if message.method is None:
+        if isinstance(message, Fragment):
+            self._unreadable(message)
+        elif message.method is None:
             self._answered(message)
         elif "id" in message.members:
             return
@@ -214,13 +226,45 @@ class Rounds:
         else:
             text = notification(message.method, _unmarked(message))
             self.border.say_for(self.child, text)
+        self._settle_lost()
+
+    def _unreadable(self, fragment: Fragment) -> None:
+        """End what an answer that cannot be read is to, as soon as that can be told."""
+        if fragment.method:
+            return
+        problem = unusable(self.child.name, f"that cannot be read: {fragment.problem}")
+        if fragment.id is not None:
+            self._answered(read_message(failure(str(minted(fragment.id)), problem)))
+        else:
+            self.lost.add(self._in_flight(), problem)
+
+    def _in_flight(self) -> set[int]:
+        """Return what the child is to answer, by the ids that it knows."""
+        waiting = {stream for stream, (_, identifier) in self.streams.open.items() if identifier}
+        return waiting.union([one.sent for one in self.rounds.values() if one.sent])
+
+    def _settle_lost(self) -> None:
+        """End the requests that answers without an id must have been for."""
+        while self.lost:
+            settled = self.lost.settled(self._in_flight())
+            if not settled:
+                return
+            for sent, problem in settled.items():
+                self._answered(read_message(failure(str(sent), problem)))
+
+    def _sent(self, sent: int) -> Round | None:
+        """Return the request that the child knows by an id."""
+        return next((one for one in self.rounds.values() if sent and one.sent == sent), None)
 
     def _answered(self, message: Message) -> None:
-        sent = minted(message.id)
+        sent = minted(message.value("id"))
+        if message.id is None and not sent and is_response(message):
+            self.lost.add(self._in_flight(), without_id(self.child.name, message))
+            return
         if sent in self.streams.open:
             self.streams.ended(sent, message.raw("error") if is_error(message) else "")
             return
-        one = next((one for one in self.rounds.values() if sent and one.sent == sent), None)
+        one = self._sent(sent)
         if one is None:
             return
         if is_error(message):

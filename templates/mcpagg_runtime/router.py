@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.client import LEVELS
+from mcpagg_runtime.lenient import Fragment
 from mcpagg_runtime.peers import READY, STARTING, Child
-from mcpagg_runtime.questions import minted
+from mcpagg_runtime.questions import is_response, minted, unusable, without_id
 from mcpagg_runtime.routing import Routing
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
@@ -34,6 +35,9 @@ from mcpagg_runtime.wire import (
 if TYPE_CHECKING:
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.core import Action
+    from mcpagg_runtime.wire import Id
+
+    Said = tuple[list[Message | Fragment], str]
 
 # What goes to a child, and the capability that some child must have declared for it.
 FORWARDED = {
@@ -99,8 +103,8 @@ class Router(Routing):
         self._client_message(client, message)
         return self._taken()
 
-    def hear_child(self, child: Child, message: Message | Malformed) -> list[Action]:
-        """Take one message of a child that is starting or ready, or what was to be one."""
+    def hear_child(self, child: Child, message: Message | Fragment) -> list[Action]:
+        """Take one message of a child that is starting or ready, or what is left of one."""
         self._child_message(child, message)
         return self._taken()
 
@@ -109,12 +113,20 @@ class Router(Routing):
         self._ask_client(client, child, message)
         return self._taken()
 
-    def from_child(self, child: Child, line: bytes) -> list[Action]:
-        """Take one line of a child; what is no message is passed over with one warning."""
+    def from_child(self, child: Child, said: Said) -> list[Action]:
+        """Take what `read_line` read of a line of a child; what is odd is warned of once."""
         if child.state not in (STARTING, READY):  # the last words of one that is down
             return []
-        for message in read_messages(line, True):
+        messages, oddity = said
+        for message in messages:
             self._child_message(child, message)
+        return [*self.warn(child, oddity), *self._taken()]
+
+    def warn(self, child: Child, oddity: str) -> list[Action]:
+        """Say what is odd about the lines of a child, "" for nothing; once."""
+        if oddity and not child.warned:
+            child.warned = True
+            self._say(f"server '{child.name}' wrote something else than JSON-RPC: {oddity}")
         return self._taken()
 
     def _client_message(self, client: Client, message: Message | Malformed) -> None:
@@ -195,11 +207,9 @@ class Router(Routing):
                 self._ask_level(child)
         self._send(client, result(message.raw("id"), "{}"))
 
-    def _child_message(self, child: Child, message: Message | Malformed) -> None:
-        if isinstance(message, Malformed):
-            if not child.warned:
-                child.warned = True
-                self._say(f"server '{child.name}' wrote something else than JSON-RPC: {message}")
+    def _child_message(self, child: Child, message: Message | Fragment) -> None:
+        if isinstance(message, Fragment):
+            self._unreadable(child, message)
         elif message.method is None:
             self._child_answer(child, message)
         elif "id" in message.members:
@@ -238,12 +248,39 @@ class Router(Routing):
 
     def _child_answer(self, child: Child, message: Message) -> None:
         """Take a child's answer. One to nothing in flight is late, to a call that was cancelled."""
-        number = minted(message.id)
+        number = minted(message.value("id"))
         if number in child.own:
             self._own_answer(child, child.own.pop(number), message)
         elif number in child.calls:
             self._answered(child.calls.pop(number), message)
             self._flush(child)
+        elif message.id is None and not number and is_response(message):
+            self._lost_answer(child, without_id(child.name, message))
+        self._settle_lost(child)
+
+    def _unreadable(self, child: Child, fragment: Fragment) -> None:
+        """End what a message that cannot be read was about."""
+        self._actions += self.warn(child, fragment.problem)
+        if fragment.method:
+            if fragment.id is not None:
+                refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
+                self._send(child, failure(_id_text(fragment.id), refusal))
+            return
+        number = minted(fragment.id)
+        problem = unusable(child.name, f"that cannot be read: {fragment.problem}")
+        if number in child.own or number in child.calls:
+            self._child_answer(child, read_message(failure(str(number), problem)))
+        elif fragment.id is None:
+            self._lost_answer(child, problem)
+
+    def _lost_answer(self, child: Child, problem: str) -> None:
+        """An answer is to nobody knows what: the request ends as soon as it can be told."""
+        child.lost.add({*child.own, *child.calls}, problem)
+        self._settle_lost(child)
+
+
+def _id_text(identifier: Id) -> str:
+    return quote(identifier) if type(identifier) is str else str(identifier)
 
 
 def _is_loud(level: object, threshold: str) -> bool:

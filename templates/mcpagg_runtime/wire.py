@@ -132,12 +132,21 @@ def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]],
         Malformed: there is no JSON object there.
     """
     found: dict[str, tuple[Any, int, int]] = {}
+    return found, read_members(text, start, found)
+
+
+def read_members(text: str, start: int, found: dict[str, tuple[Any, int, int]]) -> int:
+    """Put the members of the JSON object at text[start] into `found`; return the index behind it.
+
+    Raises:
+        Malformed: there is no JSON object there; `found` has the members before the fault.
+    """
     try:
         if text[start] != "{":
             raise NotAnObject("not a JSON object")
         index = skip(text, start + 1)
         if text[index] == "}":
-            return found, index + 1
+            return index + 1
         while True:
             if text[index] != '"':
                 raise Malformed(f"no member name at character {index}")
@@ -150,7 +159,7 @@ def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]],
             found[key] = value, begin, index
             index = skip(text, index)
             if text[index] == "}":
-                return found, index + 1
+                return index + 1
             if text[index] != ",":
                 raise Malformed(f"no comma at character {index}")
             index = skip(text, index + 1)

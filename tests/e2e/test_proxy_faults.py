@@ -211,3 +211,23 @@ def test_versions_are_echoed_or_answered_with_the_newest(tmp_path: Path) -> None
     ]:
         with running(file) as wire:
             assert initialize(wire, version=asked)["protocolVersion"] == answered
+
+
+def test_an_answer_that_is_not_utf_8_reaches_its_client(tmp_path: Path) -> None:
+    line = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"caf\udce9"}]}}'
+    odd = stub_entry(tools=["t"], does={"t": {"do": "raw_line", "line": line}})
+    with served(compiled(tmp_path, {"odd": odd, "good": stub_entry()})) as wire:
+        assert text(call(wire, "odd:t")) == "caf" + 3 * "\ufffd"
+        wire.wait_stderr("server 'odd' wrote something else than JSON-RPC: not UTF-8 at byte")
+
+
+@pytest.mark.parametrize("noise", ["Loading... ", "\x1b]0;title\x07"])
+@pytest.mark.parametrize("moment", ["start", "tools/call"])
+def test_what_stands_on_the_line_of_an_answer_is_passed_over(
+    tmp_path: Path, noise: str, moment: str
+) -> None:
+    file = swapped(tmp_path, {}, {"at": {moment: [{"stdout": noise}]}})
+    with served(file) as wire:
+        assert text(call(wire, "odd:echo")) == "{}"
+        wire.wait_stderr("server 'odd' wrote something else than JSON-RPC: ")
+        assert wire.stderr.count("\n") == 1

@@ -28,6 +28,7 @@ CORE = {
     "deep",
     "desk",
     "drift",
+    "lenient",
     "lifecycle",
     "listing",
     "live",

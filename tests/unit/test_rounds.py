@@ -680,6 +680,30 @@ def test_an_answer_to_nothing_is_none_to_a_call_whose_client_is_asked(
     scene.end()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":ID,"result":{"resultType":',
+        '{"jsonrpc":"2.0","id":null,"error":{"code":5,"message":"m"}}',
+        '{"jsonrpc":"2.0","resu',
+    ],
+)
+def test_an_answer_that_cannot_be_read_ends_the_request_in_flight(line: str) -> None:
+    scene = Scene()
+    scene.world.say(scene.m, line.replace("ID", str(scene.sent["id"])))
+    [answer] = scene.told()
+    assert (answer["id"], answer["error"]["code"] in (5, -32603)) == (1, True)
+    assert scene.world.idle()
+
+
+def test_a_discovery_whose_answer_cannot_be_read_fails() -> None:
+    world = Bordered({"m": ["t"]}, facts={"m": {"protocol": MODERN_VERSION}})
+    world.client()
+    identifier = world.born("m")
+    world.say(world["m"], f'{{"jsonrpc":"2.0","id":{identifier},"result":{{')
+    assert world.started == ["m", "m"]  # it may be of the other era
+
+
 def test_a_call_may_time_out_in_the_middle_of_a_round() -> None:
     scene = Scene(timeout=5.0)
     [asked] = scene.asked(k=elicitation())

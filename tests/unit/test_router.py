@@ -19,6 +19,9 @@ from core import (
     result,
 )
 
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.peers import MAXIMUM_LOST, Child
+
 PREFIX = '{"jsonrpc":"2.0",'
 
 
@@ -706,7 +709,7 @@ def test_junk_of_a_child_is_passed_over_with_one_warning() -> None:
         world.say(a, message)
     world.say(a, '{"method":"notifications/cancelled"}')
     assert world.said == [
-        "server 'a' wrote something else than JSON-RPC: no JSON value at character 0"
+        "server 'a' wrote something else than JSON-RPC: \"🖥️ Server mode: STDIO\""
     ]
     world.say(a, result(3, {}))
     assert world.received(client) == [result(1, {})]
@@ -742,3 +745,121 @@ def test_a_value_that_nests_too_deep_to_be_shown_is_no_fault() -> None:
     assert "result" in world.received(client)[0]
     world.say(client, f'{{"id":2,"method":"logging/setLevel","params":{{"level":{deep}}}}}')
     assert "error" in world.received(client)[0]
+
+
+# --- Answers that cannot be read as they should be -----------------------------------------------
+
+
+def lost_scene(count: int) -> tuple[World, Client, Child]:
+    """Return a child with calls 1 … `count` of a client in flight, which it knows as 3 …."""
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    for number in range(1, count + 1):
+        world.say(client, call(number, "a:t"))
+    return world, client, a
+
+
+def unusable(identifier: int, how: str) -> Json:
+    return failure(identifier, -32603, f"Server 'a' gave an answer {how}", server="a")
+
+
+@pytest.mark.parametrize(
+    ("line", "how"),
+    [
+        (
+            '{"jsonrpc":"2.0","id":3,"result":{"n":',
+            "that cannot be read: no JSON value at character 38",
+        ),
+        ('{"jsonrpc":"2.0","resu', "that cannot be read: a member name is no JSON string"),
+        ('{"jsonrpc":"2.0","result":{}}', "without the id of a request"),
+        ('{"jsonrpc":"2.0","id":null,"result":{}}', "without the id of a request"),
+        ('{"jsonrpc":"2.0","id":[3],"result":{}}', "without the id of a request"),
+    ],
+)
+def test_an_answer_that_cannot_be_read_ends_its_call(line: str, how: str) -> None:
+    world, client, a = lost_scene(1)
+    world.say(a, line)
+    assert world.received(client) == [unusable(1, how)]
+    assert world.idle()
+
+
+@pytest.mark.parametrize("identifier", ['"id":null,', ""])
+def test_an_error_without_an_id_is_the_one_call_s(identifier: str) -> None:
+    world, client, a = lost_scene(1)
+    world.say(a, f'{{"jsonrpc":"2.0",{identifier}"error":{{"code":-32700,"message":"m"}}}}')
+    assert world.received(client) == [failure(1, -32700, "m")]
+
+
+@pytest.mark.parametrize("identifier", ['"3"', "3.0", "30e-1"])
+def test_an_id_may_come_back_in_another_type(identifier: str) -> None:
+    world, client, a = lost_scene(1)
+    world.say(a, f'{{"jsonrpc":"2.0","id":{identifier},"result":{{}}}}')
+    assert world.received(client) == [result(1, {})]
+
+
+def test_a_lost_answer_of_several_calls_is_of_the_one_that_is_left() -> None:
+    world, client, a = lost_scene(3)
+    world.say(a, {"jsonrpc": "2.0", "id": None, "error": {"code": 5, "message": "m"}})
+    world.say(client, call(4, "a:t"))
+    world.say(a, result(4, {}), result(6, {}))
+    assert world.received(client) == [result(2, {}), result(4, {})]
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result(1, {}), failure(3, 5, "m")]
+    assert world.idle()
+
+
+def test_as_many_lost_answers_as_calls_answer_them_all() -> None:
+    world, client, a = lost_scene(2)
+    world.say(a, *[{"id": None, "error": {"code": code, "message": "m"}} for code in (5, 6)])
+    assert [answer["id"] for answer in world.received(client)] == [1, 2]
+
+
+def test_a_call_that_is_cancelled_leaves_the_lost_answer_to_the_other_one() -> None:
+    world, client, a = lost_scene(2)
+    world.say(a, {"id": None, "error": {"code": 5, "message": "m"}})
+    world.say(client, notification("notifications/cancelled", {"requestId": 1}))
+    assert world.received(client) == [failure(2, 5, "m")]
+
+
+def test_of_a_child_that_loses_many_answers_nobody_waits() -> None:
+    world, client, a = lost_scene(100)
+    lost = {"id": None, "error": {"code": 5, "message": "m"}}
+    world.say(a, *[lost for _ in range(MAXIMUM_LOST + 1)])
+    assert [answer["id"] for answer in world.received(client)] == [*range(1, 101)]
+
+
+def test_a_request_of_a_child_that_cannot_be_read_is_refused() -> None:
+    world, client, a = lost_scene(1)
+    world.lines(a)
+    world.say(a, '{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{')
+    [refusal] = world.received(a)
+    assert (refusal["id"], refusal["error"]["code"]) == ("q", -32700)
+    assert world.lines(client) == []
+
+
+@pytest.mark.parametrize("line", ["{'jsonrpc': '2.0', 'id': 3}", '{"level":"error","error":"x"}'])
+def test_a_log_line_is_no_answer(line: str) -> None:
+    world, client, a = lost_scene(1)
+    world.say(a, line)
+    assert world.lines(client) == []
+
+
+def test_a_handshake_whose_answer_cannot_be_read_fails() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, call(1, "a:t"))
+    identifier = world.born("a")
+    world.say(world["a"], f'{{"jsonrpc":"2.0","id":{identifier},"result":{{')
+    [(server, reason)] = world.stopped
+    assert (server, "gave an answer that cannot be read" in reason) == ("a", True)
+
+
+def test_an_own_request_that_is_never_answered_is_given_up() -> None:
+    world = World({"a": ["t"]}, capabilities={"logging": {}})
+    client = world.client()
+    a = world.shaken("a", {"tools": {}, "logging": {}})
+    world.give_list(a)
+    world.say(client, request(1, "logging/setLevel", {"level": "info"}))
+    assert not world.idle()
+    world.wait(60)
+    assert world.idle()

@@ -1,0 +1,97 @@
+"""What is read of a line of a server that is not written as it should be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcpagg_runtime.lenient import Fragment, read_line
+from mcpagg_runtime.wire import Message
+
+ANSWER = '{"jsonrpc":"2.0","id":7,"result":{"n":1}}'
+OTHER = '{"jsonrpc":"2.0","id":8,"result":{}}'
+
+
+def read(line: bytes | str) -> tuple[list[object], str]:
+    """Return what a line holds: messages as values, fragments as (id, method)."""
+    parts, oddity = read_line(line.encode() if isinstance(line, str) else line)
+    return [
+        (part.id, part.method) if isinstance(part, Fragment) else json.loads(part.text)
+        for part in parts
+    ], oddity
+
+
+def test_a_message_alone_is_not_odd() -> None:
+    parts, oddity = read_line(f" {ANSWER}\r".encode())
+    [message] = parts
+    assert isinstance(message, Message)
+    assert (message.id, message.raw("result"), oddity) == (7, '{"n":1}', "")
+
+
+def test_bytes_that_are_no_utf_8_are_replaced() -> None:
+    line = ANSWER.replace("1", '"caf\xe9"').encode("latin-1")
+    parts, oddity = read(line)
+    assert parts == [{"jsonrpc": "2.0", "id": 7, "result": {"n": "caf\ufffd"}}]
+    assert oddity.startswith("not UTF-8 at byte ")
+
+
+@pytest.mark.parametrize(
+    ("before", "shown"),
+    [
+        ("Loading... ", '"Loading..."'),
+        ("\x1b]0;title\x07", '"?]0;title?"'),
+        ("[12:00:01] ", '"12:00:01"'),
+        ("got {x}: ", '"got"'),
+    ],
+)
+def test_what_stands_before_a_message_is_passed_over(before: str, shown: str) -> None:
+    assert read(before + ANSWER) == ([json.loads(ANSWER)], shown)
+
+
+@pytest.mark.parametrize(
+    "line", [ANSWER + OTHER, f"{ANSWER} \t{OTHER}", f"[{ANSWER}, {OTHER}]", f"[{ANSWER},{OTHER}"]
+)
+def test_all_messages_of_a_line_are_read(line: str) -> None:
+    assert read(line) == ([json.loads(ANSWER), json.loads(OTHER)], "")
+
+
+@pytest.mark.parametrize("line", ["", "  ", "[]", "Server is up", "5", "null", "{ready}", '{"a":'])
+def test_a_line_without_any_sign_of_a_message_holds_none(line: str) -> None:
+    assert read(line)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "identifier", "method"),
+    [
+        ('{"jsonrpc":"2.0","id":7,"result":{"n":', 7, ""),
+        ('{"jsonrpc":"2.0","id":"7","result":nonsense}', "7", ""),
+        ('{"id":7,"result":{"n":', 7, ""),
+        ('{"id":7.0,"result":{"n":', 7, ""),
+        ('{"result":{"n":NaN?},"jsonrpc":"2.0","id":7}', 7, ""),
+        ('{"result":{"id":3,"n":NaN?},"jsonrpc":"2.0"', None, ""),
+        ('{"jsonrpc":"2.0","id":7,"method":"ping","params":{', 7, "ping"),
+        (
+            '{"jsonrpc":"2.0","method":"notifications/message","params":{',
+            None,
+            "notifications/message",
+        ),
+    ],
+)
+def test_of_what_cannot_be_read_the_id_is_looked_for(
+    text: str, identifier: object, method: str
+) -> None:
+    assert read(text)[0] == [(identifier, method)]
+
+
+def test_a_message_behind_half_of_another_one_is_read() -> None:
+    assert read(f'{{"jsonrpc":"2.0","id":7,"res{OTHER}')[0] == [(7, ""), json.loads(OTHER)]
+
+
+def test_an_object_within_what_cannot_be_read_is_no_message() -> None:
+    text = '{"jsonrpc":"2.0","id":7,"result":{"inner":{"id":8,"result":{}},"n":?}}'
+    assert read(text)[0] == [(7, "")]
+
+
+def test_looking_for_messages_has_an_end() -> None:
+    assert read('{"jsonrpc":' + '{"a":' * 100_000)[0] == [(None, "")]
