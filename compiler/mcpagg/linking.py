@@ -10,6 +10,7 @@ from typing import Any
 from mcpagg.composing import Composed, compose
 from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
+from mcpagg.schemas import schema_faults
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
@@ -21,6 +22,8 @@ Route = tuple[str, ...]
 
 # Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
 INSTRUCTIONS_LIMIT = 2000
+
+SCHEMA_FAULTS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +194,24 @@ def _tool_warnings(path: str, protocol: str, tool: Mapping[str, Any]) -> list[Pr
         what = f'tool \'{name}\' has an outputSchema without "type": "object"'
         remedy = "strict clients of older revisions refuse it, some with all of the server's"
         found.append(Problem(path, what, remedy))
+    for member in ("inputSchema", "outputSchema"):
+        found += _schema_warnings(path, name, member, tool.get(member))
     if isinstance(execution, dict) and execution.get("taskSupport") == "required":
         what = f"tool '{name}' can only be called as a task, and tasks are not relayed"
         found.append(Problem(path, what, "a call of it fails; --hide it"))
+    return found
+
+
+def _schema_warnings(path: str, tool: str, member: str, schema: Any) -> list[Problem]:
+    """Warn of a schema that cannot be compiled: of its first faults, and of how many more."""
+    faults = schema_faults(schema, f"/{member}")
+    remedy = "strict clients refuse it, some with the tools of all servers; --hide it until mended"
+    found = [
+        Problem(path, f"tool '{tool}' has a fault in its schema: {one.pointer} {one.what}", remedy)
+        for one in faults[:SCHEMA_FAULTS_SHOWN]
+    ]
+    if more := len(faults) - len(found):
+        found.append(Problem(path, f"tool '{tool}' has {more} more faults in its {member}"))
     return found
 
 

@@ -88,6 +88,23 @@ def test_schemas_that_strict_clients_refuse_are_named(
     ] * named
 
 
+def test_a_fault_of_a_schema_is_named_with_server_tool_and_pointer() -> None:
+    gone: Json = {"type": "object", "properties": {"x": {"$ref": "#/$defs/Gone"}}}
+    odd: Json = {"type": "object", "properties": {name: {"type": "strng"} for name in "abcde"}}
+    tool: Json = {"name": "t", "inputSchema": odd, "outputSchema": gone}
+    _, warnings = linked(ChildSnapshot("a", LEGACY, tools=(tool,)))
+    assert [warning.partition(";")[0] for warning in warnings] == [
+        *(
+            f"mcpServers.a: tool 't' has a fault in its schema: "
+            f"/inputSchema/properties/{name}/type 'strng' is no type"
+            for name in "abc"
+        ),
+        "mcpServers.a: tool 't' has 2 more faults in its inputSchema",
+        "mcpServers.a: tool 't' has a fault in its schema: "
+        "/outputSchema/properties/x/$ref '#/$defs/Gone' leads nowhere",
+    ]
+
+
 def test_an_output_schema_that_is_wrapped_for_older_clients_needs_no_warning() -> None:
     tool = {"name": "t", "inputSchema": PLAIN, "outputSchema": {"type": "array"}}
     assert linked(ChildSnapshot("a", MODERN, tools=(tool,)))[1] == []
