@@ -113,7 +113,8 @@ class Discovery(Aggregator):
         """Return what is odd about a child, and what failed if that was allowed."""
         if server.name in self.faults:
             return [problem(server, self.faults[server.name])]
-        remarks = self.connections[server.name].remarks
+        connection = self.connections[server.name]
+        remarks = map(connection.launch.redact, connection.remarks)
         return [problem(server, remark) for remark in dict.fromkeys(remarks)]
 
     async def _connected(self, connection: Connection) -> None:

@@ -11,6 +11,7 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.launch import COMMON_VARIABLES, Launch, prepare
+from mcpagg_runtime.secrecy import Redactor
 
 SHORTEST = 8  # characters; what is shorter is a word like any other
 REMEDY = "the file would hold it: mend the server, or let --allow-secrets write it all the same"
@@ -19,7 +20,10 @@ REMEDY = "the file would hold it: mend the server, or let --allow-secrets write 
 def leaks(
     spec: ProxySpec, snapshot: Snapshot, environ: Mapping[str, str], *, minimal: bool
 ) -> list[Problem]:
-    """Return a problem for each place where a child repeats a variable that its entry refers to."""
+    """Return a problem for each place where a child repeats a secret that it was given.
+
+    That is the value of a variable that its entry refers to, or that its name says is secret.
+    """
     rows = {server.name: server.row() for server in spec.servers}
     paths = {server.name: server.path for server in spec.servers}
     problems = []
@@ -27,12 +31,12 @@ def leaks(
         launch = prepare(child.name, rows, environ, str(spec.folder), minimal)
         secrets = {
             value: name
-            for value, name in launch.secrets.items()
+            for value, name in launch.secrets().items()
             if len(value) >= SHORTEST and name not in COMMON_VARIABLES
         }
+        redactor = Redactor(secrets)
         for place, said in _said(child, launch) if secrets else ():
-            text = written(said)
-            for name in sorted({name for value, name in secrets.items() if value in text}):
+            for name in redactor.names(written(said)):
                 what = f"server '{child.name}' repeats the value of {name} in its {place}"
                 problems.append(Problem(paths[child.name], what, REMEDY))
     return problems

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.dotenv import parse_env_file
 from mcpagg_runtime.references import CONFIG_FOLDER, MissingVariable, references, resolve
-from mcpagg_runtime.wire import quote
+from mcpagg_runtime.secrecy import Redactor, secrets_in, url_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,19 +48,19 @@ class MissingVariables(Exception):
 class Launch:
     """A child ready to be started: `argv`, the whole `env`, and `cwd` or None for the caller's.
 
-    For a remote child, `url` and `headers` instead. `secrets` maps the value of every variable
-    that the row refers to back to its name, so that what the child prints can be shown without
-    them. `masks` {name: value} are the variables that clients name and never see.
+    For a remote child, `url` and `headers` instead. `mentioned` maps the value of every variable
+    that the row refers to back to its name. `masks` {name: value} are the variables that clients
+    name and never see.
     """
 
-    __slots__ = ("argv", "cwd", "env", "headers", "masks", "secrets", "url")
+    __slots__ = ("_redactor", "argv", "cwd", "env", "headers", "masks", "mentioned", "url")
 
     def __init__(
         self,
         argv: list[str],
         env: dict[str, str],
         cwd: str | None,
-        secrets: dict[str, str],
+        mentioned: dict[str, str],
         url: str = "",
         headers: Mapping[str, str] | None = None,
         masks: Mapping[str, str] | None = None,
@@ -68,16 +68,25 @@ class Launch:
         self.argv = argv
         self.env = env
         self.cwd = cwd
-        self.secrets = secrets
+        self.mentioned = mentioned
         self.url = url
         self.headers = dict(headers or {})
         self.masks = dict(masks or {})
+        self._redactor: Redactor | None = None
+
+    def secrets(self) -> dict[str, str]:
+        """Return {value: variable} of what the child may repeat and nobody is to read.
+
+        Those are the variables that the row refers to, and those that the child is given under a
+        name that promises a secret.
+        """
+        return {**secrets_in(self.env), **self.mentioned}
 
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
-        for value in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(value, "${" + self.secrets[value] + "}")
-        return text
+        if self._redactor is None:  # most children say nothing that is shown
+            self._redactor = Redactor(self.secrets())
+        return self._redactor.redact(text)
 
 
 def strings(row: Row) -> list[tuple[str, str]]:
@@ -157,7 +166,7 @@ def prepare(
     argv += [values[f"args[{index}]"] for index in range(len(row.get("args", ())))]
     headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
     masks = {key: values[f"masks.{key}"] for key in row.get("masks", {})}
-    return Launch(argv, env, cwd, scope.secrets, values.get("url", ""), headers, masks)
+    return Launch(argv, env, cwd, scope.mentioned, values.get("url", ""), headers, masks)
 
 
 def unset(
@@ -212,7 +221,7 @@ class _LaunchScope:
         self.environ = environ
         self.folder = folder
         self.file: dict[str, str] = {}
-        self.secrets: dict[str, str] = {}
+        self.mentioned: dict[str, str] = {}
         self.open: list[str] = []
 
     def add_file(self, variables: dict[str, str]) -> None:
@@ -241,8 +250,6 @@ class _LaunchScope:
     def _remember(self, name: str, value: str) -> None:
         # Short values are no secrets, and replacing them would make nonsense of every message.
         if len(value) > 3:
-            self.secrets[value] = self.secrets[quote(value)[1:-1]] = name
-            # Output is cut into lines before it is looked at, and carriage returns go.
-            for line in value.splitlines():
-                if len(line) > 7:
-                    self.secrets[line] = name
+            self.mentioned[value] = name
+        if "://" in value and (password := url_password(value)):
+            self.mentioned[password] = name

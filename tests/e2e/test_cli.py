@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -357,6 +358,44 @@ def test_a_secret_that_a_server_repeats_is_not_written(
     assert "repeats the value of SOME_TOKEN in its instructions" in said
     assert "sentinel" not in said
     assert not (tmp_path / "server.py").exists()
+
+
+INHERITED = "unrelated-9f8e7d6c5b4a"
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("instructions", {"instructions": f"use {INHERITED}"}),
+        ("serverInfo", {"server_info": {"name": "stub", "version": INHERITED}}),
+        ("tool '${UNRELATED_API_KEY}'", {"tools": [{"name": INHERITED, "inputSchema": {}}]}),
+        (
+            "tool 't'",
+            {"tools": [{"name": "t", "inputSchema": {"properties": {INHERITED: {}}}}]},
+        ),
+        (
+            "instructions",
+            {"instructions": f"Basic {base64.b64encode(f'me:{INHERITED}'.encode()).decode()}"},
+        ),
+    ],
+    ids=["instructions", "info", "name", "schema", "base64"],
+)
+def test_a_secret_that_a_server_only_inherits_is_not_written_either(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    place: str,
+    said: dict[str, Any],
+) -> None:
+    monkeypatch.setenv("UNRELATED_API_KEY", INHERITED)
+    config = write_config(tmp_path, {"one": stub_entry(**said)})
+    assert main([str(config), "-o", str(tmp_path / "server.py")]) == 4
+    captured = capsys.readouterr()
+    assert f"repeats the value of UNRELATED_API_KEY in its {place};" in captured.err
+    assert INHERITED not in captured.out + captured.err
+    assert not (tmp_path / "server.py").exists()
+    # What a server is not given, it cannot repeat: this one has the value from elsewhere.
+    assert main([str(config), "-o", str(tmp_path / "server.py"), "--env", "minimal"]) == 0
 
 
 def test_a_misspelt_key_gets_the_one_that_is_meant(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ from wire import STUB, call, initialize, start_call, stub_entry, text, tool_name
 from mcpagg.cli import main
 
 LIST_CHANGED = "notifications/tools/list_changed"
+INHERITED = "unrelated-9f8e7d6c5b4a"
 
 
 def test_a_child_killed_during_calls_fails_them_at_once_and_leaves_the_list(tmp_path: Path) -> None:
@@ -94,6 +96,29 @@ def test_a_secret_that_a_child_prints_is_not_shown(
     assert "bad key" in captured.err
     assert "sentinel-value" not in captured.out + captured.err
     assert file.read_bytes() == before
+
+
+def test_a_secret_that_a_child_only_inherits_is_not_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("UNRELATED_API_KEY", INHERITED)
+    encoded = base64.b64encode(f"me:{INHERITED}".encode()).decode()
+    words = {"stderr": f"bad key {INHERITED}, {encoded}\n"}
+    file = compiled(tmp_path, {"odd": stub_entry(at={"tools/call": [words, {"exit": 1}]})})
+    with served(file) as wire:
+        call(wire, "odd:echo")
+        shown = wire.wait_stderr("bad key .*")
+    assert "bad key ${UNRELATED_API_KEY}, ${UNRELATED_API_KEY}" in shown
+    noise = f"{'-' * 70}{INHERITED}"  # what is shown of it ends within the secret
+    for entry in (
+        stub_entry(at={"start": [words, {"exit": 1}]}),
+        stub_entry(at={"start": [{"stdout": f"{noise}\n"}]}),
+        stub_entry(answers={"tools/list": {"error": {"code": 1, "message": INHERITED}}}),
+    ):
+        main([str(write_config(tmp_path, {"odd": entry})), "-o", str(file)])
+        captured = capfd.readouterr()
+        assert "odd" in captured.err
+        assert INHERITED[:8] not in captured.out + captured.err
 
 
 def test_lists_are_answered_before_a_child_that_never_answers(tmp_path: Path) -> None:

@@ -124,6 +124,19 @@ def test_values_of_variables_are_shown_as_references() -> None:
     assert ready.redact("bad token secret-1!") == "bad token ${TOKEN}!"
 
 
+def test_what_a_child_is_given_is_hidden_too_where_its_name_promises_a_secret() -> None:
+    environ = {"OTHERS_API_KEY": "unrelated-9f8e7d6c5b4a", "MODE": "unrelated-words"}
+    ready = prepare("x", {"x": {"command": "x"}}, environ, "/")
+    assert ready.redact("unrelated-9f8e7d6c5b4a unrelated-words") == (
+        "${OTHERS_API_KEY} unrelated-words"
+    )
+    rows: dict[str, dict[str, Any]] = {
+        "x": {"command": "x"},
+        "other": {"command": "x", "args": ["$OTHERS_API_KEY"]},
+    }
+    assert prepare("x", rows, environ, "/").secrets() == {}
+
+
 def test_a_row_mentions_what_it_sets_and_what_it_refers_to() -> None:
     assert mentioned({"command": "$A", "env": {"B": "${C:-d}"}, "headers": {"h": "$$D"}}) == {
         "A",

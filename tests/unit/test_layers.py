@@ -41,6 +41,7 @@ CORE = {
     "rounds",
     "router",
     "routing",
+    "secrecy",
     "session",
     "sessions",
     "streams",

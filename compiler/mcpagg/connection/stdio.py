@@ -31,7 +31,6 @@ PIPE_QUIET = 0.1
 
 STDERR_KEPT = 8192  # bytes; more than is shown, so that no secret is cut where it is shown
 NOISE_LINES = 3
-NOISE_WIDTH = 80
 
 _Pipe = TypeVar("_Pipe")
 
@@ -72,7 +71,7 @@ class ChildProcess:
 
     `read` and `write` are the streams that a JSON-RPC dispatcher takes. `broken` is set before
     either ends. `spoke` says whether a message came, `noise` holds the lines on stdout that were
-    none (the first few characters of the first few lines).
+    none (the first few lines as they came, secrets included).
     """
 
     refusal = ""
@@ -199,7 +198,7 @@ class ChildProcess:
             received = messages(line)
         except Malformed:
             if len(self.noise) < NOISE_LINES:
-                self.noise.append(line[:NOISE_WIDTH].decode("utf-8", "replace"))
+                self.noise.append(line[:STDERR_KEPT].decode("utf-8", "replace"))
             return
         for message in received:
             self.spoke = True
