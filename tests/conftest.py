@@ -1,12 +1,14 @@
-"""How hard the property tests try: `HYPOTHESIS_PROFILE=thorough pytest tests/property`.
+"""What holds for the whole run.
 
-And the table of test_eras.py, at the end of the output: a row for each client, a column for each
-child.
+How hard the property tests try: `HYPOTHESIS_PROFILE=thorough pytest tests/property`. With which
+signals the processes of tests start. And the table of test_eras.py, at the end of the output: a row
+for each client, a column for each child.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -22,6 +24,13 @@ settings.register_profile(
     "thorough", settings.get_profile("default"), derandomize=False, max_examples=2000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# What `nohup` or a shell's `&` ignores, every process that a test starts would ignore too. A
+# handler is not inherited, so here the signals are still ignored, and there they work.
+for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
+    number = getattr(signal, name, None)  # Windows has not all of them
+    if number and signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda number, frame: None)
 
 
 Cells = dict[tuple[str, str], dict[str, str]]

@@ -44,8 +44,8 @@ def swapped(folder: Path, before: dict[str, Any], after: dict[str, Any], *flags:
     return file
 
 
-def lowered(file: Path, **bounds: int) -> Path:
-    """Lower constants of an emitted file, so that a test need not be as large as they are."""
+def lowered(file: Path, **bounds: float) -> Path:
+    """Set bounds of an emitted file, so that a test reaches them at once, or on no machine."""
     text = file.read_text(encoding="utf-8")
     for name, value in bounds.items():
         text, count = re.subn(rf"(?m)^{name} = .*$", f"{name} = {value}", text)
@@ -62,5 +62,9 @@ def running(file: Path, *arguments: str, python: str = sys.executable, **options
 def served(file: Path, client: str = "test", **capabilities: Any) -> Wire:
     """Run an emitted file and shake hands with it."""
     wire = running(file)
-    initialize(wire, capabilities=capabilities, client_info={"name": client, "version": "1"})
+    try:
+        initialize(wire, capabilities=capabilities, client_info={"name": client, "version": "1"})
+    except BaseException:
+        wire.kill()
+        raise
     return wire

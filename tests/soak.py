@@ -23,8 +23,8 @@ from pathlib import Path
 
 from ledger import Json, Ledger, Violation
 from load import SERVERS, TOOLS, Client, Load
-from proxies import compiled
-from wire import stub_entry
+from proxies import compiled, lowered
+from wire import TIMEOUT, stub_entry
 
 ROUND_SECONDS = 50.0  # one proxy's life: a child that is down stays down
 MODES = [[], ["--restart", "on-call"], ["--restart", "on-call", "--idle-stop", "0.2"]]
@@ -57,6 +57,7 @@ def soak(seconds: float, seed: int) -> Counter[str]:
         flags = MODES[number % len(MODES)]
         with tempfile.TemporaryDirectory() as folder:
             file = compiled(Path(folder), {name: entry(name) for name in SERVERS}, *flags)
+            lowered(file, DRAIN_SECONDS=TIMEOUT)  # a busy machine is no fault of the proxy
             ledger = Ledger(restarts=bool(flags))
             with Client(file) as client:
                 load = Load(client, ledger, f"{seed}/{number}")

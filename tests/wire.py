@@ -21,15 +21,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
 
-TIMEOUT = 15.0
+TIMEOUT = 60.0
 """How long anything may take on a slow, busy machine; only failing tests wait for it."""
 
 STUB = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "stub.py")]
@@ -101,6 +101,31 @@ class Process:
                     pid, parent, session, started = path.parent.name, *fields[1:4:2], fields[19]
                     found.add(cls(int(pid), int(started), int(parent), int(session)))
         return found
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that waits to be reaped does not."""
+    return pid in {process.pid for process in Process.all()}
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait for something that nobody announces, such as the end of a process that is not ours."""
+    deadline = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {TIMEOUT} s"
+        time.sleep(0.01)
+
+
+@contextmanager
+def started(argv: Sequence[str | Path], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """Start a process for a test that a Wire is not raw enough for; kill it if it still runs."""
+    command = [str(part) for part in argv]
+    with subprocess.Popen(command, start_new_session=True, **options) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 class ClosedError(AssertionError):

@@ -5,12 +5,24 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
+from clock import LIMIT, skipping
 from proxies import compiled
-from wire import ENVELOPE, MODERN, MODERN_STUB, Process, events, modern_entry, received, stub_entry
+from wire import (
+    ENVELOPE,
+    MODERN,
+    MODERN_STUB,
+    TIMEOUT,
+    Process,
+    events,
+    modern_entry,
+    received,
+    stub_entry,
+)
 
 from mcpagg.cli import main
 from mcpagg.config import read_config
@@ -23,7 +35,7 @@ SDK_SERVER = [sys.executable, str(Path(__file__).parents[1] / "servers" / "lowle
 """A real server of the SDK, which speaks both eras."""
 
 
-def survey(servers: Json, connect_timeout: float = 20) -> tuple[Snapshot, tuple[Problem, ...]]:
+def survey(servers: Json, connect_timeout: float = TIMEOUT) -> tuple[Snapshot, tuple[Problem, ...]]:
     """Discover the servers of a config, given as {name: entry}."""
     text = json.dumps({"mcpServers": servers}).encode()
     spec, _ = read_config(text, source="mcp.json", folder=Path("/"), allow_secrets=True)
@@ -37,7 +49,7 @@ def child(**options: Any) -> ChildSnapshot:
     return snapshot.children[0]
 
 
-def fault(entry: Json, connect_timeout: float = 20) -> str:
+def fault(entry: Json, connect_timeout: float = TIMEOUT) -> str:
     """Discover a server in vain; return what is said of it."""
     with pytest.raises(ChildFault) as caught:
         survey({"stub": entry}, connect_timeout)
@@ -69,7 +81,11 @@ def log(tmp_path: Path) -> Path:
 )
 def test_a_modern_child_is_asked_without_a_handshake(how: str, tries: int, log: Path) -> None:
     entry = modern_entry(initialize=how, log=str(log))
-    snapshot, warnings = survey({"stub": entry}, connect_timeout=6 if how == "silent" else 20)
+    # The first try gets three quarters of the limit, each later one a sixteenth at most.
+    shares = [LIMIT * 3 / 4, *[LIMIT / 16] * 3]
+    silence = skipping(log, *[("initialize", share) for share in shares])
+    with silence if how == "silent" else nullcontext():
+        snapshot, warnings = survey({"stub": entry}, LIMIT)
     (found,) = snapshot.children
     assert (found.protocol, names(found), warnings) == (MODERN, ["echo"], ())
     assert asked(log)[:-2] == ["initialize"] * tries
@@ -172,8 +188,9 @@ def test_of_a_modern_child_what_it_said_last_is_told(log: Path) -> None:
     entry = modern_entry(answers={"server/discover": {"error": error}})
     assert fault(entry) == "server 'stub' answered server/discover with error -32603: broken"
     entry = modern_entry(answers={"server/discover": None}, log=str(log))
-    what = "did not answer server/discover within 2 s"
-    assert what in fault(entry, connect_timeout=2)
+    with skipping(log, ("server/discover", LIMIT)):
+        what = fault(entry, LIMIT)
+    assert f"did not answer server/discover within {LIMIT:g} s" in what
     assert asked(log) == ["initialize", "server/discover"]
 
 

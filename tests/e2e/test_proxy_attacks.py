@@ -9,13 +9,24 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, served, swapped
-from wire import STUB, TIMEOUT, call, received, start_call, stub_entry, text, tool_names, tools
+from proxies import compiled, lowered, served, swapped
+from wire import (
+    STUB,
+    TIMEOUT,
+    alive,
+    call,
+    received,
+    start_call,
+    started,
+    stub_entry,
+    text,
+    tool_names,
+    tools,
+)
 
 
 @pytest.mark.parametrize("after", [{"tools": ["u"]}, {"capabilities": {}}])
@@ -64,9 +75,7 @@ def test_a_child_that_closes_its_input_fails_its_calls(tmp_path: Path, moment: s
     deaf = {"at": {moment: [{"close": 0}, {"hang": True}]}}
     with served(swapped(tmp_path, {}, deaf)) as wire:
         call(wire, "odd:echo")
-        began = time.monotonic()
         assert "error" in call(wire, "odd:echo")
-        assert time.monotonic() - began < 5
         assert text(call(wire, "good:echo")) == "{}"
 
 
@@ -108,11 +117,9 @@ def test_last_words_are_fit_for_a_terminal_and_cut_without_baring_a_secret(
 
 
 def test_the_time_limit_of_a_call_counts_the_start_of_its_server(tmp_path: Path) -> None:
-    slow = {"at": {"start": [{"sleep": 30}]}}
-    with served(swapped(tmp_path, {}, slow, "--timeout", "0.5")) as wire:
-        began = time.monotonic()
+    never = {"at": {"start": [{"hang": True}]}}
+    with served(swapped(tmp_path, {}, never, "--timeout", "0.5")) as wire:
         assert call(wire, "odd:echo")["error"]["code"] == -32001
-        assert time.monotonic() - began < 5
 
 
 def test_an_env_file_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
@@ -129,24 +136,30 @@ def test_an_env_file_that_never_ends_holds_up_nobody(tmp_path: Path) -> None:
 def test_an_input_that_does_not_block_is_waited_for(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry()})
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        theirs.setblocking(False)
-        handle = theirs.fileno()
-        process = subprocess.Popen([sys.executable, str(file)], stdin=handle, stdout=handle)
+    theirs.setblocking(False)
+    handle = theirs.fileno()
+    with started([sys.executable, file], stdin=handle, stdout=handle) as process, ours:
         theirs.close()
         for number in (1, 2):
             ours.sendall(b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n' % number)
             assert ours.recv(1000) == b'{"jsonrpc":"2.0","id":%d,"result":{}}\n' % number
-    assert process.wait(10) == 0
+        ours.close()
+        assert process.wait(TIMEOUT) == 0
 
 
 def test_a_closed_standard_error_puts_nothing_on_the_wire(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["die"])})
+    lowered(file, DRAIN_SECONDS=TIMEOUT)
     request = {"name": "one:die", "arguments": {}}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request})
     command = f"exec {sys.executable} {file} 2>&-"
     done = subprocess.run(
-        ["sh", "-c", command], input=line, capture_output=True, text=True, timeout=30, check=True
+        ["sh", "-c", command],
+        input=line,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=True,
     )
     (answer,) = done.stdout.splitlines()
     assert "SIGKILL" in json.loads(answer)["error"]["message"]
@@ -159,7 +172,7 @@ def test_a_terminal_that_goes_away_ends_the_proxy_and_its_servers(tmp_path: Path
         family = wire.family()
         wire.signal(signal.SIGHUP)
         assert wire.wait() == 0
-    assert not [pid for pid in family if _runs(pid)]
+    assert not [pid for pid in family if alive(pid)]
 
 
 def test_a_group_that_was_seen_gone_is_never_signalled_again(tmp_path: Path) -> None:
@@ -198,10 +211,3 @@ def test_many_calls_are_in_flight_while_one_server_stalls(tmp_path: Path) -> Non
             assert "result" in wire.response(number)
         for number in stalled:
             assert "result" in wire.response(number)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -229,12 +228,10 @@ def test_fifty_calls_that_are_answered_last_one_first_get_each_its_own_answer(
 
 
 def test_a_slow_call_holds_up_nobody(wire: Wire) -> None:
-    slow = start_call(wire, "one:sleep", seconds=1)
-    began = time.monotonic()
+    slow = start_call(wire, "one:sleep", seconds=3600)
     assert wire.request("ping") == {"jsonrpc": "2.0", "id": wire._last_id, "result": {}}
     assert text(call(wire, "two:echo", a=1)) == '{"a":1}'
-    assert time.monotonic() - began < 1
-    wire.response(slow)
+    wire.notify("notifications/cancelled", {"requestId": slow})
 
 
 def test_large_messages_pass_both_ways(wire: Wire) -> None:

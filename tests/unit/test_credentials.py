@@ -195,6 +195,6 @@ def test_a_name_that_cannot_be_a_variable_gets_one_that_can() -> None:
 
 @pytest.mark.parametrize("text", ["a", "<", "{", "Aa0+", "http://", "a=", '"a":"'])
 def test_long_strings_are_searched_in_no_time(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     read({"command": "x", "args": ["--token", text * 30_000]}, allowed=True)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from wire import (
     stub,
     text,
     tool_names,
+    wait_until,
 )
 
 
@@ -206,10 +206,7 @@ def test_close_leaves_nothing_running() -> None:
         wire.signal(signal.SIGTERM)
         wire.request("ping")
         assert wire.close(grace=0.1) == -signal.SIGKILL
-        deadline = time.monotonic() + 10
-        while wire.family() and time.monotonic() < deadline:
-            time.sleep(0.01)  # what is killed takes a moment to be gone
-        assert wire.family() == set()
+        wait_until(lambda: not wire.family())
 
 
 def test_a_wait_that_fails_says_what_it_saw() -> None:
