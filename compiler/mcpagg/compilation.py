@@ -78,6 +78,7 @@ def compile_proxy(
 
     Raises:
         CompileError: with all faults of the pass that failed.
+        ReadBackError: a fault of the compiler.
     """
     spec, warnings = _understood(source)
     _each(warn, warnings)
@@ -130,6 +131,7 @@ def compile_proxy(
         name=name,
         source=Path(source.name).name,
         commands=commands,
+        entries=launch_rows(spec, spec.folder, found),
         rows=rows,
         snapshot=snapshot,
         linked=linked,

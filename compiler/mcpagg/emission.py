@@ -22,6 +22,7 @@ from mcpagg.jsontext import written
 from mcpagg.linking import Linked
 from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
+from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.launch import uses
@@ -38,6 +39,7 @@ DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SN
 DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
 # A route is one line, however long its names.
 ROW_MODE = black.Mode(line_length=1000, target_versions={TargetVersion.PY39})
+ROW_TABLES = {*TABLES.values()}
 NEEDS_NOTHING = "no variable of the environment"
 
 
@@ -46,6 +48,7 @@ def emit(
     name: str,
     source: str,
     commands: tuple[str, str],
+    entries: Mapping[str, Any],
     rows: Mapping[str, Mapping[str, Any]],
     snapshot: Snapshot,
     linked: Linked,
@@ -54,42 +57,42 @@ def emit(
     """Return the text of the emitted file.
 
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
-    check the file, as a shell would take them.
+    check the file, as a shell would take them. `entries` are the servers as the config has them,
+    `rows` the same as they are meant from where the file will lie.
+
+    Raises:
+        ReadBackError: the text does not mean what went in.
     """
-    composed = linked.composed
-    needs = _needs(rows)
-    required = [name for name, needed in needs.items() if needed]
-    snapshot_digest = _digest(_plain(snapshot))
     runtime = bundle("main", DEFINED, _unused(rows, linked))
+    snapshot_digest = _digest(_plain(snapshot))
+    needs = _needs(rows)
+    tables = _tables(rows, needs, snapshot, linked, options)
+    lists = _snapshot_lists(snapshot, linked)
+    snapshot_texts = {
+        server: {kind: json_text(value) for kind, value in values.items()}
+        for server, values in lists.items()
+    }
+    about = {"name": name, "version": snapshot_digest[len("sha256:") :][:12]}
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=_formatted(runtime.imports),
-        servers=_table("SERVERS", rows) + _failed(snapshot),
-        needs=_table("NEEDS", required) if required else "",
-        routes={
-            TABLES[name]: (name, _table(TABLES[name], rows, ROW_MODE))
-            for name, rows in linked.routes.items()
-            if rows or name == "tools"
+        tables={table: _table(table, value) for table, value in tables.items()},
+        routes={name: table for name, table in TABLES.items() if table in tables},
+        snapshot={
+            literal(server): {literal(kind): text for kind, text in texts.items()}
+            for server, texts in snapshot_texts.items()
         },
-        capabilities=_capabilities(linked),
-        children=_table("CHILDREN", linked.children),
-        options=_table("OPTIONS", options.runtime()),
-        instructions=_table("INSTRUCTIONS", linked.instructions),
-        snapshot={_key(child.name): _lists(child) for child in snapshot.children},
-        composites=json_text(composed.tools) if composed.tools else "",
-        subtools=_table("SUBTOOLS", composed.subtools) if composed.tools else "",
         runtime=runtime.rooms,
-        folded={_key(name): source for name, source in runtime.folded.items()},
-        name=_key(name),
-        proxy_version=_key(snapshot_digest[len("sha256:") :][:12]),
+        folded={literal(name): source for name, source in runtime.folded.items()},
+        about={key: literal(value) for key, value in about.items()},
     )
     body = body.rstrip("\n") + "\n"
-    return templates.get_template("server.py.j2").render(
+    text = templates.get_template("server.py.j2").render(
         version=version("mcpagg"),
         source=comment(source),
         command=comment(commands[0]),
         check=comment(commands[1]),
-        config_digest=_digest({**rows, "": composed.subtools} if composed.tools else rows),
+        entries_digest=_digest({**entries, "": linked.composed.subtools}),
         options_digest=_digest(options.model_dump(mode="json")),
         snapshot_digest=snapshot_digest,
         counts=_counts(snapshot),
@@ -97,6 +100,45 @@ def emit(
         body_digest=_hash(body),
         body=body,
     )
+    written_tables = tables | {
+        "SNAPSHOT": snapshot_texts,
+        "FOLDED": {name: f"\n{source}" for name, source in runtime.folded.items()},
+        "PLAN": about,
+    }
+    read_back(text, written_tables, lists)
+    return text
+
+
+def _tables(
+    rows: Mapping[str, Mapping[str, Any]],
+    needs: Mapping[str, bool],
+    snapshot: Snapshot,
+    linked: Linked,
+    options: Options,
+) -> dict[str, Any]:
+    """Return the tables that are Python literals, by their names in the emitted file."""
+    tables: dict[str, Any] = {"SERVERS": dict(rows)}
+    if required := [name for name, needed in needs.items() if needed]:
+        tables["NEEDS"] = required
+    if snapshot.failed:
+        tables["FAILED"] = list(snapshot.failed)
+    for name, routes in linked.routes.items():
+        if routes or name == "tools":
+            tables[TABLES[name]] = routes
+    if linked.composed.tools:
+        tables["SUBTOOLS"] = linked.composed.subtools
+    return tables | {
+        "CHILDREN": linked.children,
+        "CAPABILITIES": written(linked.capabilities, separators=(",", ":")),
+        "OPTIONS": options.runtime(),
+        "INSTRUCTIONS": linked.instructions,
+    }
+
+
+def _snapshot_lists(snapshot: Snapshot, linked: Linked) -> dict[str, dict[str, Any]]:
+    """Return {server: {kind: JSON-like value}}, the composite tools under the server ""."""
+    lists = {child.name: _lists(child) for child in snapshot.children}
+    return lists | {"": {"tools": linked.composed.tools}} if linked.composed.tools else lists
 
 
 def _plain(snapshot: Snapshot) -> dict[str, Any]:
@@ -110,14 +152,6 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
         if not plain["hints"]:  # the digest of a child without is what it was before there were any
             del plain["hints"]
     return {"children": children, "failed": snapshot.failed}
-
-
-def _failed(snapshot: Snapshot) -> str:
-    if not snapshot.failed:
-        return ""
-    return "# Left out, because they failed when this was compiled with --allow-failed.\n" + _table(
-        "FAILED", list(snapshot.failed)
-    )
 
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
@@ -136,33 +170,24 @@ def _templates() -> jinja2.Environment:
     )
 
 
-def _capabilities(linked: Linked) -> str:
-    """Return the literal that the template assigns, broken as the whole assignment would be."""
-    text = written(linked.capabilities, separators=(",", ":"))
-    return _table("CAPABILITIES", text).removeprefix("CAPABILITIES = ")
-
-
-def _table(name: str, value: Any, mode: black.Mode = MODE) -> str:
-    return _formatted(f"{name} = {literal(value)}\n", mode)
+def _table(name: str, value: Any) -> str:
+    mode = ROW_MODE if name in ROW_TABLES else MODE
+    return _formatted(f"{name} = {literal(value)}\n", mode).rstrip("\n")
 
 
 def _formatted(text: str, mode: black.Mode = MODE) -> str:
     return black.format_str(text, mode=mode)
 
 
-def _lists(child: ChildSnapshot) -> dict[str, str]:
+def _lists(child: ChildSnapshot) -> dict[str, Any]:
     about: dict[str, Any] = {"serverInfo": child.info, "capabilities": child.capabilities}
     if child.instructions is not None:
         about["instructions"] = child.instructions
-    lists = {"server": json_text(about)}
+    lists: dict[str, Any] = {"server": about}
     for kind in KINDS:
         if child.items(kind) or kind is TOOLS:
-            lists[kind.name] = json_text(list(child.items(kind)))
-    return {_key(name): text for name, text in lists.items()}
-
-
-def _key(name: str) -> str:
-    return _formatted(literal(name)).strip()
+            lists[kind.name] = list(child.items(kind))
+    return lists
 
 
 def _counts(snapshot: Snapshot) -> str:

@@ -53,10 +53,13 @@ def written(
     *,
     quote: Callable[[str], str] = encode_basestring_ascii,
     separators: tuple[str, str] = (", ", ": "),
-    indent: bool = False,
+    broken: int = 0,
     sort: bool = False,
 ) -> str:
-    """Return JSON text; the options are those of json.dumps, `indent` is by one space."""
+    """Return JSON text; `separators` and `sort` are those of json.dumps.
+
+    The first `broken` levels of nesting have a line for each member, indented by one space a level.
+    """
     comma, colon = separators
     parts: list[str] = []
     todo: list[tuple[Any, int]] = [(value, 0)]  # text to print as it is has the depth -1
@@ -65,8 +68,9 @@ def written(
         if depth < 0:
             parts.append(item)
         elif isinstance(item, dict | list | tuple) and item:
-            inner, outer = ("\n" + " " * (depth + 1), "\n" + " " * depth) if indent else ("", "")
-            between = ("," if indent else comma) + inner
+            lines = depth < broken
+            inner, outer = ("\n" + " " * (depth + 1), "\n" + " " * depth) if lines else ("", "")
+            between = "," + inner if lines else comma
             begin, end = "{}" if isinstance(item, dict) else "[]"
             pieces: list[tuple[Any, int]] = []
             if isinstance(item, dict):

@@ -13,14 +13,32 @@ from typing import Any
 
 from mcpagg.jsontext import written
 
-# What cannot be seen, or is taken for something else: a fixed list, because that of the interpreter
-# (str.isprintable, repr) grows with its version. Variation selectors 15 and 16 belong to emoji.
+# What cannot be seen, or is taken for something else: the categories Cc, Cf, Co, Cs, Zl, Zp and Zs
+# but for the space, what Unicode lets a font ignore, characters that are no characters, and those
+# whose picture is blank. A fixed list, because that of the interpreter grows with its version.
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffb"
+_FORMATS = (
+    r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+)
 _SPACES = r"\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
-_FILLERS = r"\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0d"
+_FILLERS = (
+    r"\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0d" r"\U00016fe4\U0001d159"
+)
 _NO_CHARACTERS = r"\ud800-\uf8ff\ufdd0-\ufdef\U000e0000-\U000e0fff\U000f0000-\U0010ffff"
 _LAST_OF_PLANES = "".join(rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(15))
-HIDDEN = re.compile(f"[{_CONTROLS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]")
+# The variation selectors 15 and 16 are seen behind a symbol, and where they make a keycap.
+_SYMBOLS = (
+    r"\xa9\xae\u203c\u2049\u2100-\u27ff\u2900-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_SELECTORS = rf"(?<![{_SYMBOLS}])[\ufe0e\ufe0f](?!\u20e3)"
+HIDDEN = re.compile(
+    f"[{_CONTROLS}{_FORMATS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]|{_SELECTORS}"
+)
+
+# A member that changed is one line that changed, down to this depth. What nests deeper is one line:
+# the indentation of n levels takes n² characters.
+_DEEPEST_LINES = 32
 
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
@@ -52,16 +70,23 @@ def literal(value: Any) -> str:
 def json_text(value: Any) -> str:
     """Return JSON text for a raw string in triple double quotes, one member a line.
 
+    What nests deeper than _DEEPEST_LINES stands on one line.
+
     Characters that cannot be seen (controls, bidirectional marks, lone surrogates) are escaped: a
     reviewer must see what a model would read. JSON text never holds three quotes in a row, since a
     quote within a string is escaped and two strings never touch.
     """
-    return written(value, quote=_json_string, indent=True)
+    return written(value, quote=_json_string, broken=_DEEPEST_LINES)
 
 
 def comment(text: str) -> str:
     """Return text that is safe within one comment line."""
     return HIDDEN.sub(_escaped, text)
+
+
+def is_visible(text: str) -> bool:
+    """Whether a text is one line in which there is something to see."""
+    return bool(HIDDEN.sub("", text).strip()) and not any(char < " " for char in text)
 
 
 def _json_string(text: str) -> str:

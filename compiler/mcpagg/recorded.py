@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import shlex
 from pathlib import Path
 from typing import Any
 
 from mcpagg.jsontext import parse
 from mcpagg.problems import ConfigError, Problem
+from mcpagg.readback import read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import KINDS
 
@@ -22,14 +22,7 @@ def recorded_snapshot(file: Path) -> Snapshot:
         ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
     """
     try:
-        tree = ast.parse(_read(file))
-        tables = {
-            target.id: ast.literal_eval(node.value)
-            for node in tree.body
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name) and target.id in ("SNAPSHOT", "CHILDREN", "FAILED")
-        }
+        tables = read_tables(_read(file), ("SNAPSHOT", "CHILDREN", "FAILED"))
         children = tuple(
             _child(name, tables["CHILDREN"][name], lists)
             for name, lists in tables["SNAPSHOT"].items()

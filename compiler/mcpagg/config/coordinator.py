@@ -11,6 +11,7 @@ from typing import Any
 from mcpagg.config import readers
 from mcpagg.config.credentials import Credential
 from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.literal import is_visible
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
 from mcpagg_runtime.references import references
 
@@ -31,7 +32,7 @@ def read_composites(document: Any, servers: list[str], root: Place) -> list[Comp
 
 
 def _composite(name: str, value: Any, servers: list[str], at: Place) -> Composite | None:
-    if not name.strip() or any(character < " " for character in name):
+    if not is_visible(name):
         at.error("a tool's name must be one line of visible text", "rename it")
     if not isinstance(value, dict) or not isinstance(value.get("subtools"), dict):
         at.error("expected an object with `subtools`", _SHAPE)

@@ -17,6 +17,7 @@ from mcpagg.config.dialects import CLIENT_FOLDERS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import is_off, read_entry
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.variables import ClientVariables, look_alikes
+from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import Composite, ProxySpec, ServerSpec
 from mcpagg_runtime.launch import strings
@@ -73,7 +74,7 @@ def _servers(found: list[Found], dialect: Dialect, root: Place) -> list[ServerSp
         if is_off(value, place):
             off.append(name)
             continue
-        if not name.strip() or any(character < " " for character in name):
+        if not is_visible(name):
             place.error("a server's name must be one line of visible text", "rename it")
         server = read_entry(name, value, place, dialect)
         if server is not None:
