@@ -54,8 +54,8 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
         for short in names.values():
             count[short] = count.get(short, 0) + 1
         for name, short in names.items():
-            anothers = short in names and short != name
-            if count[short] > 1 or anothers or not 0 < len(short) <= PORTABLE_LIMIT:
+            taken = short in names and short != name
+            if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
                 names[name] = _hashed(name, length)
     return names
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CONFIG_FOLDER = "workspaceFolder"
 
 _DIGITS = "0123456789"
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"  # pragma: allowlist secret
 
 
 class MissingVariable(Exception):

@@ -367,9 +367,7 @@ def decode(line: bytes) -> str:
     Raises:
         Malformed: it is not UTF-8.
     """
-    if line.startswith(_BOM):
-        line = line[len(_BOM) :]
     try:
-        return line.decode("utf-8").strip(_BLANK)
+        return line.removeprefix(_BOM).decode("utf-8").strip(_BLANK)
     except UnicodeDecodeError as problem:
         raise Malformed(f"not UTF-8 at byte {problem.start}") from None
