@@ -2,15 +2,18 @@
 
 import sys
 
+from mcpagg_runtime.standard import complain, open_standard_files
+
 
 def main() -> int:
     """Run the command line; Ctrl-C may come before it is even imported."""
+    open_standard_files()
     try:
         from mcpagg.cli import main as run
 
         return run()
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; nothing was written\n")
+        complain("interrupted")
         return 130
 
 

@@ -7,14 +7,16 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from mcpagg.clients import find_config
 from mcpagg.literal import HIDDEN
 from mcpagg.options import Options
+from mcpagg.printing import say, show
 from mcpagg.problems import ConfigError, Problem
+from mcpagg.relocation import way
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Source
@@ -24,8 +26,8 @@ PROGRAM = "mcpagg-compile"
 UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> _Parser:
+    parser = _Parser(
         prog=PROGRAM,
         description="Compile an MCP client config into one self-contained static proxy server.",
         epilog="exit status: 0 done · 1 drift (--check) · 2 usage or config · 3 missing environment"
@@ -74,13 +76,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """Prints in a way that never raises."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if file is not None and file is sys.stdout:
+            show(message)
+        else:
+            say(message)
+
+
 class _Version(argparse.Action):
     """Prints the version; importing the metadata reader costs more than reading most configs."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
-        sys.stdout.write(f"{PROGRAM} {version('mcpagg')}\n")
+        show(f"{PROGRAM} {version('mcpagg')}")
         parser.exit()
 
 
@@ -163,7 +175,7 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         faults = [Problem("", f"--{flag} has no value that can be used") for flag in flags]
         raise ConfigError(PROGRAM, faults) from None
     if name == "-":
-        return Source(sys.stdin.buffer.read(), "-", Path.cwd(), options)
+        return Source(_standard_input(), "-", Path.cwd(), options)
     try:
         text = Path(name).read_bytes()
     except OSError as problem:
@@ -172,15 +184,29 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     return Source(text, name, Path(name).parent, options)
 
 
+def _standard_input() -> bytes:
+    reason = "it is closed"
+    try:
+        if sys.stdin is not None:
+            return sys.stdin.buffer.read()
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+    raise ConfigError("standard input", [Problem("", f"cannot be read: {reason}")])
+
+
 def recorded_commands(chosen: argparse.Namespace, source: Source) -> tuple[str, str]:
-    """Return the commands that rebuild and check the file, from the file's own folder."""
+    """Return the commands that rebuild and check the file, from the file's own folder.
+
+    Raises:
+        ConfigError: no relative path leads from there to the config.
+    """
     folder = os.path.dirname(chosen.output) or "."
-    config = source.name if source.name == "-" else os.path.relpath(source.name, folder)
+    config = source.name if source.name == "-" else way(folder, source.name)
     output = chosen.output if chosen.output == "-" else os.path.basename(chosen.output)
     # A name that starts with a dash would be taken for an option.
     config, output = (
         f"./{path}" if path.startswith("-") and given != "-" else path
-        for path, given in ((config.replace(os.sep, "/"), source.name), (output, chosen.output))
+        for path, given in ((config, source.name), (output, chosen.output))
     )
     words = [config, "-o", output]
     defaults = Options()

@@ -18,12 +18,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 
+from mcpagg.problems import InternalFault
+
 PACKAGE = "mcpagg_runtime"
 QUOTES = "'''"
 _RULE = "# " + "-" * 98
 
 
-class BundleError(Exception):
+class BundleError(InternalFault):
     """Raised for runtime source that cannot be joined: a fault of ours, not of the user's."""
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,15 @@ from typing import TYPE_CHECKING
 from mcpagg.arguments import PROGRAM, chosen_source, parse, recorded_commands
 from mcpagg.clients import desktop_entry
 from mcpagg.output import is_emitted
-from mcpagg.problems import ChildFault, CompileError, ConfigError, Drift, Problem
+from mcpagg.printing import give, on_terminal, say, show
+from mcpagg.problems import (
+    ChildFault,
+    CompileError,
+    ConfigError,
+    Drift,
+    InternalFault,
+    Problem,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -24,6 +33,10 @@ CHILD_HINT = (
     "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
     "--connect-timeout S gives them more time"
 )
+HAS_CRLF = (
+    "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
+)
+INTERNAL_FAULT = 70  # what sysexits.h calls EX_SOFTWARE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,17 +45,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(given)
     except CompileError as problem:
-        print(_plain(str(problem)), file=sys.stderr)
+        say(str(problem))
         if isinstance(problem, ChildFault):
-            print(CHILD_HINT, file=sys.stderr)
+            say(CHILD_HINT)
         return problem.exit_code
     except KeyboardInterrupt:
-        print("interrupted; nothing was written", file=sys.stderr)
+        say("interrupted")
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has enough of it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as problem:  # of a path that no pass looked at, too long perhaps
+        say(f"{problem.filename or PROGRAM}: {problem.strerror or type(problem).__name__}")
+        return ConfigError.exit_code
+    except Exception as fault:
+        say(f"internal fault: {_described(fault)}; this is a fault of {PROGRAM}, please report it")
+        return INTERNAL_FAULT
+
+
+def _described(fault: BaseException) -> str:
+    """Say what and where a fault is; of its text only what is sure to hold no value."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    while group := getattr(fault, "exceptions", None):
+        fault = group[0]
+        frames += traceback.extract_tb(fault.__traceback__)
+    place = [frame for frame in frames if "mcpagg" in frame.filename][-1]
+    text = f": {fault}" if isinstance(fault, InternalFault) else ""
+    where = f"{place.name} ({Path(place.filename).name}:{place.lineno})"
+    return f"{type(fault).__name__}{text} in {where}"
 
 
 def _run(given: list[str]) -> int:
@@ -90,13 +117,13 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
         plan = planned(source, os.environ)
     except ConfigError as problem:
         if chosen.report == "json":
-            print(errors_as_json(problem))
+            _give(errors_as_json(problem))
             return problem.exit_code
         raise
     if chosen.report == "json":
-        print(as_json(plan))
+        _give(as_json(plan))
     else:
-        print(_plain(as_text(plan)))
+        show(as_text(plan))
         _warn(source.name, plan.warnings)
     if plan.fault is not None:
         raise plan.fault
@@ -104,13 +131,16 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
 
 
 def _check(file: Path | None, result: Compilation, source: Source) -> int:
-    from mcpagg.output import difference
+    from mcpagg.output import CRLF, difference, on_disk
 
     assert file is not None  # noqa: S101 - parse saw to it
-    changes = difference(file, result.text)
+    old = on_disk(file)
+    changes = difference(file, old, result.text)
+    if CRLF in old:
+        say(f"{file}: {HAS_CRLF.format(file.name)}")
     if not changes:
         return 0
-    sys.stdout.write(_plain(changes))
+    show(changes)
     remedy = f"compile it again: {PROGRAM} {source.name} -o {file}"
     raise Drift(str(file), [Problem("", "is not what compiling now would write", remedy)])
 
@@ -119,19 +149,23 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
     from mcpagg.output import EXECUTABLE, PRIVATE, write
 
     if file is None:
-        sys.stdout.buffer.write(result.text.encode("utf-8"))
-        sys.stdout.flush()
+        _give(result.text)
         return
     write(file, result.text, PRIVATE if chosen.allow_secrets else EXECUTABLE)
     if not chosen.quiet:
         total = sum(len(names) for names in result.servers.values())
-        print(f"{file}: {_count(len(result.servers), 'server')}, {_count(total, 'tool')}")
+        show(f"{file}: {_count(len(result.servers), 'server')}, {_count(total, 'tool')}")
         for server, names in result.servers.items():
-            print(_plain(f"  {server}: {', '.join(names) or 'no tools'}"))
+            show(f"  {server}: {', '.join(names) or 'no tools'}")
         if result.composites:
-            print(_plain(f"  composite tools: {', '.join(result.composites)}"))
+            show(f"  composite tools: {', '.join(result.composites)}")
         entry = json.dumps(desktop_entry(result.name, file))
-        print(f"For Claude Desktop's config: {_plain(entry)}")
+        show(f"For Claude Desktop's config: {entry}")
+
+
+def _give(text: str) -> None:
+    """Write what a program reads."""
+    give((text.removesuffix("\n") + "\n").encode("utf-8"))
 
 
 def _count(number: int, what: str) -> str:
@@ -145,20 +179,13 @@ class _Progress:
         self.began = time.monotonic()
 
     def __call__(self, server: str, text: str) -> None:
-        print(f"  {time.monotonic() - self.began:5.1f} s  {server}: {text}", file=sys.stderr)
+        say(f"  {time.monotonic() - self.began:5.1f} s  {server}: {text}")
 
 
 def _progress() -> _Progress | None:
-    return _Progress() if sys.stderr.isatty() else None
+    return _Progress() if on_terminal() else None
 
 
 def _warn(source: str, warnings: Sequence[Problem]) -> None:
     for problem in warnings:
-        print(_plain(f"{source}: warning: {problem}"), file=sys.stderr)
-
-
-def _plain(text: str) -> str:
-    """Return text that a terminal prints as it stands: a child's words may hold anything."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
-    )
+        say(f"{source}: warning: {problem}")

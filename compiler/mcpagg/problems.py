@@ -6,6 +6,7 @@
     ├─ EnvironmentFault 3   variables, executables, folders that the config needs and are not here
     ├─ ChildFault       4   a server that did not start, or did not say what it offers
     └─ NameClash        5   two tools that would get one exposed name
+    InternalFault      70   a fault of the compiler's own, as any other exception is
 
 Every pass collects all its problems and raises once, so that one run shows them all.
 """
@@ -33,6 +34,10 @@ class Problem:
         """One line: `where: what; remedy`."""
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class InternalFault(Exception):
+    """Base of what the compiler raises for a fault of its own; `str()` holds no value of a user."""
 
 
 class CompileError(Exception):

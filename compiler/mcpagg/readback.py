@@ -11,9 +11,10 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from mcpagg.jsontext import parse, written
+from mcpagg.problems import InternalFault
 
 
-class ReadBackError(Exception):
+class ReadBackError(InternalFault):
     """Raised for a text that does not mean what it was made of: a fault of ours, not of the user's.
 
     Names the table alone: its values may be anything.

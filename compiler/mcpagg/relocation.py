@@ -5,22 +5,41 @@ from __future__ import annotations
 import os
 import posixpath
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from mcpagg.problems import ConfigError, Problem
 from mcpagg_runtime.references import CONFIG_FOLDER, reference_at
+
+
+def way(folder: str, path: str, paths: ModuleType = os.path) -> str:
+    """Return the relative path that leads from a folder to `path`, with `/` on every system.
+
+    `paths` is os.path, or another system's.
+
+    Raises:
+        ConfigError: they lie on different drives of Windows.
+    """
+    try:
+        relative: str = paths.relpath(path, folder)
+    except ValueError:
+        remedy = "keep both on one drive: the file holds no absolute path of this machine"
+        what = "lies on another drive than the proxy would"
+        raise ConfigError(path, [Problem("", what, remedy)]) from None
+    return relative.replace(paths.sep, "/")
 
 
 def relocated(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     """Return a row with what is meant from the folder `old` meant from the folder `new`."""
-    way = Path(os.path.relpath(old.resolve(), new.resolve())).as_posix().replace("$", "$$")
-    if way == ".":
+    there = way(str(new.resolve()), str(old.resolve())).replace("$", "$$")
+    if there == ".":
         return row
     row = dict(row)
     for key in ("cwd", "env_file"):
         path = row.get(key)
         if path and not os.path.isabs(path) and path[0] not in "~$":
-            row[key] = posixpath.normpath(posixpath.join(way, path))
-    moved: dict[str, Any] = _replaced(row, way)
+            row[key] = posixpath.normpath(posixpath.join(there, path))
+    moved: dict[str, Any] = _replaced(row, there)
     return moved
 
 

@@ -1,0 +1,73 @@
+"""Writes to the standard streams, which may be closed, full, or unable to hold a character.
+
+What people read never raises: what their encoding lacks is escaped, and so is what a terminal
+would act upon or nobody could see. What programs read is UTF-8, whatever the locale.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TextIO
+
+from mcpagg.literal import HIDDEN
+from mcpagg.problems import ConfigError, Problem
+
+
+def say(text: str) -> None:
+    """Write lines for people to standard error, if it can be written to."""
+    _write(sys.stderr, _shown(text, sys.stderr))
+
+
+def show(text: str) -> None:
+    """Write lines for people to standard output, if it can be written to."""
+    _write(sys.stdout, _shown(text, sys.stdout))
+
+
+def give(data: bytes) -> None:
+    """Write what was asked for to standard output.
+
+    Raises:
+        ConfigError: it cannot be written to; a reader that has enough is no fault.
+    """
+    if reason := _write(sys.stdout, data):
+        raise ConfigError("standard output", [Problem("", f"cannot be written: {reason}")])
+
+
+def on_terminal() -> bool:
+    """Whether somebody watches standard error."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _shown(text: str, stream: TextIO | None) -> bytes:
+    lines = [HIDDEN.sub(_escaped, line) for line in text.removesuffix("\n").split("\n")]
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return ("\n".join(lines) + "\n").encode(encoding, "backslashreplace")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return ascii(found[0])[1:-1]
+
+
+def _write(stream: TextIO | None, data: bytes) -> str:
+    """Write bytes to a stream; return why that cannot be done, "" if it can."""
+    if stream is None:
+        return "it is closed"
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except BrokenPipeError:
+        _abandon(stream)
+    except OSError as problem:
+        _abandon(stream)
+        return problem.strerror or str(problem)
+    return ""
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let what is left in a stream's buffers go nowhere when Python closes it."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, stream.fileno())
+    os.close(descriptor)
