@@ -355,7 +355,7 @@ class Load:
         if kind == "tool":
             self.call("unknown tool", rng, "none", {}, error(-32601, "none"))
         elif kind == "prefix":
-            no = error(-32602, "must be prefixed with server key: nobody:echo")
+            no = error(-32601, "Tool not found: nobody:echo")
             self.request("unknown prefix", "tools/call", {"name": "nobody:echo"}, no)
         else:
             self.request("unknown method", "no/method", None, error(-32601, "no/method"))

@@ -150,8 +150,7 @@ class Aggregator:
             await self.list_tools()
         targets = self._targets.get(name, {})
         if not targets:
-            known = tuple(f"{server.name}{mark}" for server in self.spec.servers for mark in ".:")
-            what = "Tool not found" if name.startswith(known) else NO_PREFIX
+            what = "Tool not found" if "." in name or ":" in name else NO_PREFIX
             raise UnknownTool(f"{what}: {name}")
         if len(targets) > 1:
             both = [

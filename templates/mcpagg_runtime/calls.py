@@ -157,12 +157,12 @@ class Calls(Questions):
 
 
 def tool_not_found(name: str) -> str:
-    """Return the error for a tool that its server does not have."""
+    """Return the error for a prefixed name, or one of a server's tools, that nobody has."""
     return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
 
 
 def tool_of_nobody(name: str) -> str:
-    """Return the error for a name that is of no server."""
+    """Return the error for a name without the prefix of a server."""
     return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.catalogue import PROMPTS, TOOLS, Item
+from mcpagg_runtime.catalogue import PROMPTS, TOOLS, Item, Kind
 from mcpagg_runtime.lifecycle import Lifecycle
 from mcpagg_runtime.names import prefix_of
 from mcpagg_runtime.peers import DOWN, READY, Call, Child
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.wire import Message
 
 RESOURCE_NOT_FOUND = -32002
+# How errors about names that are in no list begin.
+_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
 
 
 class Routing(Lifecycle):
@@ -38,10 +40,35 @@ class Routing(Lifecycle):
             self._call_subtool(client, message, item)
         elif item is not None:
             self._route(client, message, self.children[item.server], name, ("name",), item)
+        elif not self._refused(client, message, name):
+            self._call_by_own_name(client, message, kind, name)
+
+    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
+        """Route a call by a name that is in no list, if it is one server's own name for an item.
+
+        Pages and prompts of a server call its tools as it named them itself.
+        """
+        items = self._own_names(kind, name)
+        if len(items) == 1:
+            child = self.children[items[0].server]
+            self._route(client, message, child, items[0].exposed, ("name",), items[0])
+        elif items:
+            meant = " or ".join([getattr(item, client.spelling) for item in items])
+            self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}; say {meant}")
         elif kind is TOOLS:
             self._unknown(client, message, name)
-        elif not self._refused(client, message, name):
-            self._deny(client, message, INVALID_PARAMS, f"Prompt not found: {name}")
+        else:
+            self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}")
+
+    def _own_names(self, kind: Kind, name: str) -> list[Item]:
+        """Return the items that servers have under `name` themselves.
+
+        Under `refuse` one that is withheld counts: its name must not lead to another server.
+        """
+        catalogue = self.catalogues[kind.name]
+        guarded = self.plan.options["on_drift"] == "refuse"
+        items = catalogue.recorded if guarded else catalogue.served
+        return [item for server in self.children for item in items(server) if item.original == name]
 
     def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
         """Route a call of a composite tool as one of the subtool that it names."""
@@ -85,10 +112,9 @@ class Routing(Lifecycle):
 
     def _unknown(self, client: Client, message: Message, name: str) -> None:
         """Refuse a name that the table lacks, unless its child may have got it since."""
-        if self._refused(client, message, name):
-            return
-        server = prefix_of(name, self.children, self.plan.options["separator"])
-        if server is None and self.plan.options["names"] != "bare":
+        separator = self.plan.options["separator"]
+        server = prefix_of(name, self.children, separator)
+        if server is None and self.plan.options["names"] != "bare" and separator not in name:
             self._send(client, failure(message.raw("id"), tool_of_nobody(name)))
             return
         asked = self.children[server] if server is not None else None

@@ -263,7 +263,7 @@ def test_a_childs_ping_is_answered(wire: Wire) -> None:
     [
         ("one:none", -32601, "Tool not found: one:none"),
         ("none", -32602, "Tool name must be prefixed with server key: none"),
-        ("echo", -32602, "Tool name must be prefixed with server key: echo"),
+        ("nobody:echo", -32601, "Tool not found: nobody:echo"),
         ("", -32602, "Tool name must be prefixed with server key: "),
     ],
 )

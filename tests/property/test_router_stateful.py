@@ -34,7 +34,7 @@ START_SECONDS = 60.0
 
 IDS = ["0", "1", '"1"', '""', '"0"', "-1", "18446744073709551616", '"\\ud800"', "1"]
 TOKENS = ["", "", "1", '"1"', "0", '""', "36893488147419103232"]
-# The name as called, the server and its tool ("" for no known prefix).
+# The name as called, the server and its tool ("" for a server's own name, or nobody's).
 TARGETS = [
     ("a:x", "a", "x"),
     ("a_x", "a", "x"),
@@ -47,6 +47,10 @@ TARGETS = [
     ("c:x:y", "c", "x:y"),
     ("c_x_y", "c", "x:y"),
     ("x", "", ""),
+    ("y", "", ""),
+    ("new", "", ""),
+    ("x:y", "", ""),
+    ("none", "", ""),
 ]
 VARIANTS: list[Callable[[list[str]], list[Json]]] = [
     lambda names: [tool(name) for name in names],
@@ -400,12 +404,29 @@ class RouterMachine(RuleBasedStateMachine):
         asked = Asked(self.next_serial(), client, raw, name, place, original, token, known=True)
         meta = f',"_meta":{{"progressToken":{token}}}' if token else ""
         params = f'{{"name":"{name}","arguments":{{"serial":{asked.serial}}}{meta}}}'
-        if not place:
-            problem = f"Tool name must be prefixed with server key: {name}"
-            self.expect_failure(asked, -32602, problem)
-        else:
+        if place:
             self._called(asked, self.servers[place])
+        else:
+            self._called_by_own_name(asked)
         self.say(client, f'{{"id":{raw},"method":"tools/call","params":{params}}}')
+
+    def _called_by_own_name(self, asked: Asked) -> None:
+        """A name without a prefix is for the one server that has it, and for nobody if two have."""
+        owners = [server for server in self.servers.values() if asked.name in self.had(server)]
+        if len(owners) == 1:
+            asked.server, asked.original = owners[0].name, asked.name
+            asked.name = f"{asked.server}:{asked.original}"
+            self._called(asked, owners[0])
+        elif not owners and ":" in asked.name:
+            self.expect_failure(asked, -32601, f"Tool not found: {asked.name}")
+        else:
+            said = " or ".join(f"{server.name}:{asked.name}" for server in owners)
+            problem = f"Tool name must be prefixed with server key: {asked.name}"
+            self.expect_failure(asked, -32602, f"{problem}; say {said}" if said else problem)
+
+    def had(self, server: Server) -> list[str]:
+        """Return the tools that a server is known to have; what is withheld counts."""
+        return SNAPSHOT[server.name] if self.policy == "refuse" else list(server.served)
 
     def _called(self, asked: Asked, server: Server) -> None:
         lost = server.state == "down" and not self.may_retry(server)

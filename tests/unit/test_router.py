@@ -17,6 +17,7 @@ from core import (
     notification,
     request,
     result,
+    tool,
 )
 
 from mcpagg_runtime.client import Client
@@ -230,10 +231,11 @@ def test_what_a_child_that_is_gone_said_last_is_dropped() -> None:
         ("a:none", -32601, "Tool not found: a:none"),
         ("a_none", -32601, "Tool not found: a_none"),
         ("none", -32602, "Tool name must be prefixed with server key: none"),
-        ("t", -32602, "Tool name must be prefixed with server key: t"),
-        ("c:t", -32602, "Tool name must be prefixed with server key: c:t"),
+        ("t", -32602, "Tool name must be prefixed with server key: t; say a:t or b:t"),
+        ("c:t", -32601, "Tool not found: c:t"),
+        (":", -32601, "Tool not found: :"),
         ("", -32602, "Tool name must be prefixed with server key: "),
-        ("\ud800:t", -32602, "Tool name must be prefixed with server key: \ud800:t"),
+        ("\ud800:t", -32601, "Tool not found: \ud800:t"),
     ],
 )
 @pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
@@ -241,11 +243,54 @@ def test_an_unknown_name_is_refused(name: str, code: int, message: str, policy: 
     world = World({"a": ["t"], "b": ["t"]}, on_drift=policy)
     client, a = world.client(), world.up("a")
     world.say(client, call(1, name))
-    if code == -32601 and policy == "live":
+    if name.startswith("a") and policy == "live":
         assert world.lines(client) == []
         world.give_list(a)
     assert world.received(client) == [failure(1, code, message)]
     assert world.idle()
+
+
+def test_a_name_that_one_server_has_is_called_by_that_name_and_never_listed() -> None:
+    world = World({"a": ["t", "only"], "b": ["t", "x:y"]}, prompts={"b": ["p"]})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    assert world.names(client) == ["a:t", "a:only", "b:t", "b:x:y"]
+    world.say(client, call(1, "only", {"n": 1}), call(2, "x:y"))
+    world.say(client, request(3, "prompts/get", {"name": "p"}))
+    assert [line["params"] for line in world.received(a)] == [
+        {"name": "only", "arguments": {"n": 1}}
+    ]
+    assert [line["params"] for line in world.received(b)] == [{"name": "x:y"}, {"name": "p"}]
+
+
+def test_a_name_that_two_servers_have_is_refused_in_the_spelling_of_the_client() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, prompts={"a": ["p"], "b": ["p"]})
+    client = world.client(clientInfo={"name": "claude-ai", "version": "1"})
+    message = "Tool name must be prefixed with server key: t; say a_t or b_t"
+    assert world.ask(client, call(1, "t")) == failure(1, -32602, message)
+    answer = world.ask(client, request(2, "prompts/get", {"name": "p"}))
+    assert answer == failure(2, -32602, "Prompt not found: p; say a_p or b_p")
+
+
+def test_a_hidden_tool_has_no_name_at_all() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, rows={"a": {"hide": ["t"]}})
+    client, b = world.client(), world.up("b")
+    world.say(client, call(1, "t"))
+    assert [line["params"] for line in world.received(b)] == [{"name": "t"}]
+    hidden = World({"a": ["t"]}, rows={"a": {"hide": ["t"]}})
+    message = "Tool name must be prefixed with server key: t"
+    assert hidden.ask(hidden.client(), call(1, "t")) == failure(1, -32602, message)
+
+
+def test_the_name_of_a_withheld_tool_leads_to_no_other_server() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, on_drift="refuse")
+    client, a = world.client(), world.shaken("a")
+    changed = [tool("t", title="changed")]
+    for _ in "12":  # a difference counts when it is found twice
+        [listing] = [line for line in world.received(a) if line["method"] == "tools/list"]
+        world.say(a, result(listing["id"], {"tools": changed}))
+        world.wait(1)
+    message = "Tool name must be prefixed with server key: t; say a:t or b:t"
+    assert world.ask(client, call(1, "t")) == failure(1, -32602, message)
 
 
 @pytest.mark.parametrize("params", [None, [], "x", {}, {"name": None}, {"name": 5}, {"name": []}])
