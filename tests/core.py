@@ -57,7 +57,7 @@ def tool(name: str, **more: Any) -> Json:
     return {"name": name, "inputSchema": {"type": "object"}, **more}
 
 
-def plan(
+def plan(  # noqa: PLR0913 - as many as a plan has parts
     servers: Mapping[str, Iterable[str | Json]],
     *,
     rows: Mapping[str, Json] | None = None,
@@ -65,14 +65,17 @@ def plan(
     instructions: str = "",
     prompts: Mapping[str, list[str]] | None = None,
     resources: Mapping[str, list[str]] | None = None,
+    templates: Mapping[str, list[str]] | None = None,
+    declares: Mapping[str, Json] | None = None,
     facts: Mapping[str, Json] | None = None,
     capabilities: Json | None = None,
     **options: Any,
 ) -> Plan:
     """Return what the compiler would emit for servers {name: tools}, a tool by name or whole.
 
-    `prompts` {server: names} and `resources` {server: URIs} are for those that have some, `facts`
-    {server: what else Plan.children has of it}. `capabilities` are declared besides those of lists.
+    `prompts` {server: names}, `resources` and `templates` {server: URIs} are for those that have
+    some, `facts` {server: what else Plan.children has of it}. `declares` {server: capabilities} is
+    what the servers said that they can do, `capabilities` what the proxy does besides lists.
     """
     chosen = {**DEFAULTS, **options}
     table = {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers}
@@ -93,6 +96,11 @@ def plan(
         snapshot[server]["prompts"] = json_text([{"name": name} for name in names])
     for server, uris in (resources or {}).items():
         snapshot[server]["resources"] = json_text([{"uri": uri, "name": "r"} for uri in uris])
+    for server, uris in (templates or {}).items():
+        found = [{"uriTemplate": uri, "name": "r"} for uri in uris]
+        snapshot[server]["templates"] = json_text(found)
+    for server, able in (declares or {}).items():
+        snapshot[server]["server"] = json_text({"serverInfo": {}, "capabilities": able})
     kinds = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
     declared = {**{name: {"listChanged": True} for name in kinds}, **(capabilities or {})}
     return Plan(
@@ -103,6 +111,7 @@ def plan(
         snapshot=snapshot,
         prompts={f"{server}:{name}": (server, name, f"{server}_{name}") for server, name in asked},
         resources={uri: (server,) for server, uris in (resources or {}).items() for uri in uris},
+        templates={uri: (server,) for server, uris in (templates or {}).items() for uri in uris},
         capabilities=json.dumps(declared),
         children={
             server: {

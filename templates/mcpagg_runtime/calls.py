@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.core import gone
 from mcpagg_runtime.peers import ASKS_FOR, FOREVER, Call, Child
-from mcpagg_runtime.questions import Questions, answer, is_error, latest, replaced
+from mcpagg_runtime.questions import Questions, answer, code_of, is_error, latest, replaced
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.wire import Span
 
 REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+RESOURCE_NOT_FOUND = -32002
+# With these a server says that it does not know what it is asked for; some SDKs say 0.
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
 
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message("", {})
@@ -62,12 +66,33 @@ class Calls(Questions):
     def _answered(self, call: Call, message: Message) -> None:
         """Pass a child's answer on to the client that asked, or ask the next child."""
         call.child.active_at = self.clock()
-        if call.others and is_error(message):
+        if is_error(message):
+            self._refused_by_child(call, message.raw("error"), code_of(message) in UNKNOWN_CODES)
+            return
+        self._note_success(call, message)
+        self._forget(call)
+        self._send(call.client, answer(call.identifier, message))
+
+    def _note_success(self, call: Call, message: Message) -> None:
+        """Note what a result says about resources: whose they are, and who tells of them."""
+        self.origins.learn(message.value("result"), call.child.name)
+        if call.method == "resources/subscribe":
+            call.client.subscriptions[call.name] = call.child
+            self.origins.add(call.name, call.child.name)
+        elif call.method == "resources/unsubscribe":
+            call.client.subscriptions.pop(call.name, None)
+
+    def _refused_by_child(self, call: Call, refusal: str, unknown: bool = False) -> None:
+        """Ask the next child, or answer with the error that says most: `unknown` says least."""
+        if not call.refusal or not unknown:
+            call.refusal = refusal
+        if call.others:
             call.child = call.others.pop(0)
             self._submit(call)
             return
-        self._forget(call)
-        self._send(call.client, answer(call.identifier, message))
+        if call.method == "resources/subscribe":
+            call.client.subscriptions.pop(call.name, None)
+        self._refuse(call, call.refusal)
 
     def _accept(self, call: Call) -> None:
         """Owe a client the answer to a call, in due time: a start of its child included."""
@@ -149,7 +174,7 @@ class Calls(Questions):
     def _abandon(self, child: Child, reason: str) -> None:
         """Fail everything that a child still owes, and take back everything that it asked."""
         for call in [*child.calls.values(), *child.waiting, *child.unknown]:
-            self._fail(call, reason)
+            self._refused_by_child(call, gone(child, reason))
         for question in child.questions:
             if question.client.questions.pop(question.client_id, None) is not None:
                 params = f'{{"requestId":{question.client_id}}}'

@@ -65,6 +65,11 @@ class Item:
         """Return the JSON text of the item under `name`."""
         return self.head + quote(name) + self.tail
 
+    def names(self, text: str) -> bool:
+        """Whether `text` stands in the item as a string."""
+        string = quote(text)
+        return string in self.tail or string in self.head
+
 
 class Catalogue:
     """One kind of list of all children, as it is served now.

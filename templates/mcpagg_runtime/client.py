@@ -9,7 +9,7 @@ from mcpagg_runtime.wire import members
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.peers import Call, Question
+    from mcpagg_runtime.peers import Call, Child, Question
     from mcpagg_runtime.wire import Message
 
     Member = tuple[Any, int, int]
@@ -49,9 +49,10 @@ class Client:
     those among what it declared that the proxy relays, `extensions`
     those that it declared, as JSON text, "" for none. `calls` are its requests in flight, oldest
     first, `questions` those that children have asked it, by the id that the proxy minted, and
-    `subscriptions` the URIs that it wants news of. `level` is the log level that it asked for, ""
-    for none. `connection` is itself: the requests of a modern client share one. `modern` is who it
-    said to be in the last enveloped request that may want children, None before there was one.
+    `subscriptions` {URI: the child that has agreed to tell of it}. `level` is the log level that it
+    asked for, "" for none. `connection` is itself: the requests of a modern client share one.
+    `modern` is who it said to be in the last enveloped request that may want children, None before
+    there was one.
     """
 
     __slots__ = (
@@ -82,7 +83,7 @@ class Client:
         self.initialized = False
         self.calls: list[Call] = []
         self.questions: dict[int, Question] = {}
-        self.subscriptions: set[str] = set()
+        self.subscriptions: dict[str, Child] = {}
         self.level = ""
         self.next_id = 0
         self.connection = self

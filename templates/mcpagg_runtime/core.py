@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.origins import Origins
 from mcpagg_runtime.peers import FOREVER, Call, Child, OwnRequest, Reading
 from mcpagg_runtime.wire import INTERNAL_ERROR, error, failure, notification, quote, request
 
@@ -39,6 +40,7 @@ class Core:
         self.clock = clock
         self.catalogues = desk.catalogues
         self.clients: list[Client] = []
+        self.origins = Origins()
         self.children = {
             name: Child(name, row, plan.children.get(name, {}))
             for name, row in plan.servers.items()
@@ -83,9 +85,7 @@ class Core:
 
     def _fail(self, call: Call, reason: str) -> None:
         """Answer a call that its child will not answer, naming the child and the reason."""
-        name = call.child.name
-        data = f'{{"server":{quote(name)}}}'
-        self._refuse(call, error(INTERNAL_ERROR, f"Server '{name}' {reason}", data))
+        self._refuse(call, gone(call.child, reason))
 
     def _forget(self, call: Call) -> None:
         """Drop a call that needs no answer any more from those of its client."""
@@ -99,3 +99,9 @@ class Core:
         for client in self.clients:
             if client.initialized and (public or (names and client.capabilities)):
                 self._send(client, notification(f"notifications/{kind.capability}/list_changed"))
+
+
+def gone(child: Child, reason: str) -> str:
+    """Return the error for what a child will not answer, naming the child and the reason."""
+    data = f'{{"server":{quote(child.name)}}}'
+    return error(INTERNAL_ERROR, f"Server '{child.name}' {reason}", data)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION
-from mcpagg_runtime.core import SLEEP, START, STOP
+from mcpagg_runtime.core import SLEEP, START, STOP, gone
 from mcpagg_runtime.drift import Drift
 from mcpagg_runtime.peers import (
     CREATED,
@@ -25,7 +25,7 @@ from mcpagg_runtime.peers import (
     STARTING,
     Child,
 )
-from mcpagg_runtime.questions import is_error
+from mcpagg_runtime.questions import code_of, is_error
 from mcpagg_runtime.wire import (
     METHOD_NOT_FOUND,
     UNSUPPORTED_VERSION,
@@ -150,7 +150,7 @@ class Lifecycle(Drift):
         limit = self.plan.options.get("idle_stop")
         if not limit or child.state != READY:
             return
-        watched = any(uri for client in self.clients for uri in client.subscriptions)
+        watched = any(child in client.subscriptions.values() for client in self.clients)
         due = (child.active_at if child.idle and not watched else now) + limit
         if due <= now:
             self._enter(child, CREATED, f"had nothing to do for {limit:g} s")
@@ -180,7 +180,7 @@ class Lifecycle(Drift):
         """Have a call reach its child, started or not; fail it if the child is down for good."""
         child = call.child
         if child.state == DOWN and not self._may_retry(child):
-            self._fail(call, child.reason)
+            self._refused_by_child(call, gone(child, child.reason))
             return
         child.waiting.append(call)
         self._wake(child, call.client)
@@ -213,7 +213,7 @@ class Lifecycle(Drift):
                 self._shaken(child, message)
         elif own.reading is not None:
             kind = own.reading.kind
-            if kind is not TOOLS and _code(message) == METHOD_NOT_FOUND:
+            if kind is not TOOLS and code_of(message) == METHOD_NOT_FOUND:
                 # Declared and not there is as good as empty; resources often have no templates.
                 message = read_message(f'{{"result":{{"{kind.member}":[]}}}}')
             if is_error(message):
@@ -228,7 +228,7 @@ class Lifecycle(Drift):
         """
         if child.era == MODERN or MODERN_VERSION in message.raw("error"):
             return True
-        return _code(message) in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
+        return code_of(message) in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
     def _turn(self, child: Child) -> bool:
         """Start a child anew, to speak with it as in the other era; once, until it is up again.
@@ -272,9 +272,8 @@ class Lifecycle(Drift):
         """Tell a child that came up what clients have asked for meanwhile."""
         if self.level:
             self._ask_level(child)
-        for uri in sorted({uri for client in self.clients for uri in client.subscriptions}):
-            item = self.catalogues["resources"].find(uri)
-            if item is not None and item.server == child.name:
+        for uri in dict.fromkeys([uri for c in self.clients for uri in c.subscriptions]):
+            if any(client.subscriptions.get(uri) is child for client in self.clients):
                 self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
 
     def _ask_level(self, child: Child) -> None:
@@ -302,8 +301,3 @@ def without_tasks(extensions: str) -> str:
 
 def _other(era: str) -> str:
     return LEGACY if era == MODERN else MODERN
-
-
-def _code(message: Message) -> object:
-    error = message.value("error")
-    return error.get("code") if type(error) is dict else None

@@ -143,7 +143,8 @@ class Call:
 
     `name` is what it asks for as the client named it. `path` leads within params to the member that
     becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
-    children to ask next if this one answers with an error. `identifier` is the client's id as JSON
+    children to ask next if this one answers with an error, and `refusal` the error, as JSON text,
+    that says most of those that came so far. `identifier` is the client's id as JSON
     text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
     `deadline` is a time of the router's clock.
     """
@@ -156,21 +157,25 @@ class Call:
         "identifier",
         "key",
         "message",
+        "method",
         "name",
         "original",
         "others",
         "path",
+        "refusal",
         "token",
     )
 
     def __init__(self, client: Client, message: Message, child: Child, name: str) -> None:
         self.client = client
         self.message = message
+        self.method = message.method or ""
         self.child = child
         self.name = name
         self.original = ""
         self.path: tuple[str, ...] = ()
         self.others: list[Child] = []
+        self.refusal = ""
         self.identifier = message.raw("id")
         self.key = message.id
         self.token = ""

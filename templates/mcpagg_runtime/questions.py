@@ -184,6 +184,12 @@ def without_id(server: str, message: Message) -> str:
     return unusable(server, "without the id of a request")
 
 
+def code_of(message: Message) -> object:
+    """Return the code of an error response, None if it has none."""
+    error = message.value("error")
+    return error.get("code") if type(error) is dict else None
+
+
 def minted(identifier: object) -> int:
     """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
     if type(identifier) is str and len(identifier) < 19 and identifier.isascii():

@@ -194,6 +194,7 @@ class Rounds:
     def _cancel(self, message: Message) -> None:
         one = self.rounds.pop(message.params.get("requestId", 0), None)
         if one is None:
+            self.streams.withdraw(message.params.get("requestId", 0))
             return
         for question in one.open:
             self._withdraw(question)

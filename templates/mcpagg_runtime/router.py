@@ -69,6 +69,8 @@ class Router(Routing):
     def disconnect(self, client: Client) -> list[Action]:
         """Let a client go: nobody will read what it is still owed."""
         self.clients.remove(client)
+        asked = [call for call in client.calls if call.method == "resources/subscribe"]
+        watched = {**{call.name: call.child for call in asked}, **client.subscriptions}
         for call in reversed(client.calls):
             self._withdraw(call, lambda number: f'{{"requestId":{number}}}')
         for child in self.children.values():
@@ -76,10 +78,9 @@ class Router(Routing):
                 child.questions.remove(question)
                 gone = error(METHOD_NOT_FOUND, "The client is gone")
                 self._send(child, failure(question.identifier, gone))
-        for uri in sorted(client.subscriptions):
-            for owner in self.owners(uri)[:1]:  # none, if it is served no more
-                if owner.state == READY and not self._is_watched(uri):
-                    self._ask(owner, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
+        for uri, child in watched.items():
+            if child.state == READY and not self._is_watched(uri, child):
+                self._ask(child, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
         client.calls, client.questions = [], {}
         return self._taken()
 
@@ -240,7 +241,7 @@ class Router(Routing):
     def _concerns(self, client: Client, message: Message) -> bool:
         if message.method == "notifications/resources/updated":
             uri = message.params.get("uri")
-            return type(uri) is str and uri in client.subscriptions
+            return type(uri) is str and any(_lies_in(uri, one) for one in client.subscriptions)
         if message.method == "notifications/message":
             loud = _is_loud(message.params.get("level"), client.level)
             return loud and "logging" in self.desk.declared
@@ -286,6 +287,13 @@ def _id_text(identifier: Id) -> str:
 def _is_loud(level: object, threshold: str) -> bool:
     """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
     return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+
+def _lies_in(uri: str, watched: str) -> bool:
+    """Whether a URI is the one that is watched, or of something within that resource."""
+    if not uri.startswith(watched):
+        return False
+    return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
 
 
 def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.calls import RESOURCE_NOT_FOUND, tool_not_found, tool_of_nobody
 from mcpagg_runtime.catalogue import PROMPTS, TOOLS, Item, Kind
 from mcpagg_runtime.lifecycle import Lifecycle
 from mcpagg_runtime.names import prefix_of
 from mcpagg_runtime.peers import DOWN, READY, Call, Child
 from mcpagg_runtime.templates import fits
-from mcpagg_runtime.wire import INVALID_PARAMS, error, failure, quote, result
+from mcpagg_runtime.wire import INVALID_PARAMS, error, failure, parse, quote, result
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.wire import Message
 
-RESOURCE_NOT_FOUND = -32002
+# Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
+APP_SCHEME = "ui://"
 # How errors about names that are in no list begin.
 _UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
 
@@ -101,6 +104,15 @@ class Routing(Lifecycle):
         self._accept(call)
         self._submit(call)
 
+    def _route_in_turn(
+        self, client: Client, message: Message, children: list[Child], name: str
+    ) -> None:
+        """Send a request on to the first child that knows `name`, one after the other."""
+        call = Call(client, message, children[0], name)
+        call.others = children[1:]
+        self._accept(call)
+        self._submit(call)
+
     def _refused(self, client: Client, message: Message, name: str) -> bool:
         """Whether a child has what is asked for, but it is withheld; the client is told so."""
         for child in self.children.values():
@@ -136,60 +148,99 @@ class Routing(Lifecycle):
         of = reference if type(reference) is dict else {}
         name, uri = of.get("name"), of.get("uri")
         if type(name) is str and of.get("type") == "ref/prompt":
-            item = self.catalogues["prompts"].find(name)
-            path: tuple[str, ...] = ("ref", "name")
+            self._complete_prompt(client, message, name)
         elif type(uri) is str and of.get("type") == "ref/resource":
-            templates, resources = self.catalogues["templates"], self.catalogues["resources"]
-            item, path = templates.find(uri) or resources.find(uri), ()
+            self._complete_resource(client, message, uri)
         else:
             self._deny(client, message, INVALID_PARAMS, "completion/complete needs a ref")
-            return
-        if item is None:
-            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {name or uri}")
-            return
-        wanted = name if path else uri
-        self._route(client, message, self.children[item.server], str(wanted), path, item)
+
+    def _complete_prompt(self, client: Client, message: Message, name: str) -> None:
+        item = self.catalogues["prompts"].find(name)
+        items = [item] if item is not None else self._own_names(PROMPTS, name)
+        if len(items) == 1:
+            child = self.children[items[0].server]
+            self._route(client, message, child, items[0].exposed, ("ref", "name"), items[0])
+        else:
+            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {name}")
+
+    def _complete_resource(self, client: Client, message: Message, uri: str) -> None:
+        item = self.catalogues["templates"].find(uri)
+        owners = [self.children[item.server]] if item is not None else self.owners(uri)
+        able = [child for child in owners if "completions" in self._capabilities(child)]
+        if owners:
+            self._route_in_turn(client, message, able or owners, uri)
+        else:
+            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
 
     def _resource(self, client: Client, message: Message) -> None:
         """Route what is about a resource to its owner, or to those who may be it."""
         uri = message.params.get("uri")
         if type(uri) is not str:
             self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a uri in params")
+        elif self._refused(client, message, uri):
             return
-        if self._refused(client, message, uri):
-            return
-        owners = self.owners(uri)
-        if not owners:
-            data = f'{{"uri":{quote(uri)}}}'
-            self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
-            return
-        if message.method == "resources/subscribe":
-            client.subscriptions.add(uri)
-        elif message.method == "resources/unsubscribe":
-            client.subscriptions.discard(uri)
-            if self._is_watched(uri):
-                self._send(client, result(message.raw("id"), "{}"))
-                return
-        call = Call(client, message, owners[0], uri)
-        call.others = owners[1:]
-        self._accept(call)
-        self._submit(call)
+        elif message.method == "resources/unsubscribe" and uri in client.subscriptions:
+            self._unsubscribe(client, message, uri)
+        else:
+            self._find_resource(client, message, uri)
 
-    def _is_watched(self, uri: str) -> bool:
-        """Whether any client wants news of a resource."""
-        return any(uri in client.subscriptions for client in self.clients)
+    def _find_resource(self, client: Client, message: Message, uri: str) -> None:
+        """Ask those who may have a resource, the likeliest first."""
+        owners = self.owners(uri)
+        if message.method == "resources/subscribe":
+            owners = [child for child in owners if self._tells_of_resources(child)] or owners
+        if owners:
+            self._route_in_turn(client, message, owners, uri)
+            return
+        data = f'{{"uri":{quote(uri)}}}'
+        self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
+
+    def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
+        """End a subscription: at its child too, unless another client has it, or it is gone."""
+        child = client.subscriptions.pop(uri)
+        if child.state != READY or self._is_watched(uri, child):
+            self._send(client, result(message.raw("id"), "{}"))
+        else:
+            self._route_in_turn(client, message, [child], uri)
+
+    def _is_watched(self, uri: str, child: Child) -> bool:
+        """Whether a child tells any client of a resource."""
+        return any(client.subscriptions.get(uri) is child for client in self.clients)
 
     def owners(self, uri: str) -> list[Child]:
-        """Return who may have a resource: its owner, else those whose templates fit.
+        """Return who may have a resource, the likeliest first.
 
-        Children that are down are asked last: they can only say that they are.
+        Whoever lists it is alone. Else it is those whose templates fit, whoever named the URI in a
+        result or in the description of a tool, and then every other child that has resources.
+        Those that are down come last: they can only say that they are.
         """
         item = self.catalogues["resources"].find(uri)
         if item is not None:
             return [self.children[item.server]]
-        catalogue = self.catalogues["templates"]
-        every = [item for server in self.children for item in catalogue.served(server)]
-        fitting = [item for item in every if fits(item.original, uri)]
-        servers = dict.fromkeys(item.server for item in fitting or every)
-        owners = [self.children[server] for server in servers]
+        templates, tools = self.catalogues["templates"], self.catalogues["tools"]
+        servers = [
+            server
+            for server in self.children
+            if any(fits(item.original, uri) for item in templates.served(server))
+        ]
+        servers += [self.origins.of(uri) or ""]
+        if uri.startswith(APP_SCHEME):
+            servers += [s for s in self.children if any(i.names(uri) for i in tools.served(s))]
+        has = [name for name, child in self.children.items() if self._has_resources(child)]
+        owners = [self.children[name] for name in dict.fromkeys([*servers, *has]) if name]
         return sorted(owners, key=lambda child: child.state == DOWN)
+
+    def _has_resources(self, child: Child) -> bool:
+        return "resources" in self._capabilities(child)
+
+    def _tells_of_resources(self, child: Child) -> bool:
+        declared = self._capabilities(child).get("resources")
+        return type(declared) is dict and declared.get("subscribe") is True
+
+    def _capabilities(self, child: Child) -> dict[str, Any]:
+        """Return what a child declares; as long as it is not up, what it did when compiled."""
+        if child.state == READY:
+            return child.capabilities
+        about = parse(self.plan.snapshot[child.name].get("server", "{}"))
+        declared: dict[str, Any] = about.get("capabilities", {})
+        return declared

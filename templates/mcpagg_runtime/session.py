@@ -38,8 +38,11 @@ class Session(Client):
 
     When the client is asked something, `asked` {question's id: (method, params)} is what, `state`
     the handle by which it takes the call up again, before `deadline`, and `outcome` the line that
-    ended the call meanwhile, "" if none did. `listens` are the notifications that a subscription
-    wants, None for a call.
+    ended the call meanwhile, "" if none did.
+
+    `listens` are the notifications that a subscription wants, None for a call. Until it is
+    acknowledged, before `deadline`, `unanswered` {request's id: URI} are those that no server has
+    agreed to yet, and `held` are the notifications that come behind the acknowledgement.
     """
 
     __slots__ = (
@@ -47,12 +50,14 @@ class Session(Client):
         "deadline",
         "declared",
         "fault",
+        "held",
         "identifier",
         "listens",
         "message",
         "outcome",
         "state",
         "token",
+        "unanswered",
     )
 
     def __init__(self, client: Client, message: Message, names: str) -> None:
@@ -64,6 +69,8 @@ class Session(Client):
         self.state = self.outcome = ""
         self.deadline = float("inf")
         self.listens: frozenset[str] | None = None
+        self.unanswered: dict[int, str] = {}
+        self.held: list[Message] | None = None
         self.take_up(message, names)
 
     def take_up(self, message: Message, names: str) -> None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.calls import RESOURCE_NOT_FOUND, tool_not_found, tool_of_nobody
 from mcpagg_runtime.client import is_enveloped
 from mcpagg_runtime.live import same
 from mcpagg_runtime.modern import completed, edited, signed, without_meta
 from mcpagg_runtime.peers import FOREVER, LEGACY
 from mcpagg_runtime.questions import is_error
 from mcpagg_runtime.reception import LISTEN, MAY_ASK, receive
-from mcpagg_runtime.routing import RESOURCE_NOT_FOUND
 from mcpagg_runtime.session import ENVELOPE, Session
 from mcpagg_runtime.subscriptions import ASIDE, CALL, Subscriptions
 from mcpagg_runtime.wire import (
@@ -72,8 +71,14 @@ class Sessions:
 
     @property
     def alarm(self) -> float:
-        """When the first parked call expires."""
-        return min([session.deadline for session in self.parked.values()], default=FOREVER)
+        """When the first parked call expires, or a subscription is to be acknowledged."""
+        return min(
+            [one.deadline for one in [*self.parked.values(), *self._held()]], default=FOREVER
+        )
+
+    def _held(self) -> list[Session]:
+        """Return the subscriptions that are not acknowledged yet."""
+        return [session for session in self.waiting if session.held is not None]
 
     def take(self, client: Client, message: Message) -> bool:
         """Take a message of a client if it is of this revision; return whether it was."""
@@ -134,6 +139,8 @@ class Sessions:
         if message.method is None:
             if message.id == CALL:
                 self._ended(session, message)
+            elif session.listens is not None:
+                self.subscriptions.answered(session, message)
         elif "id" in message.members:
             self._asked(session, message)
         elif message.method == "notifications/cancelled":
@@ -267,8 +274,10 @@ class Sessions:
         return child is not None and child.era == LEGACY
 
     def tick(self) -> None:
-        """Let calls go whose client never came back."""
+        """Let calls go whose client never came back, and wait no longer for subscriptions."""
         now = self.router.clock()
+        for session in [one for one in self._held() if one.deadline <= now]:
+            self.subscriptions.give_up(session)
         for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
             self._close(self.parked.pop(handle))
 

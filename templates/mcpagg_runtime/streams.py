@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Streams:
-    """Those of one life of one child: `open` {id: (URI, the router's request that waits for it)}.
+    """Those of one life of one child: `open` {id: (URI, the router's requests that wait for it)}.
 
-    The URI is "" for the stream of the lists, the request 0 where none waits.
+    The URI is "" for the stream of the lists, for which none waits.
     """
 
     def __init__(self, border: Border, child: Child, enveloped: Callable[[str], str]) -> None:
@@ -32,7 +32,7 @@ class Streams:
         self.border = border
         self.child = child
         self.enveloped = enveloped
-        self.open: dict[int, tuple[str, int]] = {}
+        self.open: dict[int, tuple[str, list[int]]] = {}
 
     def listen(self) -> None:
         """Open a stream for the changes of lists that the child tells of."""
@@ -43,22 +43,33 @@ class Streams:
             if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
         ]
         if wanted:
-            self._open(",".join(wanted), "", 0)
+            self._open(",".join(wanted), "", [])
 
-    def _open(self, wanted: str, uri: str, identifier: int) -> None:
+    def _open(self, wanted: str, uri: str, identifiers: list[int]) -> None:
         self.child.next_id += 1
         stream = self.child.next_id
-        self.open[stream] = uri, identifier
+        self.open[stream] = uri, identifiers
         params = self.enveloped(f'{{"notifications":{{{wanted}}}}}')
         self.border.send(self.child, request(stream, LISTEN, params))
 
     def subscribe(self, message: Message) -> None:
         """Open a stream for a resource; the request is answered once the child honours it."""
         uri = message.params["uri"]
-        if uri in [known for known, _ in self.open.values()]:
+        waiting = [identifiers for known, identifiers in self.open.values() if known == uri]
+        if not waiting:
+            self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, [minted(message.id)])
+        elif waiting[0]:  # not honoured yet
+            waiting[0].append(minted(message.id))
+        else:
             self._done(message)
-            return
-        self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, minted(message.id))
+
+    def withdraw(self, identifier: int) -> None:
+        """Forget a subscription that is not honoured yet; without any its stream is of no use."""
+        for stream, (_, identifiers) in [*self.open.items()]:
+            if identifier in identifiers:
+                identifiers.remove(identifier)
+                if not identifiers:
+                    self._close(stream)
 
     def unsubscribe(self, message: Message) -> None:
         """Want no more news of a resource."""
@@ -77,14 +88,15 @@ class Streams:
         """A child says what it honours of a stream; without the resource it is of no use."""
         meta = message.params.get("_meta")
         stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-        uri, identifier = self.open.get(stream, ("", 0))
+        uri, identifiers = self.open.get(stream, ("", []))
         honoured = message.params.get("notifications")
         uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-        if not identifier:
+        if not identifiers:
             return
         if type(uris) is list and uri in uris:
-            self.open[stream] = uri, 0
-            self.border.say_for(self.child, result(str(identifier), "{}"))
+            self.open[stream] = uri, []
+            for identifier in identifiers:
+                self.border.say_for(self.child, result(str(identifier), "{}"))
         else:
             self._close(stream)
 
@@ -93,8 +105,8 @@ class Streams:
 
         `why` is the JSON text of an error, "" for none.
         """
-        uri, identifier = self.open.pop(stream, ("", 0))
-        if identifier:
+        uri, identifiers = self.open.pop(stream, ("", []))
+        for identifier in identifiers:
             unwatched = f"Server '{self.child.name}' does not watch {uri}"
             text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
             self.border.say_for(self.child, text)

@@ -35,6 +35,7 @@ CORE = {
     "masking",
     "modern",
     "names",
+    "origins",
     "peers",
     "questions",
     "reception",

@@ -955,7 +955,10 @@ def test_a_listening_client_of_this_revision_hears_a_child_of_this_revision() ->
     [stream] = [line for line in world.received(m) if line["method"] == STREAM]
     world.lines(client)
     world.say(m, acknowledged(stream["id"], resourceSubscriptions=["x:y"]), updated(stream["id"]))
-    assert world.received(client) == [updated("s")]
+    assert world.received(client) == [
+        acknowledged("s", resourceSubscriptions=["x:y"]),
+        updated("s"),
+    ]
     world.say(client, cancelled("s"))
     assert world.received(m) == [cancelled(stream["id"])]
     assert world.border.rounds[m].streams.open == {}

@@ -27,7 +27,7 @@ from mcpagg_runtime.peers import QUEUED, STARTING, Child
 from mcpagg_runtime.reception import SERVER_KEY
 from mcpagg_runtime.session import LEVEL_KEY
 from mcpagg_runtime.sessions import PARKED_SECONDS
-from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
+from mcpagg_runtime.subscriptions import ACKNOWLEDGE_SECONDS, SUBSCRIPTION_KEY
 
 PREFIX = '{"jsonrpc":"2.0",'
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
@@ -872,7 +872,9 @@ def acknowledged(identifier: Any, **honoured: Any) -> Json:
 
 def listening(*messages: Json) -> tuple[Bordered, Client]:
     """Return a world whose child has the resource x:y, and a client that has said `messages`."""
-    world = Bordered({"a": ["t"]}, resources={"a": ["x:y", "x:z"]}, capabilities=WATCHED)
+    resources = {"a": ["x:y", "x:z"]}
+    choices: Json = {"resources": resources, "declares": {"a": WATCHED}}
+    world = Bordered({"a": ["t"], "b": ["t"]}, capabilities=WATCHED, **choices)
     client = world.modern()
     world.say(client, *messages)
     return world, client
@@ -881,10 +883,15 @@ def listening(*messages: Json) -> tuple[Bordered, Client]:
 def subscribed(world: Bordered) -> tuple[Child, list[Json]]:
     """Let the child come up; return it and what it was asked to tell about."""
     a = world.shaken("a", {"tools": {}, "resources": {"subscribe": True}})
-    lines = [line for line in world.received(a) if line["method"].endswith("scribe")]
+    lines = asked_to_watch(world, a)
     for line in lines:
         world.say(a, result(line["id"], {}))
     return a, lines
+
+
+def asked_to_watch(world: Bordered, child: Child) -> list[Json]:
+    """Return the requests by which a child was asked to tell about resources."""
+    return [line for line in world.received(child) if line["method"] == "resources/subscribe"]
 
 
 def test_what_is_honoured_of_a_subscription_is_said_first() -> None:
@@ -896,11 +903,40 @@ def test_what_is_honoured_of_a_subscription_is_said_first() -> None:
         "taskIds": ["t"],
     }
     world, client = listening(listen("s", **wanted))
-    honoured = {"toolsListChanged": True, "resourceSubscriptions": ["x:y"]}
-    assert world.received(client) == [acknowledged("s", **honoured)]
-    _, asked = subscribed(world)
-    assert {line["params"]["uri"] for line in asked} == {"x:y"}
+    a = world.shaken("a", {"tools": {"listChanged": True}, "resources": {"subscribe": True}})
+    asked = {line["params"]["uri"]: line["id"] for line in asked_to_watch(world, a)}
+    assert [*asked] == ["x:y", "x:unknown"]
     assert world.received(client) == []
+    world.say(a, result(asked["x:y"], {}), notification(UPDATED, {"uri": "x:y/z"}))
+    world.down("b")
+    assert world.received(client) == []
+    world.say(a, failure(asked["x:unknown"], -32602, "unknown"))
+    honoured = {"toolsListChanged": True, "resourceSubscriptions": ["x:y"]}
+    assert world.received(client) == [
+        acknowledged("s", **honoured),
+        tagged("s", UPDATED, uri="x:y/z"),
+        tagged("s", "notifications/tools/list_changed"),
+    ]
+
+
+def test_a_subscription_does_not_wait_for_ever_for_what_is_honoured_of_it() -> None:
+    world, client = listening(listen(1, toolsListChanged=True, resourceSubscriptions=["x:y"]))
+    a = world.shaken("a", {"tools": {}, "resources": {"subscribe": True}})
+    [asked] = asked_to_watch(world, a)
+    world.wait(ACKNOWLEDGE_SECONDS)
+    assert world.received(client) == [acknowledged(1, toolsListChanged=True)]
+    assert world.received(a)[-1]["method"] == "notifications/cancelled"
+    world.say(a, result(asked["id"], {}), notification(UPDATED, {"uri": "x:y"}))
+    assert world.received(client) == []
+
+
+def test_a_subscription_goes_on_without_a_server_that_is_gone() -> None:
+    world, client = listening(listen(1, toolsListChanged=True, resourceSubscriptions=["x:y"]))
+    world.down("a")
+    assert world.received(client) == [
+        acknowledged(1, toolsListChanged=True),
+        tagged(1, "notifications/tools/list_changed"),
+    ]
 
 
 def test_an_empty_subscription_is_one_too() -> None:
