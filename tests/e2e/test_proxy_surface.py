@@ -174,9 +174,10 @@ def test_a_uri_that_fits_nothing_goes_to_the_servers_with_templates_in_order(
         assert wire.request("resources/read", {"uri": "other:1"})["error"] == missing["error"]
 
 
-def test_a_uri_that_nobody_can_have_is_not_found(tmp_path: Path) -> None:
+def test_a_uri_that_no_server_can_have_is_not_found(tmp_path: Path) -> None:
+    missing = {"error": {"code": -32002, "message": "no", "data": {"uri": "other:1"}}}
     empty: Json = {"resources/templates/list": {"result": {"resourceTemplates": []}}}
-    one = stub_entry(capabilities=ALL, answers=lists("a", **empty))
+    one = stub_entry(capabilities=ALL, answers=lists("a", **empty, **{"resources/read": missing}))
     with served(compiled(tmp_path, {"a": one})) as wire:
         error = wire.request("resources/read", {"uri": "other:1"})["error"]
         assert (error["code"], error["data"]) == (-32002, {"uri": "other:1"})
