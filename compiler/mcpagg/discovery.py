@@ -82,10 +82,7 @@ def discover(
         minimal=minimal,
     )
     discovery.progress = progress or (lambda server, text: None)
-    try:
-        anyio.run(discovery.run)
-    except asyncio.CancelledError:  # Python 3.10 says so of Ctrl-C
-        raise KeyboardInterrupt from None
+    anyio.run(discovery.run)
     found = [server.name for server in spec.servers if server.name in discovery.children]
     failed = [server.name for server in spec.servers if server.name not in discovery.children]
     warnings = [warning for server in spec.servers for warning in discovery.warnings(server)]
