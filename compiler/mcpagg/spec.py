@@ -59,6 +59,8 @@ class ServerSpec(Frozen):
     rename: dict[str, str] = Field(default_factory=dict)
     """Original tool name → the exposed name that replaces `server:tool` (`exposedTools`)."""
     masks: tuple[Mask, ...] = ()
+    places: dict[str, str] = Field(default_factory=dict, repr=False)
+    """Place within the spec (`env.TOKEN`, `args[1]`) → its JSON path in the config."""
 
     def row(self) -> dict[str, Any]:
         """Return what the launch table holds of it, references as written; see launch.prepare."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpagg.config import read_config
-from mcpagg.config.dialects import DIALECTS, KEYS, QUIET, SWITCHES, UNHONOURED
+from mcpagg.config.dialects import DIALECTS, KEYS, QUIET, RESTRICTING, SWITCHES, UNHONOURED
 from mcpagg.environment import check_environment
 from mcpagg.problems import ConfigError, EnvironmentFault
 from mcpagg.spec import ProxySpec
@@ -31,7 +31,10 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
-SOME_KEYS = st.sampled_from(sorted({*KEYS, *SWITCHES, *UNHONOURED, *QUIET, "original", "mode"}))
+OWN_KEYS = {key for row in DIALECTS for dotted in row.keys for key in dotted.split(".")}
+SOME_KEYS = st.sampled_from(
+    sorted({*KEYS, *OWN_KEYS, *SWITCHES, *UNHONOURED, *QUIET, *RESTRICTING, "original", "mode"})
+)
 MAPS = st.dictionaries(STRINGS, SCALARS, max_size=3)
 LISTS = st.lists(STRINGS | st.fixed_dictionaries({"original": STRINGS, "exposed": STRINGS}))
 ENTRIES = st.dictionaries(SOME_KEYS, SCALARS | MAPS | LISTS | JSON, max_size=6)
@@ -39,10 +42,10 @@ SERVERS = st.dictionaries(st.text(max_size=5), ENTRIES, min_size=1, max_size=3) 
 CONTAINERS = st.sampled_from([row.container for row in DIALECTS])
 
 
-def answer(text: bytes, **options: Any) -> ProxySpec | None:
+def answer(text: bytes, source: str = "mcp.json", **options: Any) -> ProxySpec | None:
     spec, problems = None, None
     try:
-        spec, problems = read_config(text, source="mcp.json", folder=FOLDER, **options)
+        spec, problems = read_config(text, source=source, folder=FOLDER, **options)
     except ConfigError as error:
         problems = error.problems
     assert spec.servers if spec else problems
@@ -56,9 +59,17 @@ def check(spec: ProxySpec) -> None:
         check_environment(spec, {"PATH": os.defpath, "X": "1"})
 
 
-@given(st.binary())
-def test_any_bytes_get_an_answer(text: bytes) -> None:
-    answer(text)
+SOURCES = st.sampled_from(["mcp.json", "config.toml", "librechat.yaml", "-"])
+
+
+@given(st.binary(), SOURCES)
+def test_any_bytes_get_an_answer(text: bytes, source: str) -> None:
+    answer(text, source)
+
+
+@given(st.text(st.sampled_from("[]{}\"'=:,-#&*!|>< \n1eaté")), SOURCES)
+def test_any_text_that_looks_like_toml_or_yaml_gets_an_answer(text: str, source: str) -> None:
+    answer(text.encode(), source)
 
 
 @given(st.text(st.sampled_from('{}[]",:/*\\ \n1eaté')))
@@ -66,9 +77,9 @@ def test_any_text_that_looks_like_json_gets_an_answer(text: str) -> None:
     answer(text.encode())
 
 
-@given(JSON)
-def test_any_json_gets_an_answer(value: object) -> None:
-    answer(json.dumps(value).encode())
+@given(JSON, SOURCES)
+def test_any_json_gets_an_answer(value: object, source: str) -> None:
+    answer(json.dumps(value).encode(), source)
 
 
 @settings(max_examples=200)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.config.dialects import (
     ANY,
     BARE_MAP,
+    COMMON_WORDS,
     DIALECTS,
     KEYS,
     NOT_CONFIGS,
     ONE_SERVER,
     ROOT_QUIET,
     ROOT_UNHONOURED,
+    SERVER_LISTS,
     Dialect,
     is_quiet,
 )
@@ -22,13 +25,26 @@ from mcpagg.config.findings import Place, kind, meant, quoted
 
 Keys = tuple[str, ...]
 
+_SHOWN = 6
+_THAT = "compile the file that it names"
+_NEVER_A_NAME = frozenset({"mcpServers", "mcp_servers", "context_servers"})
+
 
 class Found(NamedTuple):
-    """An entry that was found, unread."""
+    """An entry that was found, unread; `beside` is the object that holds its container."""
 
     name: str
     value: Any
     place: Place
+    beside: Mapping[str, Any]
+
+
+class Held(NamedTuple):
+    """What a container holds: the keys that lead there, and the object that they start from."""
+
+    keys: Keys
+    value: Any
+    beside: Mapping[str, Any]
 
 
 def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[Found]]:
@@ -47,36 +63,63 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
     if holders:
         dialect, places = next((held for held in holders if _count(held[1])), holders[0])
         _warn_of_others(dialect, holders, root)
-        _warn_of_root(document, dialect, root)
-        found = [entry for keys, value in places for entry in _entries(value, _at(root, keys))]
+        found = [entry for held in places for entry in _entries(held, root)]
     else:
         dialect, found = _without_container(document, root)
+    if dialect.container:
+        _report_root(document, dialect, root)
     if not found and not root.errors:
         _nothing(document, holders, root)
-    return dialect, _once(found)
+    return dialect, found
 
 
-def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[tuple[Keys, Any]]]]:
+def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[Held]]]:
     """Return the containers that the document has, with what they hold, one row for each."""
-    name = "/" + path.as_posix()
-    found: dict[Keys, tuple[Dialect, list[tuple[Keys, Any]]]] = {}
+    found: dict[Keys, tuple[Dialect, list[Held]]] = {}
+    servers = _bare_map(document)
     for dialect in DIALECTS:
-        if dialect.files and not any(name.endswith("/" + ending) for ending in dialect.files):
+        if dialect.container in found or not _fits(dialect, document, path):
             continue
-        if dialect.container not in found and (places := list(_reach(document, dialect.container))):
+        places = [
+            held
+            for held in _reach(document, dialect.container, document)
+            if not (held.keys[0] in servers and _is_entry(held.value))  # the name of a server
+            and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
+        ]
+        if places:
             found[dialect.container] = (dialect, places)
     return list(found.values())
 
 
-def _reach(value: Any, container: Keys, path: Keys = ()) -> Iterator[tuple[Keys, Any]]:
-    """Yield what stands at the end of a container's keys, with the keys that led there."""
+def _may_hold_servers(value: Any) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    members = value.values() if isinstance(value, dict) else value
+    return not value or any(isinstance(member, dict) for member in members)
+
+
+def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
+    """Tell whether the file's name or schema is one of the dialect's, if it asks for one."""
+    if not dialect.files:
+        return True
+    if dialect.schema and dialect.schema in str(document.get("$schema")):
+        return True
+    name = path.absolute().as_posix()
+    return any(fnmatchcase(name, f"*[/.]{ending}") for ending in dialect.files)
+
+
+def _reach(
+    value: Any, container: Keys, beside: Mapping[str, Any], path: Keys = ()
+) -> Iterator[Held]:
+    """Yield what stands at the end of a container's keys."""
     if not container:
-        yield path, value
+        yield Held(path, value, beside)
     elif isinstance(value, dict):
         first, *rest = container
         for key in value if first == ANY else (first,):
             if value.get(key) is not None:
-                yield from _reach(value[key], tuple(rest), (*path, key))
+                below = value[key] if first == ANY and isinstance(value[key], dict) else beside
+                yield from _reach(value[key], tuple(rest), below, (*path, key))
 
 
 def _at(root: Place, keys: Keys) -> Place:
@@ -86,23 +129,28 @@ def _at(root: Place, keys: Keys) -> Place:
     return place
 
 
-def _count(places: list[tuple[Keys, Any]]) -> int:
-    return sum(len(value) for _, value in places if isinstance(value, dict | list))
+def _count(places: list[Held]) -> int:
+    return sum(len(held.value) for held in places if isinstance(held.value, dict | list))
 
 
-def _entries(value: Any, place: Place) -> Iterator[Found]:
-    if isinstance(value, dict):
-        for name, entry in value.items():
-            yield Found(name, entry, place.at(name))
-    elif isinstance(value, list):
-        for index, entry in enumerate(value):
+def _entries(held: Held, root: Place) -> Iterator[Found]:
+    place = _at(root, held.keys)
+    if isinstance(held.value, dict):
+        for name, entry in held.value.items():
+            yield Found(name, entry, place.at(name), held.beside)
+    elif isinstance(held.value, list):
+        for index, entry in enumerate(held.value):
             name = _own_name(entry)
-            if name is None:
+            if isinstance(entry, str):
+                place.at(index).error("names a file, and only its own client looks there", _THAT)
+            elif name is None:
                 place.at(index).error("is a server without a name", 'give it a "name"')
             else:
-                yield Found(name, entry, place.at(index))
+                yield Found(name, entry, place.at(index), held.beside)
+    elif isinstance(held.value, str):
+        place.error("names a file, and only its own client looks there", _THAT)
     else:
-        place.error(f"expected an object of servers, found {kind(value)}")
+        place.error(f"expected an object of servers, found {kind(held.value)}")
 
 
 def _own_name(entry: Any) -> str | None:
@@ -116,53 +164,60 @@ def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, 
     if _is_entry(document):
         name = _own_name(document)
         if name is not None:
-            return ONE_SERVER, [Found(name, document, root)]
+            return ONE_SERVER, [Found(name, document, root, {})]
         root.error("is one server without a name", 'write {"mcpServers": {NAME: {…}}} around it')
         return ONE_SERVER, []
-    servers = {key: value for key, value in document.items() if not is_quiet(key)}
-    is_map = all(isinstance(value, dict) for value in servers.values())
-    if not is_map or not any(_is_entry(value) for value in servers.values()):
-        return BARE_MAP, []
-    return BARE_MAP, [Found(key, value, root.at(key)) for key, value in servers.items()]
+    servers = _bare_map(document).items()
+    return BARE_MAP, [Found(key, value, root.at(key), {}) for key, value in servers]
 
 
-def _is_entry(value: dict[str, Any]) -> bool:
-    return any(
+def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the servers of a document that is a map of servers itself; nothing if it is none.
+
+    It is one when all values are objects and at least half of them are servers: a config of
+    something else may well have one section with a `command` or a `url`.
+    """
+    members = {key: value for key, value in document.items() if not is_quiet(key)}
+    if not all(isinstance(value, dict) for value in members.values()):
+        return {}
+    servers = [key for key, value in members.items() if _is_entry(value)]
+    if not servers or 2 * len(servers) < len(members) or _NEVER_A_NAME & set(servers):
+        return {}
+    return members
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, dict) and any(
         key in KEYS and KEYS[key].field in ("command", "url") and isinstance(member, str | list)
         for key, member in value.items()
     )
 
 
-def _once(found: list[Found]) -> list[Found]:
-    """Return each server once; two that differ and share a name are an error."""
-    first: dict[str, Found] = {}
-    for entry in found:
-        known = first.setdefault(entry.name, entry)
-        if known.value != entry.value:
-            entry.place.error(
-                f"two servers are called {quoted(entry.name)}: the other is {known.place.path}",
-                "rename one of them",
-            )
-        elif known is not entry:
-            entry.place.warn(f"is the same as {known.place.path}")
-    return list(first.values())
-
-
-def _warn_of_others(
-    taken: Dialect, holders: list[tuple[Dialect, list[tuple[Keys, Any]]]], root: Place
-) -> None:
+def _warn_of_others(taken: Dialect, holders: list[tuple[Dialect, list[Held]]], root: Place) -> None:
+    """Warn of containers that hold servers as well, each kind in one line."""
     for dialect, places in holders:
+        full = [held for held in places if _count([held])]
         shorter = min(len(dialect.container), len(taken.container))
-        if dialect.container[:shorter] != taken.container[:shorter] and _count(places):
-            for keys, _ in places:
-                _at(root, keys).warn(f"is not read: the servers of {_dotted(taken)} are")
+        if dialect.container[:shorter] != taken.container[:shorter] and full:
+            more = f", nor those of {len(full) - 1} others like it" if len(full) > 1 else ""
+            what = f"is not read: the servers of {_dotted(taken)} are{more}"
+            _at(root, full[0].keys).warn(what)
 
 
-def _warn_of_root(document: dict[str, Any], dialect: Dialect, root: Place) -> None:
-    for key in document:
-        if key in ROOT_UNHONOURED:
-            root.at(key).warn("is not honoured", ROOT_UNHONOURED[key])
-    known = ROOT_QUIET | ROOT_UNHONOURED.keys() | {row.container[0] for row in DIALECTS}
+def _report_root(document: dict[str, Any], dialect: Dialect, root: Place) -> None:
+    """Report what stands beside the servers: what is not honoured, and what is not about them."""
+    for keys, remedy in ROOT_UNHONOURED.items():
+        if any(_reach(document, keys, document)):
+            _at(root, keys).warn("is not honoured", remedy)
+    for keys, does in dialect.restricting.items():
+        held = [held.value for held in _reach(document, keys, document)]
+        if any(value not in (False, "", [], {}) for value in held):
+            remedy = "compile a copy of the config without it, if you can do without"
+            _at(root, keys).error(f"{does}, which is not honoured", remedy)
+    known = ROOT_QUIET | {row.container[0] for row in DIALECTS} | dialect.tool_patterns.keys()
+    known |= {keys[0] for keys in (*ROOT_UNHONOURED, *SERVER_LISTS)}
+    if dialect.container == ("mcpServers",):
+        known |= {"tools", "envVars"}  # see coordinator.py
     others = [key for key in document if key not in known and not is_quiet(key)]
     if others and dialect.container[0] in document:
         root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")
@@ -178,12 +233,13 @@ def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
         if keys <= document.keys():
             root.error(f"no servers: this is {what}, not a client's config")
             return
-    looked = ", ".join(dict.fromkeys(_dotted(dialect) for dialect in DIALECTS))
+    looked = ", ".join(list(dict.fromkeys(map(_dotted, DIALECTS)))[:_SHOWN])
     containers = [dialect.container[0] for dialect in DIALECTS]
-    close = next(filter(None, (meant(key, containers) for key in document)), "")
+    maps = [key for key, value in document.items() if isinstance(value, dict | list)]
+    close = next(filter(None, (meant(key, containers) for key in maps)), "")
     has = ", ".join(quoted(key) for key in list(document)[:10]) or "nothing"
     root.error(
-        f"no servers: looked for {looked}; the file has {has}",
+        f"no servers: looked for {looked} and others; the file has {has}",
         close or 'write {"mcpServers": {NAME: {"command": …}}}',
     )
 

@@ -1,101 +1,21 @@
-"""The dialects of MCP client configs, as tables: where servers sit, and what their keys are called.
+"""The dialects of MCP client configs, as tables: where servers sit, and what their keys mean.
 
-A new dialect is a new row. Where its entries spell a key in a way of their own, that is a row too.
+A new dialect is a new row. Where it reads a key in a way of its own (another unit, another
+purpose), its row says so; all else is in the tables that the rows share.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from mcpagg.config import readers
+from mcpagg.config import patterns, readers
+from mcpagg.config.patterns import PatternReader
 from mcpagg.config.readers import Reader
 from mcpagg.spec import Transport
 
 ANY = "*"
-
-
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """Where a kind of config keeps its servers, and what it leaves unsaid about them.
-
-    `container` are the keys that lead to the servers, `ANY` standing for every key. `files` are
-    endings of the names of its files, none if the container says enough. `timeout` reads the
-    entries' `timeout`; `url` is the transport of a server that gives nothing but a URL.
-    """
-
-    name: str
-    container: tuple[str, ...] = ("mcpServers",)
-    files: tuple[str, ...] = ()
-    timeout: Reader = readers.duration
-    url: Transport = "streamable-http"
-
-
-# The first row whose file and container fit is taken.
-DIALECTS = (
-    Dialect(
-        "Gemini CLI",
-        files=(".gemini/settings.json", "gemini-extension.json"),
-        timeout=readers.milliseconds,
-        url="sse",
-    ),
-    Dialect(
-        "Qwen Code",
-        files=(".qwen/settings.json", "qwen-extension.json"),
-        timeout=readers.milliseconds,
-        url="sse",
-    ),
-    Dialect(
-        "Cline",
-        files=("cline_mcp_settings.json", ".cline/mcp.json"),
-        timeout=readers.seconds,
-        url="sse",
-    ),
-    Dialect(
-        "Roo Code", files=(".roo/mcp.json", "settings/mcp_settings.json"), timeout=readers.seconds
-    ),
-    Dialect("MCPHub", files=("mcp_settings.json",), timeout=readers.milliseconds),
-    Dialect("Kiro", files=(".kiro/settings/mcp.json",), timeout=readers.milliseconds),
-    Dialect(
-        "Amazon Q", files=("amazonq/mcp.json", ".amazonq/mcp.json"), timeout=readers.milliseconds
-    ),
-    Dialect("Claude and most others"),
-    Dialect("VS Code, minimal clients", ("servers",)),
-    Dialect("VS Code settings", ("mcp", "servers")),
-    Dialect("Zed", ("context_servers",)),
-    Dialect("OpenCode", ("mcp",), timeout=readers.milliseconds),
-    Dialect("Codex as JSON", ("mcp_servers",)),
-    Dialect("Amp settings", ("amp.mcpServers",)),
-    Dialect("Claude Code, all projects", ("projects", ANY, "mcpServers")),
-)
-BARE_MAP = Dialect("a map of servers", ())
-ONE_SERVER = Dialect("one server", ())
-
-# Folders of a project that hold a client's config: its paths are meant from the project.
-CLIENT_FOLDERS = (
-    (".agents",),
-    (".amazonq",),
-    (".cline",),
-    (".continue", "mcpServers"),
-    (".cursor",),
-    (".gemini",),
-    (".github",),
-    (".idx",),
-    (".kiro", "settings"),
-    (".lmstudio",),
-    (".qwen",),
-    (".roo",),
-    (".vscode",),
-    (".zed",),
-)
-
-# Files that hold no servers to start, by keys that give them away.
-NOT_CONFIGS: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"source", "environment"}), "a fastmcp.json: it describes one FastMCP server"),
-    (frozenset({"packages", "$schema", "version"}), "a server.json of the MCP registry"),
-    (frozenset({"manifest_version", "server"}), "the manifest of an MCP bundle (.mcpb)"),
-    (frozenset({"dependencies", "scripts"}), "a package.json"),
-)
 
 
 class Key(NamedTuple):
@@ -104,6 +24,181 @@ class Key(NamedTuple):
     field: str
     read: Reader
 
+
+# What a limit is for, and its unit. A limit for a start or a listing is named, not kept.
+CALL_S, CALL_MS = Key("timeout", readers.seconds), Key("timeout", readers.milliseconds)
+START_S, START_MS = Key("start limit", readers.seconds), Key("start limit", readers.milliseconds)
+LISTING_MS = Key("listing limit", readers.milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """Where a kind of config keeps its servers, and what it means by what it says of them.
+
+    `container` are the keys that lead to the servers, `ANY` standing for every key. `files` are
+    globs for the ends of its files' paths, none if the container says enough; `schema` is a part
+    of the `$schema` of its files. `keys` are those that it reads in its own way: `a.b` is key b
+    of the object a. `url` is the transport of a server that gives nothing but a URL. `provided`
+    tells entries that only the client itself can start. `tool_patterns` are keys at the root that
+    switch tools of all servers; `restricting` are places from the root whose value restricts
+    servers in a way that is not honoured, with what it does.
+    """
+
+    name: str
+    container: tuple[str, ...] = ("mcpServers",)
+    files: tuple[str, ...] = ()
+    schema: str = ""
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    url: Transport = "streamable-http"
+    provided: Callable[[Mapping[str, Any]], bool] = lambda entry: False
+    tool_patterns: Mapping[str, PatternReader] = field(default_factory=dict)
+    restricting: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+
+def _zed_extension(entry: Mapping[str, Any]) -> bool:
+    settings_alone = "settings" in entry and not entry.keys() - {"settings", "enabled"}
+    return entry.get("source") == "extension" or settings_alone
+
+
+def _goose_builtin(entry: Mapping[str, Any]) -> bool:
+    return entry.get("type") in ("builtin", "platform", "frontend", "inline_python")
+
+
+_GEMINI_SANDBOX = {
+    ("sandbox",): "runs the servers in a sandbox",
+    ("tools", "sandbox"): "runs the servers in a sandbox",
+}
+
+# The first row whose file and container fit is taken.
+DIALECTS = (
+    Dialect(
+        "Gemini CLI",
+        files=(".gemini/settings.json", "gemini-extension.json"),
+        keys={"timeout": CALL_MS},
+        url="sse",
+        restricting=_GEMINI_SANDBOX,
+    ),
+    Dialect(
+        "Qwen Code",
+        files=(".qwen/settings.json", "qwen-extension.json"),
+        keys={"timeout": CALL_MS},
+        url="sse",
+        restricting=_GEMINI_SANDBOX,
+    ),
+    Dialect(
+        "Cline",
+        files=("cline_mcp_settings.json", ".cline/mcp.json"),
+        keys={"timeout": CALL_S},
+        url="sse",
+    ),
+    Dialect(
+        "Roo Code",
+        files=(".roo/mcp.json", "settings/mcp_settings.json"),
+        keys={"timeout": CALL_S},
+    ),
+    Dialect("MCPHub", files=("mcp_settings.json",), keys={"timeout": CALL_MS}),
+    Dialect("Kiro", files=(".kiro/settings/mcp.json",), keys={"timeout": CALL_MS}),
+    Dialect("Amazon Q", files=("amazonq/mcp.json", ".amazonq/mcp.json"), keys={"timeout": CALL_MS}),
+    Dialect(
+        "LibreChat",
+        files=("librechat*.yaml", "librechat*.yml"),
+        keys={"timeout": CALL_MS, "initTimeout": START_MS},
+        restricting={
+            ("mcpSettings", "allowedDomains"): "allows servers of some hosts only",
+        },
+    ),
+    Dialect("Claude and most others"),
+    Dialect("VS Code, minimal clients", ("servers",)),
+    Dialect("VS Code settings, mcp-agent", ("mcp", "servers")),
+    Dialect("devcontainer.json", ("customizations", "vscode", "mcp", "servers")),
+    Dialect(
+        "Zed",
+        ("context_servers",),
+        keys={
+            "command.path": Key("command", readers.command),
+            "command.args": Key("args", readers.scalars),
+            "command.env": Key("env", readers.variables),
+            "settings": Key("nothing", readers.unread),
+        },
+        provided=_zed_extension,
+    ),
+    Dialect(
+        "Crush",
+        ("mcp",),
+        files=("crush.json",),
+        schema="charm.land/crush",
+        keys={"timeout": START_S},
+    ),
+    Dialect(
+        "OpenCode",
+        ("mcp",),
+        keys={"timeout": LISTING_MS, "timeout.startup": START_MS, "timeout.request": CALL_MS},
+        tool_patterns={"tools": patterns.switches, "permission": patterns.permissions},
+    ),
+    Dialect(
+        "Hermes",
+        ("mcp_servers",),
+        files=("hermes/config.yaml",),
+        keys={
+            "timeout": CALL_S,
+            "connect_timeout": START_S,
+            "tools.include": Key("filter", readers.one_or_more(readers.allowed)),
+            "tools.exclude": Key("filter", readers.one_or_more(readers.withheld)),
+            "tools.resources": Key("nothing", readers.not_withheld),
+            "tools.prompts": Key("nothing", readers.not_withheld),
+        },
+    ),
+    Dialect(
+        "Vibe",
+        ("mcp_servers",),
+        files=("vibe/config.toml",),
+        keys={
+            "command": Key("command", readers.command_line),
+            "api_key_env": Key("bearer", readers.bearer),
+        },
+        tool_patterns={"enabled_tools": patterns.offered, "disabled_tools": patterns.withheld},
+    ),
+    Dialect("Codex", ("mcp_servers",)),
+    Dialect(
+        "Goose",
+        ("extensions",),
+        files=("goose/config.yaml", "goose/config/config.yaml"),
+        keys={
+            "cmd": Key("command", readers.command),
+            "envs": Key("env", readers.variables),
+            "env_keys": Key("env", readers.variables),
+            "uri": Key("url", readers.text),
+            "timeout": CALL_S,
+            "available_tools": Key("filter", readers.allowed_or_all),
+        },
+        provided=_goose_builtin,
+    ),
+    Dialect(
+        "Amp settings",
+        ("amp.mcpServers",),
+        restricting={("amp.mcpPermissions",): "says which servers may be started"},
+    ),
+    Dialect("Augment settings", ("augment.advanced", "mcpServers")),
+    Dialect("Continue, old settings", ("experimental", "modelContextProtocolServers")),
+    Dialect("Claude Code, all projects", ("projects", ANY, "mcpServers")),
+)
+COMMON_WORDS = frozenset({("mcp",), ("servers",), ("extensions",)})
+"""Containers whose name stands for other things as well."""
+
+BARE_MAP = Dialect("a map of servers", ())
+ONE_SERVER = Dialect("one server", ())
+
+# Files that hold no servers to start, by keys that give them away.
+NOT_CONFIGS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"source", "environment"}), "a fastmcp.json: it describes one FastMCP server"),
+    (frozenset({"packages", "$schema", "version"}), "a server.json of the MCP registry"),
+    (frozenset({"manifest_version", "server"}), "the manifest of an MCP bundle (.mcpb)"),
+    (frozenset({"dependencies", "scripts"}), "a package.json"),
+    (
+        frozenset({"schema_version", "image", "transport"}),
+        "a run config of ToolHive, which starts its server in a container",
+    ),
+)
 
 KEYS: dict[str, Key] = {
     "command": Key("command", readers.command),
@@ -126,25 +221,36 @@ KEYS: dict[str, Key] = {
     "httpUrl": Key("url", readers.text),
     "sseUrl": Key("url", readers.text),
     "sseEndpoint": Key("url", readers.text),
-    "endpoint": Key("url", readers.text),
+    "baseUrl": Key("url", readers.text),
+    "endpoint": Key("url", readers.endpoint),
     "headers": Key("headers", readers.headers),
     "http_headers": Key("headers", readers.headers),
+    "env_http_headers": Key("headers", readers.headers_of_variables),
     "bearer_token_env_var": Key("bearer", readers.bearer),
     "bearerTokenEnv": Key("bearer", readers.bearer),
-    "timeout": Key("timeout", readers.duration),  # the dialect's own reader takes its place
-    "requestTimeout": Key("timeout", readers.milliseconds),
-    "request_timeout_ms": Key("timeout", readers.milliseconds),
-    "timeoutMs": Key("timeout", readers.milliseconds),
-    "tool_timeout_sec": Key("timeout", readers.seconds),
+    "timeout": Key("timeout", readers.duration),
+    "requestTimeout": CALL_MS,
+    "request_timeout_ms": CALL_MS,
+    "timeoutMs": CALL_MS,
+    "tool_timeout_sec": CALL_S,
+    "read_timeout_seconds": CALL_S,
+    "startup_timeout_sec": START_S,
+    "startup_timeout_ms": START_MS,
+    "connectionTimeout": START_MS,
     "includeTools": Key("filter", readers.allowed),
     "allowedTools": Key("filter", readers.allowed),
     "enabledTools": Key("filter", readers.allowed),
     "enabled_tools": Key("filter", readers.allowed),
+    "allowed_tools": Key("filter", readers.allowed),
+    "include_tools": Key("filter", readers.allowed),
     "exposedTools": Key("filter", readers.allowed),
     "excludeTools": Key("filter", readers.withheld),
     "blockedTools": Key("filter", readers.withheld),
     "disabledTools": Key("filter", readers.withheld),
     "disabled_tools": Key("filter", readers.withheld),
+    "deniedTools": Key("filter", readers.withheld),
+    "denied_tools": Key("filter", readers.withheld),
+    "exclude_tools": Key("filter", readers.withheld),
     "hiddenTools": Key("filter", readers.withheld),
     "tools": Key("filter", readers.tools),
     "toolFilter": Key("filter", readers.tool_filter),
@@ -176,31 +282,66 @@ TRANSPORTS: dict[str, Transport | None] = {
 """Transports, in lower case without `-` and `_`."""
 
 QUIET = frozenset(
-    "autoApprove alwaysAllow trust chat autoStart critical persistent alwaysLoad source gallery"  # noqa: SIM905 - a word a line
+    "trust chat autoStart critical persistent alwaysLoad source gallery"  # noqa: SIM905 - a word a line
     " id name displayName title description note notes icon icons tags category useCases"
     " requiredFor requiredRoles provider author homepage repository documentation version"
-    " installCommands installDirectory dev comment".split()
+    " installCommands installDirectory dev comment display_name bundled iconPath startup"
+    " serverInstructions start_on_launch lifecycle directTools anythingllm protocol quarantined"
+    " required".split()
 )
 """Keys that matter to a client, or to people."""
+
+APPROVALS = frozenset(
+    "autoApprove alwaysAllow autoApproveTools autoAllowedTools allowedWithoutApproval"  # noqa: SIM905 - a word a line
+    " default_tools_approval_mode require_approval requireApproval".split()
+)
+"""Keys that say for which tools the client asks before it calls them."""
+
+RESTRICTING = frozenset(
+    {
+        "sandbox",
+        "sandboxEnabled",
+        "sandboxed",
+        "isolation",
+        "seccomp",
+        "permission_profile",
+        "permissionProfile",
+    }
+)
+"""Keys that restrict what a server may do."""
 
 UNHONOURED = {
     "auth": "signing in is not supported yet: pass a token in `headers`",
     "oauth": "signing in is not supported yet: pass a token in `headers`",
     "headersHelper": "it would have to be run at every start: pass a variable in `headers`",
-    "connectionTimeout": "use --connect-timeout",
-    "startup_timeout_sec": "use --connect-timeout",
+    "api_key_header": "write the header into `headers`",
+    "api_key_format": "write the header into `headers`",
+    "sseReadTimeout": "use --timeout",
+    "http_timeout_seconds": "use --connect-timeout",
     "inheritParentEnv": "use --env",
     "installCommand": "install it before compiling",
 }
 """Keys that are understood but not honoured, with what to do instead."""
 
 ROOT_QUIET = frozenset({"$schema", "version", "name", "description", "inputs", "enabledTools"})
-ROOT_QUIET |= {"tools", "envVars"}  # see coordinator.py
-ROOT_UNHONOURED = {
-    "serverTransport": "use --serve",
+ROOT_UNHONOURED: Mapping[tuple[str, ...], str] = {
+    ("serverTransport",): "use --serve",
+    ("mcpServerCommand",): "write the server that it starts into `mcpServers`",
+    ("mcp", "serverCommand"): "write the server that it starts into `mcpServers`",
 }
+"""What is understood but not honoured, by its keys from the root, with what to do instead."""
+
+SERVER_LISTS: Mapping[tuple[str, ...], bool] = {
+    ("mcp", "allowed"): True,
+    ("mcp", "excluded"): False,
+    ("allowMCPServers",): True,
+    ("excludeMCPServers",): False,
+    ("disabledMcpServers",): False,
+    ("disabledMcpjsonServers",): False,
+}
+"""Lists of servers' names beside the servers: True for those that run, False for the others."""
 
 
 def is_quiet(key: str) -> bool:
     """Tell whether an entry's key needs no word: it is a client's, or a comment."""
-    return key in QUIET or key.startswith(("_", "//", "$", "#"))
+    return key in QUIET or key in APPROVALS or key.startswith(("_", "//", "$", "#"))

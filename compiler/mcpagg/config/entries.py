@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -9,6 +10,7 @@ from mcpagg.config.coordinator import has_masks, read_masks
 from mcpagg.config.dialects import (
     KEYS,
     NESTED,
+    RESTRICTING,
     SWITCHES,
     TRANSPORTS,
     UNHONOURED,
@@ -16,8 +18,8 @@ from mcpagg.config.dialects import (
     Dialect,
     is_quiet,
 )
-from mcpagg.config.findings import Place, kind, meant, quoted
-from mcpagg.config.readers import Filter, switch
+from mcpagg.config.findings import Place, Written, kind, meant, quoted
+from mcpagg.config.readers import Filter
 from mcpagg.spec import ServerSpec, Transport
 
 STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
@@ -41,63 +43,73 @@ def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerS
         name=name,
         path=place.path,
         transport=transport,
-        timeout=entry.fields.get("timeout"),
+        timeout=entry.fields.get("timeout") or None,
         expose=chosen.expose,
         hide=chosen.hide,
         rename=chosen.rename,
         masks=entry.fields.get("masks", ()),
+        places=entry.recorded,
         **fields,
     )
 
 
-def is_off(value: Any, place: Place) -> bool:
-    """Tell whether an entry is switched off, by any of the keys that do."""
-    if not isinstance(value, dict):
-        return False
-    present = [key for key in SWITCHES if value.get(key) is not None]
-    off = [switch(value[key], place.at(key)) is SWITCHES[key] for key in present]
-    return any(off)
-
-
 class _Entry:
-    """The fields of an entry, and the keys that set them."""
+    """The fields of an entry, the keys that set them, and where every string of them stands."""
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
+        self.known = {**KEYS, **dialect.keys}
         self.fields: dict[str, Any] = {}
         self.filters: list[tuple[str, Filter]] = []
         self.spelled: dict[str, str] = {}
         self.places: dict[str, Place] = {}
+        self.recorded: dict[str, str] = {}
         self.keys: list[str] = []
 
-    def collect(self, value: dict[str, Any], place: Place) -> None:
-        """Read every key; null is as good as absent."""
+    def collect(self, value: dict[str, Any], place: Place, within: str = "") -> None:
+        """Read every key; null is as good as absent. `within` is the key that leads here."""
         for key, member in value.items():
             self.keys.append(key)
-            at = place.at(key)
+            at, whole = place.at(key), within + key
             if member is None or key in SWITCHES:
                 continue
-            if key in NESTED and isinstance(member, dict):
-                self.collect(member, at)
-            elif key in KEYS:
-                self._read(key, member, at)
+            if isinstance(member, dict) and self._is_nested(whole):
+                self.collect(member, at, "" if key in NESTED else f"{whole}.")
+            elif whole in self.known:
+                self._read(whole, member, at)
+            elif key in RESTRICTING:
+                if value.get("sandboxEnabled") is not False:
+                    _refuse_restriction(member, at)
             elif key in UNHONOURED:
                 at.warn("is not honoured", UNHONOURED[key])
             elif not is_quiet(key):
-                at.warn("is not understood and ignored", meant(key, KEYS))
+                at.warn("is not understood and ignored", meant(key, self.known))
+
+    def _is_nested(self, key: str) -> bool:
+        """Tell whether the object of a key holds keys of the entry."""
+        return key in NESTED or any(known.startswith(f"{key}.") for known in self.dialect.keys)
 
     def _read(self, key: str, value: Any, at: Place) -> None:
-        field, read = KEYS[key]
+        field, read = self.known[key]
         if key == "envVars" and has_masks(value):
             field, read = "masks", read_masks
-        found = (self.dialect.timeout if key == "timeout" else read)(value, at)
+        found = read(value, at)
         if found is None:
             return
         if field == "filter":
             self.filters.append((key, found))
             return
-        if self.fields.setdefault(field, found) != found:
+        if field.endswith("limit"):
+            remedy = f"pass --connect-timeout {found:g}" if found else ""
+            at.warn(f"is the client's {field}, not one for calls, and is not honoured", remedy)
+            return
+        if field == "timeout" and 0 < found < 1:
+            at.warn(f"is {found:g} s: a call that takes longer fails")
+        known = self.fields.setdefault(field, found)
+        if not _agree(known, found):
             at.error(f"says the same as `{self.spelled[field]}`, and differs", "keep one of them")
+        elif isinstance(known, dict):
+            self.fields[field] = {**found, **known}
         self.spelled.setdefault(field, key)
         self.places.setdefault(field, at)
 
@@ -140,15 +152,33 @@ class _Entry:
         if remote:
             _check_url(self.fields["url"], self.places["url"])
             headers = self.fields.get("headers", {}) | self.fields.get("bearer", {})
-            return {"url": self.fields["url"], "headers": headers}
+            return {"url": self._plain("url"), "headers": self._members("headers", headers)}
         program, *first = self.fields["command"]
+        args = [*first, *self.fields.get("args", ())]
+        for index, word in enumerate(args):
+            self.recorded[f"args[{index}]"] = word.path
+        if "args" in self.places:
+            self.recorded["args"] = self.places["args"].path
+        self.recorded["command"] = program.path
         return {
-            "command": program,
-            "args": (*first, *self.fields.get("args", ())),
-            "env": self.fields.get("env", {}),
-            "env_file": self.fields.get("env_file"),
-            "cwd": self.fields.get("cwd"),
+            "command": program.text,
+            "args": tuple(word.text for word in args),
+            "env": self._members("env", self.fields.get("env", {})),
+            "env_file": self._plain("env_file"),
+            "cwd": self._plain("cwd"),
         }
+
+    def _plain(self, field: str) -> str | None:
+        """Return the string of a field, and record where it stands."""
+        if field in self.fields:
+            self.recorded[field] = self.places[field].path
+        return self.fields.get(field)
+
+    def _members(self, field: str, members: Mapping[str, Written]) -> dict[str, str]:
+        """Return the strings of an object, and record where each stands."""
+        for name, member in members.items():
+            self.recorded[f"{field}.{name}"] = member.path
+        return {name: member.text for name, member in members.items()}
 
     def filter(self, place: Place) -> Filter:
         """Return the entry's tool filters as one."""
@@ -161,6 +191,25 @@ class _Entry:
         for _, found in self.filters:
             rename.update(found.rename)
         return Filter(lists[0][1].expose if lists else None, tuple(hide), rename)
+
+
+def _agree(known: Any, found: Any) -> bool:
+    """Tell whether two keys of one field can both be meant."""
+    if isinstance(known, dict):
+        return all(known[name].text == found[name].text for name in known.keys() & found.keys())
+    if isinstance(known, tuple) and known and isinstance(known[0], Written):
+        return [word.text for word in known] == [word.text for word in found]
+    return bool(known == found)
+
+
+def _refuse_restriction(value: Any, at: Place) -> None:
+    """Refuse what would have the server run with more rights than the config gives it."""
+    off = isinstance(value, dict) and value.get("enabled") is False
+    if value and not off:
+        at.error(
+            "restricts what the server may do, and a proxy would not",
+            "--skip it; or have its `command` start the sandbox, and remove this",
+        )
 
 
 def _check_url(url: str, at: Place) -> None:

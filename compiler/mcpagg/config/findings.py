@@ -11,12 +11,20 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 100
+
+
+class Written(NamedTuple):
+    """A string of the config, and the JSON path where it stands."""
+
+    text: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +70,19 @@ def quoted(text: str) -> str:
 
 
 def where(server: ServerSpec, place: str) -> str:
-    """Return the JSON path of a place within an entry, as in `env.TOKEN` or `args[1]`."""
+    """Return the JSON path of a place within an entry, as in `env.TOKEN` or `args[1]`.
+
+    It is the path that was recorded when the entry was read. What the entry does not have (a
+    folder that is missing, say) is meant at the entry's own path.
+    """
+    if place in server.places:
+        return server.places[place]
     group, dot, key = place.partition(".")
     if group == "masks":  # which may stand beside the servers
         return next(mask.path for mask in server.masks if mask.name == key)
-    base, bracket, index = group.replace("env_file", "envFile").partition("[")
-    path = step(server.path, base) + bracket + index
+    base, bracket, index = group.partition("[")
+    path = server.places.get(base) or step(server.path, base)
+    path += bracket + index
     return step(path, key) if dot else path
 
 

@@ -1,23 +1,29 @@
 """How each kind of value in an entry is read.
 
-A reader gets a JSON value and its place, and returns what a `ServerSpec` holds; or reports an
-error there and returns None. Readers never put a value into a message.
+A reader gets a value and its place, and returns what a `ServerSpec` holds, strings with the path
+where they stand; or reports an error there and returns None. Readers never put a value into a
+message.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mcpagg.config.findings import Place, kind, meant
-from mcpagg.config.jsonc import Number
+from mcpagg.config.findings import Place, Written, kind, meant
+from mcpagg.config.values import Number
 
 Reader = Callable[[Any, Place], Any]
 
 MILLISECONDS_FROM = 1000
 """A timeout whose unit clients disagree about is in milliseconds from here on."""
+
+
+APPROVALS = frozenset({"approval_mode", "approval", "permission", "requireApproval"})
+"""Keys of a tool that say whether the client asks before it calls the tool."""
 
 
 class Filter(NamedTuple):
@@ -50,70 +56,102 @@ def scalar(value: Any, at: Place) -> str | None:
     return None
 
 
-def scalars(value: Any, at: Place) -> tuple[str, ...] | None:
+def scalars(value: Any, at: Place) -> tuple[Written, ...] | None:
     """Read a list of strings, as of `args`."""
     if not isinstance(value, list):
         at.error(f"expected a list of strings, found {kind(value)}", 'write ["first", "second"]')
         return None
-    items = [scalar(item, at.at(index)) for index, item in enumerate(value)]
-    return tuple(item for item in items if item is not None)
+    places = [at.at(index) for index in range(len(value))]
+    items = [(scalar(item, place), place.path) for item, place in zip(value, places, strict=True)]
+    return tuple(Written(item, path) for item, path in items if item is not None)
 
 
-def command(value: Any, at: Place) -> tuple[str, ...] | None:
+def command(value: Any, at: Place) -> tuple[Written, ...] | None:
     """Read a command: the program, or a list of the program and its first arguments."""
     if not isinstance(value, list):
         program = text(value, at)
-        return (program,) if program else None
+        return (Written(program, at.path),) if program else None
     words = scalars(value, at)
-    if not words or not words[0].strip():
+    if not words or not words[0].text.strip():
         at.error("names no program", "write the program, then its arguments")
     return words
 
 
-def variables(value: Any, at: Place) -> dict[str, str] | None:
+def command_line(value: Any, at: Place) -> tuple[Written, ...] | None:
+    """Read a command whose client splits a string into words as a shell does."""
+    if not isinstance(value, str) or not value.strip():
+        return command(value, at)
+    try:
+        return tuple(Written(word, at.path) for word in shlex.split(value))
+    except ValueError:
+        at.error("has a quotation mark without its counterpart", "write a list of words")
+        return None
+
+
+def variables(value: Any, at: Place) -> dict[str, Written] | None:
     """Read `env`: a map of strings, or a list of `NAME` (handed through) and `NAME=value`."""
     if isinstance(value, list):
-        pairs = [item.partition("=") for item in scalars(value, at) or ()]
-        value = {name: given if equals else f"${{{name}}}" for name, equals, given in pairs}
-    found = strings(value, at)
+        names = [item.get("name") if isinstance(item, dict) else item for item in value]
+        pairs = [(item.text.partition("="), item.path) for item in scalars(names, at) or ()]
+        found: dict[str, Written] | None = {
+            name: Written(given if equals else f"${{{name}}}", path)
+            for (name, equals, given), path in pairs
+        }
+    else:
+        found = strings(value, at)
     for name in found or ():
         if not name or "=" in name:
             at.at(name).error("is no name of a variable", "remove it")
     return found
 
 
-def strings(value: Any, at: Place) -> dict[str, str] | None:
+def strings(value: Any, at: Place) -> dict[str, Written] | None:
     """Read a map of strings, as of `headers`."""
     if not isinstance(value, dict):
         at.error(f"expected an object of strings, found {kind(value)}")
         return None
-    items = {key: scalar(item, at.at(key)) for key, item in value.items()}
-    return {key: item for key, item in items.items() if item is not None}
+    items = [(key, scalar(item, at.at(key)), at.at(key).path) for key, item in value.items()]
+    return {key: Written(item, path) for key, item, path in items if item is not None}
 
 
-def headers(value: Any, at: Place) -> dict[str, str] | None:
+def headers(value: Any, at: Place) -> dict[str, Written] | None:
     """Read a map of HTTP headers."""
     found = strings(value, at)
     for name, content in (found or {}).items():
         if not name or not name.isascii() or any(c <= " " or c in ':"(),/;<=>?@[]' for c in name):
             at.at(name).error("is no name of a header")
-        if "\n" in content or "\r" in content:
+        if "\n" in content.text or "\r" in content.text:
             at.at(name).error("a header cannot hold a line break")
     return found
 
 
-def bearer(value: Any, at: Place) -> dict[str, str] | None:
+def headers_of_variables(value: Any, at: Place) -> dict[str, Written] | None:
+    """Read a map of HTTP headers whose values are names of variables."""
+    found = headers(value, at)
+    return found and {
+        name: Written(f"${{{content.text}}}", content.path) for name, content in found.items()
+    }
+
+
+def bearer(value: Any, at: Place) -> dict[str, Written] | None:
     """Read the name of the variable that holds a bearer token."""
     name = text(value, at)
-    return {"Authorization": f"Bearer ${{{name}}}"} if name else None
+    return {"Authorization": Written(f"Bearer ${{{name}}}", at.path)} if name else None
+
+
+def endpoint(value: Any, at: Place) -> str | None:
+    """Read a URL; beside a command, some proxies call the path of their own route so."""
+    found = text(value, at)
+    return found if found and ("://" in found or found.startswith(("$", "{"))) else None
 
 
 def seconds(value: Any, at: Place) -> float | None:
-    """Read a duration in seconds."""
+    """Read a duration in seconds; 0 is no limit."""
     amount = float(value.text) if isinstance(value, Number) else math.nan
-    if 0 < amount < math.inf:
+    if 0 <= amount < math.inf:
         return amount
-    at.error(f"expected a number greater than 0, found {_amount(value)}", "write 60, or leave out")
+    what = f"expected a number of 0 (no limit) or more, found {_amount(value)}"
+    at.error(what, "write 60, or leave out")
     return None
 
 
@@ -166,7 +204,27 @@ def _renamed(value: Any, at: Place) -> tuple[str, str | None] | None:
 def withheld(value: Any, at: Place) -> Filter | None:
     """Read a list of the tools to hide."""
     names = scalars(value, at)
-    return None if names is None else Filter(hide=names)
+    return None if names is None else Filter(hide=tuple(name.text for name in names))
+
+
+def allowed_or_all(value: Any, at: Place) -> Filter | None:
+    """Read a list of the tools to offer that stands for all of them when it is empty."""
+    return Filter() if value == [] else allowed(value, at)
+
+
+def one_or_more(read: Reader) -> Reader:
+    """Return a reader of a list that takes its only member without the list as well."""
+    return lambda value, at: read([value] if isinstance(value, str) else value, at)
+
+
+def unread(_: Any, __: Place) -> None:
+    """Pass over what is another program's business."""
+
+
+def not_withheld(value: Any, at: Place) -> None:
+    """Read a switch of the client for a part of the server that cannot be withheld here."""
+    if switch(value, at) is False:
+        at.error("what this withholds is offered here, which is not honoured", "--skip the server")
 
 
 def tools(value: Any, at: Place) -> Filter | None:
@@ -183,7 +241,9 @@ def tools(value: Any, at: Place) -> Filter | None:
             hide.append(tool)
         if "name" in change and (name := text(change["name"], place.at("name"))):
             rename[tool] = name
-        ignore_others(change, ("enabled", "name"), place)
+        for key in APPROVALS & change.keys():
+            place.at(key).warn("is not honoured", "set it for the proxy's tools in the client")
+        ignore_others(change, ("enabled", "name", *APPROVALS), place)
     return Filter(hide=tuple(hide), rename=rename)
 
 

@@ -1,21 +1,23 @@
 """The first pass: a config's text, in any dialect, to a `ProxySpec`; nothing is looked up.
 
-text ─▶ jsonc ─▶ containers ─▶ entries ─▶ variables ─▶ credentials ─▶ ProxySpec
+text ─▶ document ─▶ containers ─▶ selection ─▶ entries ─▶ variables ─▶ credentials ─▶ ProxySpec
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from mcpagg.config import jsonc, readers
+from mcpagg.config import document as documents
+from mcpagg.config import patterns, readers
 from mcpagg.config.containers import Found, find_servers
 from mcpagg.config.coordinator import hidden_literals, masked, read_composites
 from mcpagg.config.credentials import find_credentials
-from mcpagg.config.dialects import CLIENT_FOLDERS, STANDARD_KEYS, Dialect
-from mcpagg.config.entries import is_off, read_entry
+from mcpagg.config.dialects import APPROVALS, STANDARD_KEYS, Dialect
+from mcpagg.config.entries import read_entry
 from mcpagg.config.findings import Place, kind, quoted, where
+from mcpagg.config.selection import check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
@@ -28,66 +30,97 @@ def read_config(
     *,
     source: str,
     folder: Path,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
     defines: Mapping[str, str] = {},
     stdio_only: bool = False,
     allow_secrets: bool = False,
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
     """Return what `text` describes, and warnings.
 
-    `source` is the config's name as the user wrote it, `folder` where it lies. `defines` are
-    values for variables that only a client could fill in. `stdio_only` admits the standard config
-    alone; `allow_secrets` turns a literal credential from an error into a warning.
+    `source` is the config's name as the user wrote it, `folder` where it lies. `only` and `skip`
+    are names of servers: whatever is left out is not judged. `defines` are values for variables
+    that only a client could fill in. `stdio_only` admits the standard config alone;
+    `allow_secrets` turns a literal credential from an error into a warning.
 
     Raises:
         ConfigError: with every problem of the config.
     """
     root = Place()
-    document = jsonc.parse(text, source)
+    document = documents.parse(text, source)
     dialect, found = find_servers(document, folder / Path(source).name, root)
+    chosen = select(found, dialect, only, skip, root)
+    left_out = {entry.place.path for entry in found} - {entry.place.path for entry in chosen}
+    documents.check(document, root, left_out)
     if stdio_only:
-        _check_standard(document, dialect, found, root)
-    servers = _servers(found, dialect, root)
-    servers = _enabled_tools(document, servers, root)
+        _check_standard(document, dialect, chosen, root)
+    servers = _servers(chosen, dialect, root)
     composites: list[Composite] = []
-    if dialect.container == ("mcpServers",):
-        servers = masked(document, servers, root)
-        composites = read_composites(document, [entry.name for entry in found], root)
-    variables = ClientVariables(defines)
+    if isinstance(document, dict):
+        check_lists(chosen, document, root)
+        _name_approvals(chosen, root)
+        servers = _enabled_tools(document, servers, root)
+        servers = _switched(document, dialect, servers, root)
+        if dialect.container == ("mcpServers",):
+            servers = masked(document, servers, root)
+            composites = read_composites(document, [entry.name for entry in found], root)
+    project = _project(folder)
+    variables = ClientVariables(defines, _called(folder, project))
     servers = [_rewritten(server, variables, root) for server in servers]
     for server in servers:
         _check_literals(server, root, allow_secrets)
     if root.errors:
         raise ConfigError(source, dict.fromkeys(root.errors))
     spec = ProxySpec(
-        source=source,
-        folder=_project(folder),
-        servers=tuple(servers),
-        composites=tuple(composites),
+        source=source, folder=project, servers=tuple(servers), composites=tuple(composites)
     )
     return spec, tuple(dict.fromkeys(root.warnings))
 
 
-def _servers(found: list[Found], dialect: Dialect, root: Place) -> list[ServerSpec]:
-    """Return the servers that are switched on."""
-    servers, off = [], []
-    for name, value, place in found:
-        if is_off(value, place):
-            off.append(name)
-            continue
-        if not is_visible(name):
-            place.error("a server's name must be one line of visible text", "rename it")
-        server = read_entry(name, value, place, dialect)
+def _servers(chosen: list[Found], dialect: Dialect, root: Place) -> list[ServerSpec]:
+    servers = []
+    for entry in chosen:
+        if not is_visible(entry.name):
+            entry.place.error("a server's name must be one line of visible text", "rename it")
+        server = read_entry(entry.name, entry.value, entry.place, dialect)
         if server is not None:
             servers.append(server)
-    if off and not servers and not root.errors:
-        names = ", ".join(quoted(name) for name in off)
-        root.error(f"every server is switched off: {names}", "enable one of them")
     return servers
 
 
-def _enabled_tools(document: Any, servers: list[ServerSpec], root: Place) -> list[ServerSpec]:
+def _name_approvals(chosen: list[Found], root: Place) -> None:
+    """Say in one line that the client's lists of approved tools stay with the client."""
+    names = [
+        entry.name
+        for entry in chosen
+        if isinstance(entry.value, dict) and any(map(entry.value.get, APPROVALS))
+    ]
+    if names:
+        root.warn(
+            "which tools the client calls without asking is not kept, for"
+            f" {', '.join(map(quoted, names))}",
+            "approve the proxy's tools in the client, by their new names",
+        )
+
+
+def _switched(
+    document: Mapping[str, Any], dialect: Dialect, servers: list[ServerSpec], root: Place
+) -> list[ServerSpec]:
+    """Honour the client's switches for the tools of all servers."""
+    found = [
+        pattern
+        for key, read in dialect.tool_patterns.items()
+        if document.get(key) is not None
+        for pattern in read(document[key], root.at(key))
+    ]
+    return [patterns.apply(found, server) for server in servers] if found else servers
+
+
+def _enabled_tools(
+    document: Mapping[str, Any], servers: list[ServerSpec], root: Place
+) -> list[ServerSpec]:
     """Honour lists of tools that stand beside the servers: `enabledTools` by server."""
-    lists = document.get("enabledTools") if isinstance(document, dict) else None
+    lists = document.get("enabledTools")
     if lists is None:
         return servers
     at = root.at("enabledTools")
@@ -133,9 +166,9 @@ def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     credentials = {found.place: found for found in literals}.values()
     for place, text in strings(server.row()):
         if all(found.place != place for found in credentials):
-            for name in look_alikes(text, place):
+            for name, remedy in look_alikes(text, place):
                 at = Place(where(server, place), root.errors, root.warnings)
-                at.warn(f"holds what looks like {name}; it stays as it is")
+                at.warn(f"holds what looks like {name}; it stays as it is", remedy)
     for found in credentials:
         at = Place(where(server, found.place), root.errors, root.warnings)
         if found.placeholder:
@@ -155,7 +188,7 @@ def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: P
         root.error("--stdio-only reads a map called `mcpServers` alone")
         return
     beyond = [root.at(key) for key in document if key != "mcpServers"]
-    for _, value, place in found:
+    for _, value, place, _ in found:
         if isinstance(value, dict):
             beyond += [place.at(key) for key in value if key not in STANDARD_KEYS]
             if value.get("type", "stdio") != "stdio":
@@ -167,8 +200,22 @@ def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: P
 
 
 def _project(folder: Path) -> Path:
-    """Return the folder that paths are meant from: `.vscode` and its like lie in a project."""
-    for names in CLIENT_FOLDERS:
-        if folder.parts[-len(names) :] == names:
-            return folder.parents[len(names) - 1]
+    """Return the folder that paths are meant from.
+
+    A config in a hidden folder (`.vscode`, `.kiro/settings`) is meant from that folder's parent.
+    A project of its own inside of a hidden folder, a worktree say, is not.
+    """
+    here = folder.absolute()
+    for candidate in (here, here.parent):
+        if (candidate / ".git").exists():
+            break
+        if candidate.name.startswith(".") and candidate.name != "..":
+            return candidate.parent
     return folder
+
+
+def _called(folder: Path, project: Path) -> str:
+    """Return what the folder that paths are meant from is called in messages."""
+    if project == folder:
+        return "the folder of the config"
+    return f"the folder that holds `{folder.absolute().relative_to(project).parts[0]}`"

@@ -15,24 +15,24 @@ from mcpagg_runtime.references import CONFIG_FOLDER
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOKENS = re.compile(
-    rf"\$\$|\$\{{(?P<body>[^}}]*)\}}|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|\$(?P<bare>{_NAME})"
+    rf"\$\$|\$\{{\{{\s*(?:secrets|inputs)\.(?P<secret>{_NAME})\s*\}}\}}|\$\{{(?P<body>[^}}]*)\}}|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|\$(?P<bare>{_NAME})"
 )
 _VARIABLE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?P<default>:-.*)?", re.DOTALL)
 _CLIENTS_OWN = re.compile(r"(?P<kind>[A-Za-z]+):(?P<rest>.*)", re.DOTALL)
 
-_HERE = (f"${{{CONFIG_FOLDER}}}", "the folder of the config")
+_HERE = f"${{{CONFIG_FOLDER}}}"
 EDITOR: dict[str, tuple[str, str]] = {
-    "workspaceFolder": _HERE,
-    "workspaceRoot": _HERE,
-    "projectDir": _HERE,
-    "CLAUDE_PLUGIN_ROOT": _HERE,
-    "extensionPath": _HERE,
-    "__dirname": _HERE,
+    "workspaceFolder": (_HERE, ""),
+    "workspaceRoot": (_HERE, ""),
+    "projectDir": (_HERE, ""),
+    "CLAUDE_PLUGIN_ROOT": (_HERE, ""),
+    "extensionPath": (_HERE, ""),
+    "__dirname": (_HERE, ""),
     "userHome": ("${HOME}", "the variable HOME"),
     "pathSeparator": ("/", "a slash"),
     "/": ("/", "a slash"),
 }
-"""Variables that a client knows: what takes their place, and how to say so."""
+"""Variables that a client knows: what takes their place, and how to say so ("": the folder)."""
 
 EDITOR_ONLY = frozenset(
     "workspaceFolderBasename file fileBasename fileBasenameNoExtension fileDirname fileExtname"  # noqa: SIM905 - a word a line
@@ -53,33 +53,40 @@ KINDS = {
 }
 """Kinds of `${kind:name}` that become variables, and what they were."""
 
-LOOK_ALIKES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"%[A-Z_][A-Z0-9_]{2,}%"), "a variable of Windows, `%NAME%`"),
-    (re.compile(r"\{\{[^{}]+\}\}"), "a placeholder in double braces"),
-    (re.compile(r"(?<![${\\\w])\{[A-Za-z]\w*\}(?!\})"), "a placeholder in braces"),
-    (re.compile(r"<[A-Za-z][\w -]*>"), "a placeholder in angle brackets"),
-    (re.compile(r"\byour[_-]\w|\bYOUR"), "a placeholder, `YOUR_…`"),
-    (re.compile(r"^op://"), "a reference to 1Password"),
-    (re.compile(r"^~(?=/|$)"), "a home directory, which only a shell would fill in"),
-    (re.compile(r"\$\{[^}]*$"), "a reference without its closing brace"),
+_OP = "write a reference, ${NAME}, and run all commands under `op run --`, with NAME=op://… set"
+
+LOOK_ALIKES: tuple[tuple[re.Pattern[str], str, str], ...] = (
+    (re.compile(r"%[A-Z_][A-Z0-9_]{2,}%"), "a variable of Windows, `%NAME%`", ""),
+    (re.compile(r"\{\{[^{}]+\}\}"), "a placeholder in double braces", ""),
+    (re.compile(r"(?<![${\\\w])\{[A-Za-z]\w*\}(?!\})"), "a placeholder in braces", ""),
+    (re.compile(r"<[A-Za-z][\w -]*>"), "a placeholder in angle brackets", ""),
+    (re.compile(r"\byour[_-]\w|\bYOUR"), "a placeholder, `YOUR_…`", ""),
+    (re.compile(r"^op://"), "a reference to 1Password", _OP),
+    (re.compile(r"^~(?=/|$)"), "a home directory, which only a shell would fill in", ""),
+    (re.compile(r"\$\{[^}]*$"), "a reference without its closing brace", ""),
 )
-"""What looks like a reference and is none."""
+"""What looks like a reference and is none, and what to do about it."""
 
 _HOME_IS_UNDERSTOOD = ("command", "cwd", "env_file")
 
 
-def look_alikes(text: str, field: str) -> list[str]:
-    """Return what a string that holds no more than plain references still looks like."""
+def look_alikes(text: str, field: str) -> list[tuple[str, str]]:
+    """Return what a string of plain references still looks like, with the remedy for each."""
     if text.startswith("~") and field in _HOME_IS_UNDERSTOOD:
         return []
-    return [name for pattern, name in LOOK_ALIKES if pattern.search(text)]
+    return [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
 
 
 class ClientVariables:
-    """Rewrites the strings of all entries of one config; `defines` are the user's own values."""
+    """Rewrites the strings of all entries of one config.
 
-    def __init__(self, defines: Mapping[str, str]) -> None:
+    `defines` are the user's own values, `folder` is what the folder is called that paths are
+    meant from.
+    """
+
+    def __init__(self, defines: Mapping[str, str], folder: str) -> None:
         self.defines = defines
+        self.folder = folder
         self._names: dict[str, str] = {}
 
     def rewrite(self, text: str, field: str, at: Place) -> str:
@@ -96,6 +103,8 @@ class ClientVariables:
 
     def _token(self, match: re.Match[str], field: str, at: Place, bare: list[str]) -> str:
         whole = match[0]
+        if match["secret"]:
+            return self._asked("secret", match["secret"], field, at)
         if match["braced"]:
             return self._variable(match["braced"], f"${{{match['braced']}}}", at)
         if match["bare"]:
@@ -128,7 +137,7 @@ class ClientVariables:
         if name not in EDITOR:
             return whole
         replacement, meaning = EDITOR[name]
-        at.warn(f"${{{name}}} is the client's own; here it means {meaning}")
+        at.warn(f"${{{name}}} is the client's own; here it means {meaning or self.folder}")
         return replacement
 
     def _asked(self, kind: str, rest: str, field: str, at: Place) -> str:

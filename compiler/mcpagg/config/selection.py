@@ -1,0 +1,109 @@
+"""Which entries of a config are read: chosen before they are judged.
+
+An entry is left out because the user says so (`--only`, `--skip`), because its client switches it
+off, or because nobody but its client can start it. An entry that is left out stops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from mcpagg.config.containers import Found
+from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
+from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.config.readers import switch
+
+
+def select(
+    found: list[Found], dialect: Dialect, only: Collection[str], skip: Collection[str], root: Place
+) -> list[Found]:
+    """Return the entries to read, each name once."""
+    names = list(dict.fromkeys(entry.name for entry in found))
+    for name in dict.fromkeys([*only, *skip]):
+        if name not in names:
+            what = f"there is no server '{name}' to choose"
+            root.error(what, f"it has {', '.join(names)}")
+    wanted = [e for e in found if e.name not in skip and (not only or e.name in only)]
+    on = [entry for entry in wanted if not _is_off(entry, root)]
+    for entry in wanted:
+        if entry.name in only and entry not in on:
+            entry.place.error("is switched off in the config", "enable it there, or leave it out")
+    kept = [entry for entry in on if not _is_provided(entry, dialect)]
+    if found and not kept and not root.errors:
+        _nothing_left(wanted, on, root)
+    return _once(kept)
+
+
+def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
+    if not wanted:
+        root.error("--only and --skip leave no server")
+    elif not on:
+        names = ", ".join(quoted(entry.name) for entry in wanted)
+        root.error(f"every server is switched off: {names}", "enable one of them")
+    else:
+        names = ", ".join(quoted(entry.name) for entry in on)
+        root.error(f"only the client itself can start its servers: {names}")
+
+
+def _is_off(entry: Found, root: Place) -> bool:
+    """Tell whether the client switches the server off: in its entry, or in a list beside it."""
+    if isinstance(entry.value, dict):
+        present = [key for key in SWITCHES if entry.value.get(key) is not None]
+        off = [switch(entry.value[key], entry.place.at(key)) is SWITCHES[key] for key in present]
+        if any(off):
+            return True
+    for keys, runs in SERVER_LISTS.items():
+        names = _reach(entry.beside, keys)
+        if isinstance(names, list) and (entry.name in names) is not runs:
+            return True
+    return False
+
+
+def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) -> None:
+    """Report lists of servers' names that are none, or that are for a part of the client alone."""
+    for keys in SERVER_LISTS:
+        names = _reach(document, keys)
+        if names is not None and not isinstance(names, list | dict):
+            place = root
+            for key in keys:
+                place = place.at(key)
+            place.error(f"expected a list of names of servers, found {kind(names)}")
+    beside = {entry.name for entry in found if entry.beside is document}
+    projects = document.get("projects")
+    for project, settings in projects.items() if isinstance(projects, dict) else ():
+        names = settings.get("disabledMcpServers") if isinstance(settings, dict) else None
+        hit = [name for name in names if name in beside] if isinstance(names, list) else []
+        if hit:
+            root.at("projects").at(project).at("disabledMcpServers").warn(
+                f"is not honoured: it is for this project alone: {', '.join(map(quoted, hit))}",
+                "--skip them for a proxy of this project",
+            )
+
+
+def _reach(value: Any, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _is_provided(entry: Found, dialect: Dialect) -> bool:
+    if not isinstance(entry.value, dict) or not dialect.provided(entry.value):
+        return False
+    entry.place.warn("is left out: only the client itself can start it")
+    return True
+
+
+def _once(found: list[Found]) -> list[Found]:
+    """Return each server once; two that differ and share a name are an error."""
+    first: dict[str, Found] = {}
+    for entry in found:
+        known = first.setdefault(entry.name, entry)
+        if known.value != entry.value:
+            entry.place.error(
+                f"two servers are called {quoted(entry.name)}: the other is {known.place.path}",
+                f"rename one of them, or --skip {entry.name}",
+            )
+        elif known is not entry:
+            entry.place.warn(f"is the same as {known.place.path}")
+    return list(first.values())

@@ -1,0 +1,367 @@
+"""Every spelling of an entry becomes one server, or an error that says what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from configs import ENTRY, FOLDER, entry, entry_refusal, read, refusal, warnings_of
+
+from mcpagg.config.findings import where
+
+
+def test_arguments_stay_as_they_are() -> None:
+    args = ["a b", "", "*", "a;b", "it's", "\\n", '{"k": "v w"}', "C:\\", "%41", "✓"]
+    assert entry(command="/opt/my dir/x", args=args).args == tuple(args)
+
+
+def test_a_command_list_is_the_program_and_its_first_arguments() -> None:
+    server = entry(command=["x", "1"], args=["2"])
+    assert (server.command, server.args) == ("x", ("1", "2"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "transport"),
+    [
+        ({"command": "x"}, "stdio"),
+        ({"command": "x", "type": "local"}, "stdio"),
+        ({"url": "http://h/mcp"}, "streamable-http"),
+        ({"url": "http://h/sse"}, "sse"),
+        ({"url": "http://h/sse", "type": "http"}, "streamable-http"),
+        ({"url": "http://h/mcp", "type": "sse"}, "sse"),
+        ({"url": "http://h/mcp", "transport": "streamable_http"}, "streamable-http"),
+        ({"url": "http://h/mcp", "type": "streamableHttp"}, "streamable-http"),
+        ({"url": "http://h/mcp", "transportType": "Streamable-HTTP"}, "streamable-http"),
+        ({"url": "http://h/sse", "type": "remote"}, "sse"),
+        ({"serverUrl": "http://h/mcp"}, "streamable-http"),
+        ({"httpUrl": "http://h/sse"}, "streamable-http"),
+        ({"endpoint": "http://h/mcp", "transport": "sse"}, "sse"),
+        ({"url": "http://h/mcp", "command": "x", "type": "http"}, "streamable-http"),
+        ({"url": "${HOST}/mcp"}, "streamable-http"),
+    ],
+)
+def test_the_transport_is_known_in_every_spelling(keys: dict[str, str], transport: str) -> None:
+    assert entry(**keys).transport == transport
+
+
+@pytest.mark.parametrize(
+    ("file", "transport"), [(".gemini/settings.json", "sse"), (".cursor/mcp.json", None)]
+)
+def test_a_url_alone_means_what_the_client_takes_it_for(file: str, transport: str | None) -> None:
+    path = FOLDER / file
+    config = {"mcpServers": {"a": {"url": "http://h/mcp"}}}
+    [server] = read(config, path.name, folder=path.parent)[0].servers
+    assert server.transport == (transport or "streamable-http")
+
+
+def test_keys_inside_of_a_transport_object_count() -> None:
+    server = entry(transport={"type": "http", "url": "http://h/mcp", "headers": {"h": "1"}})
+    assert (server.transport, server.headers) == ("streamable-http", {"h": "1"})
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"command": ""}, "mcpServers.a.command: is empty"),
+        ({"command": " "}, "mcpServers.a.command: is empty"),
+        ({"command": []}, "mcpServers.a.command: names no program"),
+        ({"command": 5}, "mcpServers.a.command: expected a string, found a number"),
+        ({"command": None}, "has neither `command` nor `url`"),
+        ({"path": "x"}, 'neither `command` nor `url`, only "path"'),
+        ({"command": "x", "url": "http://h"}, "has both a command and a URL"),
+        ({"command": "", "url": "http://h"}, "command: is empty"),
+        ({"command": "x", "type": "http"}, 'it is "http", but has no `url`'),
+        ({"url": "http://h", "type": "stdio"}, 'it is "stdio", but has no `command`'),
+        ({"url": "http://h", "transport": "ssee"}, 'unknown transport "ssee"; write stdio, http'),
+        ({"url": "ws://h/mcp"}, 'cannot connect to "ws" URLs'),
+        ({"url": "h/mcp"}, "mcpServers.a.url: is no URL"),
+        ({"url": "http://["}, "mcpServers.a.url: is no URL"),
+        ({"command": "x", "args": "-y z"}, "args: expected a list of strings, found a string"),
+        ({"command": "x", "args": [["y"]]}, "args[0]: expected a string, found a list"),
+        ({"command": "x", "env": {"T": {"a": 1}}}, "env.T: expected a string, found an object"),
+        ({"command": "x", "env": {"T": None}}, "env.T: expected a string, found null"),
+        ({"command": "x", "env": "T=1"}, "env: expected an object of strings, found a string"),
+        ({"command": "x", "env": {"": "1"}}, 'env[""]: is no name of a variable'),
+        ({"command": "x", "env": {"A=B": "1"}}, 'env["A=B"]: is no name of a variable'),
+        (
+            {"command": "x", "timeout": "60"},
+            "timeout: expected a number of 0 (no limit) or",
+        ),
+        ({"command": "x", "timeout": -1}, "(no limit) or more, found another one"),
+        ({"command": "x", "timeout": True}, "(no limit) or more, found true"),
+        ({"command": "x", "disabled": "yes"}, "disabled: expected true or false, found a string"),
+        ({"command": "x", "args": [], "arguments": ["y"]}, "arguments: says the same as `args`"),
+        ({"url": "http://h", "headers": {"a b": "1"}}, "is no name of a header"),
+        ({"url": "http://h", "headers": {"a": "1\r\nb: 2"}}, "cannot hold a line break"),
+        ({"command": "x", "tools": ["t"], "exposedTools": ["u"]}, "two lists of tools to offer"),
+        ({"command": "x", "tools": {"t": 1}}, "tools.t: expected an object, found a number"),
+        ({"command": "x", "toolFilter": {"mode": "only"}}, 'toolFilter: expected {"mode": "allow"'),
+        ({"command": "x", "exposedTools": "t"}, "exposedTools: expected a list of tool names"),
+        ({"command": "x", "hiddenTools": "t"}, "hiddenTools: expected a list"),
+        (
+            {"command": "x", "exposedTools": [{"exposed": "u"}]},
+            "exposedTools[0].original: expected",
+        ),
+    ],
+)
+def test_an_unusable_entry_says_where_and_why(keys: dict[str, Any], says: str) -> None:
+    assert says in entry_refusal(**keys)
+
+
+def test_the_path_of_a_key_inside_of_a_transport_object_is_whole() -> None:
+    assert "mcpServers.a.transport.url: is no URL" in entry_refusal(transport={"url": "h"})
+
+
+def test_a_server_that_is_the_whole_file_has_plain_paths() -> None:
+    message = refusal({"name": "a", "command": "x", "env": {"API_KEY": "hunter2!"}})
+    assert message.startswith("mcp.json: env.API_KEY: holds")
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    message = refusal({"mcpServers": {"a": {"command": 1}, "b": {}, "c": ENTRY, "d": {"url": 2}}})
+    assert [line.split(": ")[1] for line in message.splitlines()] == [
+        "mcpServers.a.command",
+        "mcpServers.b",
+        "mcpServers.d.url",
+    ]
+
+
+@pytest.mark.parametrize("huge", ["9" * 5000, "1e999"])
+def test_a_number_beyond_all_bounds_is_no_timeout(huge: str) -> None:
+    config = f'{{"mcpServers": {{"a": {{"command": "x", "timeout": {huge}}}}}}}'
+    assert "timeout: expected a number" in refusal(config.encode())
+
+
+def test_numbers_and_booleans_are_passed_on_as_their_json_text() -> None:
+    spec, warnings = read(
+        b'{"mcpServers": {"a": {"command": "x", "args": [8080], "env": {"V": 1.10, "B": true}}}}'
+    )
+    assert spec.servers[0].args == ("8080",)
+    assert spec.servers[0].env == {"V": "1.10", "B": "true"}
+    assert [warning.split(":")[0] for warning in warnings] == [
+        "mcpServers.a.args[0]",
+        "mcpServers.a.env.V",
+        "mcpServers.a.env.B",
+    ]
+
+
+@pytest.mark.parametrize("env", [{}, None])
+def test_an_empty_or_absent_environment_is_one_and_the_same(env: object) -> None:
+    assert entry(command="x", env=env) == entry(command="x")
+
+
+def test_an_environment_list_hands_variables_through() -> None:
+    assert entry(command="x", env=["TOKEN", "MODE=a=b"]).env == {"TOKEN": "${TOKEN}", "MODE": "a=b"}
+
+
+@pytest.mark.parametrize(
+    ("file", "timeout", "seconds"),
+    [
+        ("mcp.json", 60, 60),
+        ("mcp.json", 60000, 60),
+        ("mcp.json", 0, None),
+        (".gemini/settings.json", 5000, 5),
+        (".roo/mcp.json", 3600, 3600),
+        (".kiro/settings/mcp.json", 9000, 9),
+    ],
+)
+def test_a_timeout_is_in_the_unit_of_its_client(
+    file: str, timeout: int, seconds: float | None
+) -> None:
+    path = FOLDER / file
+    config = {"mcpServers": {"a": {"command": "x", "timeout": timeout}}}
+    [server] = read(config, path.name, folder=path.parent)[0].servers
+    assert server.timeout == seconds
+
+
+def test_a_timeout_of_less_than_a_second_is_not_taken_in_silence() -> None:
+    config = {"mcpServers": {"a": {"command": "x", "timeout": 120}}}
+    _, warnings = read(config, "mcp.json", folder=FOLDER / ".kiro/settings")
+    assert warnings == ["mcpServers.a.timeout: is 0.12 s: a call that takes longer fails"]
+
+
+@pytest.mark.parametrize(
+    ("config", "what"),
+    [
+        ({"$schema": "https://charm.land/crush.json", "mcp": {"a": {"timeout": 120}}}, "start 120"),
+        ({"mcp": {"a": {"timeout": 10000}}}, "listing 10"),
+        ({"mcp_servers": {"a": {"startup_timeout_sec": 20}}}, "start 20"),
+        ({"mcpServers": {"a": {"connectionTimeout": 5000}}}, "start 5"),
+    ],
+)
+def test_a_limit_for_something_else_than_calls_is_named_and_limits_no_call(
+    config: dict[str, Any], what: str
+) -> None:
+    [servers] = [value for value in config.values() if isinstance(value, dict)]
+    servers["a"]["command"] = "x"
+    spec, [warning] = read(config)
+    purpose, amount = what.split()
+    assert f"is the client's {purpose} limit, not one for calls" in warning
+    assert warning.endswith(f"; pass --connect-timeout {amount}")
+    assert spec.servers[0].timeout is None
+
+
+def test_limits_of_calls_and_of_starts_are_told_apart_inside_of_a_timeout() -> None:
+    timeout = {"startup": 5000, "request": 90000}
+    spec, warnings = read({"mcp": {"a": {"command": ["x"], "timeout": timeout}}})
+    assert spec.servers[0].timeout == 90
+    assert [warning.split(": ")[0] for warning in warnings] == ["mcp.a.timeout.startup"]
+
+
+def test_a_server_that_is_switched_off_is_left_out_whatever_else_it_says() -> None:
+    off: list[dict[str, Any]] = [{"disabled": True}, {"enabled": False}, {"enable": False}]
+    servers = {f"off{n}": {"command": 1, **switch} for n, switch in enumerate(off)}
+    spec, _ = read({"mcpServers": {**servers, "on": {"disabled": False, "enabled": True, **ENTRY}}})
+    assert [server.name for server in spec.servers] == ["on"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "expose", "hide", "rename"),
+    [
+        ({"includeTools": ["a", "b*"]}, ("a", "b*"), (), {}),
+        ({"excludeTools": ["a"]}, None, ("a",), {}),
+        ({"tools": ["*"]}, ("*",), (), {}),
+        ({"disabledTools": ["a"], "hiddenTools": ["b"]}, None, ("a", "b"), {}),
+        ({"exposedTools": ["a", {"original": "b", "exposed": "c"}]}, ("a", "b"), (), {"b": "c"}),
+        ({"tools": {"a": {"enabled": False}, "b": {"name": "c"}}}, None, ("a",), {"b": "c"}),
+        ({"options": {"toolFilter": {"mode": "allow", "list": ["a"]}}}, ("a",), (), {}),
+        ({"toolFilter": {"mode": "block", "list": ["a"]}}, None, ("a",), {}),
+        ({"includeTools": ["a", "b"], "excludeTools": ["b"]}, ("a", "b"), ("b",), {}),
+        ({"includeTools": []}, (), (), {}),
+    ],
+)
+def test_tool_filters_are_honoured_in_every_spelling(
+    keys: dict[str, Any], expose: object, hide: object, rename: object
+) -> None:
+    server = entry(command="x", **keys)
+    assert (server.expose, server.hide, server.rename) == (expose, hide, rename)
+
+
+def test_lists_of_tools_beside_the_servers_are_honoured() -> None:
+    spec, _ = read({"mcpServers": {"a": ENTRY, "b": ENTRY}, "enabledTools": {"a": ["t"]}})
+    assert [server.expose for server in spec.servers] == [("t",), None]
+
+
+@pytest.mark.parametrize(
+    ("lists", "keys", "says"),
+    [
+        ([], {}, "enabledTools: expected an object of lists by server, found a list"),
+        ({"a": "t"}, {}, "enabledTools.a: expected a list of tool names, found a string"),
+        ({"a": ["t"]}, {"tools": ["u"]}, "enabledTools.a: mcpServers.a has a list of its own"),
+    ],
+)
+def test_lists_of_tools_beside_the_servers_are_checked(
+    lists: object, keys: dict[str, Any], says: str
+) -> None:
+    config = {"mcpServers": {"a": {"command": "x", **keys}}, "enabledTools": lists}
+    assert says in refusal(config)
+
+
+def test_what_is_not_understood_inside_of_a_tool_is_named() -> None:
+    tools = {"t": {"enabled": True, "color": 1}}
+    assert warnings_of(tools=tools) == ["mcpServers.a.tools.t.color: is not understood and ignored"]
+
+
+def test_keys_of_a_client_are_quiet() -> None:
+    keys = {"autoApprove": False, "alwaysAllow": [], "lifecycle": "lazy", "icon": "i", "_note": 1}
+    assert warnings_of(description="d", **keys) == []
+
+
+def test_keys_that_are_not_understood_are_named() -> None:
+    assert warnings_of(gadget={}, oauth={}) == [
+        "mcpServers.a.gadget: is not understood and ignored",
+        "mcpServers.a.oauth: is not honoured; signing in is not supported yet: pass a token in"
+        " `headers`",
+    ]
+
+
+def test_keys_of_the_other_transport_are_named() -> None:
+    _, warnings = read({"mcpServers": {"a": {"url": "http://h", "env": {"K": "v"}, "args": []}}})
+    assert warnings == [
+        "mcpServers.a.env: means nothing to a server that is reached over streamable-http"
+    ]
+
+
+# Keys of single clients
+
+
+def test_variables_of_two_keys_are_merged_unless_they_differ() -> None:
+    keys = {"command": "x", "env": {"A": "b"}, "env_vars": ["HOME"]}
+    assert entry(**keys).env == {"A": "b", "HOME": "${HOME}"}
+    assert "says the same as `env`, and differs" in entry_refusal(**keys, environment={"A": "c"})
+
+
+def test_headers_may_be_names_of_variables() -> None:
+    server = entry(url="http://h/x", http_headers={"a": "1"}, env_http_headers={"b": "B"})
+    assert server.headers == {"a": "1", "b": "${B}"}
+
+
+def test_a_command_of_zed_may_be_an_object() -> None:
+    command = {"path": "npx", "args": ["-y", "x"], "env": {"K": "v"}}
+    spec, warnings = read({"context_servers": {"a": {"command": command, "settings": {}}}})
+    [server] = spec.servers
+    assert (server.command, server.args, server.env) == ("npx", ("-y", "x"), {"K": "v"})
+    assert where(server, "args[1]") == "context_servers.a.command.args[1]"
+    assert warnings == []
+
+
+def test_a_goose_extension_is_read_and_those_of_goose_itself_are_left_out() -> None:
+    extensions = {
+        "own": {"type": "builtin", "name": "developer", "timeout": 300, "bundled": True},
+        "mine": {
+            "type": "stdio",
+            "cmd": "uvx",
+            "args": ["x"],
+            "envs": {"A": "b"},
+            "env_keys": ["TOKEN"],
+            "timeout": 300,
+            "available_tools": [],
+        },
+    }
+    spec, warnings = read(
+        {"extensions": extensions}, "config.yaml", folder=Path("/home/me/.config/goose")
+    )
+    [server] = spec.servers
+    assert (server.command, server.env) == ("uvx", {"A": "b", "TOKEN": "${TOKEN}"})
+    assert (server.timeout, server.expose) == (300, None)
+    assert warnings == ["extensions.own: is left out: only the client itself can start it"]
+
+
+def test_a_command_of_vibe_is_split_into_words() -> None:
+    servers = [{"name": "a", "transport": "stdio", "command": "uvx 'my server' -q"}]
+    spec, _ = read({"mcp_servers": servers}, "config.toml.json", folder=FOLDER)
+    assert spec.servers[0].command == "uvx 'my server' -q"
+    text = b"[[mcp_servers]]\nname = 'a'\ncommand = \"uvx 'my server' -q\"\n"
+    spec, _ = read(text, "config.toml", folder=FOLDER / ".vibe")
+    assert (spec.servers[0].command, spec.servers[0].args) == ("uvx", ("my server", "-q"))
+
+
+def test_the_route_of_a_proxy_is_no_url() -> None:
+    assert entry(command="x", endpoint="/filesystem").transport == "stdio"
+
+
+# Paths
+
+
+@pytest.mark.parametrize(
+    ("keys", "place", "path"),
+    [
+        ({"httpUrl": "http://h/${X}"}, "url", "httpUrl"),
+        ({"command": "x", "environment": {"K": "v"}}, "env.K", "environment.K"),
+        ({"command": "x", "env_vars": ["K"]}, "env.K", "env_vars[0]"),
+        ({"command": "x", "working_directory": "d"}, "cwd", "working_directory"),
+        ({"command": ["x", "1"], "args": ["2"]}, "args[0]", "command[1]"),
+        ({"command": ["x", "1"], "args": ["2"]}, "args[1]", "args[0]"),
+        ({"command": "x", "arguments": ["1", "2"]}, "args[1]", "arguments[1]"),
+        ({"command": "x", "options": {"env": {"Q": "v"}}}, "env.Q", "options.env.Q"),
+        ({"transport": {"command": "x", "args": ["1"]}}, "args[0]", "transport.args[0]"),
+        ({"url": "http://h", "bearerTokenEnv": "T"}, "headers.Authorization", "bearerTokenEnv"),
+        ({"command": "x", "envFile": ".env"}, "env_file", "envFile"),
+        ({"command": "x", "arguments": ["1"]}, "args", "arguments"),
+    ],
+)
+def test_a_path_in_a_message_is_the_path_in_the_file(
+    keys: dict[str, Any], place: str, path: str
+) -> None:
+    assert where(entry(**keys), place) == f"mcpServers.a.{path}"

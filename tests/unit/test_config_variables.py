@@ -1,0 +1,100 @@
+"""What only a client can fill in becomes a plain reference."""
+
+from __future__ import annotations
+
+import pytest
+from configs import FOLDER, entry, entry_refusal, read, warnings_of
+
+
+def test_an_input_becomes_a_variable() -> None:
+    config = {"servers": {"a": {"command": "x", "env": {"T": "${input:github_pat}"}}}}
+    spec, warnings = read(config)
+    assert spec.servers[0].env == {"T": "${GITHUB_PAT}"}
+    assert warnings == [
+        "servers.a.env.T: ${input:github_pat} is asked for by the editor; here it is the variable"
+        " GITHUB_PAT; export it, or pass --define github_pat=VALUE"
+    ]
+
+
+def test_inputs_neither_share_a_variable_nor_take_one_of_the_system() -> None:
+    values = ["${input:a-b}", "${input:a_b}", "${input:path}", "${input:1}", "${input:a-b}"]
+    assert entry(command="x", args=values).args == (
+        "${A_B}",
+        "${A_B_2}",
+        "${INPUT_PATH}",
+        "${INPUT_1}",
+        "${A_B}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("${workspaceFolder}/x", "${workspaceFolder}/x"),
+        ("${workspaceFolder:one}/x", "${workspaceFolder}/x"),
+        ("${CLAUDE_PLUGIN_ROOT}/x", "${workspaceFolder}/x"),
+        ("${extensionPath}${/}x", "${workspaceFolder}/x"),
+        ("${userHome}${pathSeparator}x", "${HOME}/x"),
+        ("{env:X}", "${X}"),
+        ("${env:X}", "${env:X}"),
+        ("${X}$$${Y:-z}", "${X}$$${Y:-z}"),
+        ("Pa$1$", "Pa$1$"),
+        ("${X-def}", "${X-def}"),
+        ("{workspaceFolder}/x", "{workspaceFolder}/x"),
+        ("${cmd: pass show it}", "${PASS_SHOW_IT}"),
+        ("${{ secrets.TOKEN }}", "${TOKEN}"),
+    ],
+)
+def test_what_only_a_client_knows_becomes_a_plain_reference(written: str, meant: str) -> None:
+    assert entry(command="x", args=[written]).args == (meant,)
+
+
+@pytest.mark.parametrize("name", ["workspaceFolderBasename", "file", "selectedText"])
+def test_a_variable_of_the_editor_alone_is_an_error_that_says_so(name: str) -> None:
+    message = entry_refusal(command="x", args=[f"${{{name}}}"])
+    assert f"only an editor knows ${{{name}}}; pass --define {name}=VALUE" in message
+
+
+@pytest.mark.parametrize(
+    "written", ["${X}", "$X", "${X:-d}", "${input:X}", "${env:X}", "{env:X}", "${cmd:X}"]
+)
+def test_defined_values_are_put_in(written: str) -> None:
+    config = {"mcpServers": {"a": {"command": "x", "args": [f"<{written}>"]}}}
+    spec, _ = read(config, defines={"X": "1"})
+    assert spec.servers[0].args == ("<1>",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%USERPROFILE%", "{{X}}", "<API_KEY>", "YOUR_API_KEY", "~/d", "${X-def}", "${X", "{name}"],
+)
+def test_what_only_looks_like_a_reference_stays_with_a_warning(text: str) -> None:
+    spec, warnings = read({"mcpServers": {"a": {"command": "x", "env": {"A": text}}}})
+    assert spec.servers[0].env == {"A": text}
+    assert [warning.split(":")[0] for warning in warnings] == ["mcpServers.a.env.A"]
+
+
+def test_a_bare_reference_is_pointed_out_because_clients_disagree() -> None:
+    [warning] = warnings_of(env={"PACKAGES": "Z*,$TMP,$LOCAL"})
+    assert "$TMP, $LOCAL; write ${TMP}, or $$TMP for a dollar" in warning
+
+
+def test_a_default_that_holds_a_reference_is_an_error() -> None:
+    assert "cannot hold another reference" in entry_refusal(command="x", args=["${A:-${B}}"])
+
+
+def test_the_folder_that_a_clients_variable_means_is_called_what_it_is() -> None:
+    config = {"servers": {"a": {"command": "x", "args": ["${workspaceFolder}"]}}}
+    assert read(config)[1][0].endswith("here it means the folder of the config")
+    [warning] = read(config, folder=FOLDER / ".vscode")[1]
+    assert warning.endswith("here it means the folder that holds `.vscode`")
+
+
+def test_a_reference_to_1password_names_the_remedy() -> None:
+    [warning] = warnings_of(env={"TOKEN": "op://vault/item/field"})
+    assert "looks like a reference to 1Password; it stays as it is; write a reference" in warning
+    assert "op run --" in warning
+
+
+def test_what_is_no_reference_is_warned_of_once() -> None:
+    assert len(warnings_of(env={"AUTH": "${TOKEN:bearer:x}"})) == 1
