@@ -148,8 +148,8 @@ def prepare(
         owner = place[4:] if place.startswith("env.") else None
         try:
             values[place] = resolve(text, scope.lookup(owner))
-        except MissingVariable as problem:
-            missing.append((place, problem.name))
+        except MissingVariable:
+            missing += [(place, variable) for variable in _missing(text, scope.lookup(owner))]
             continue
         if place == "env_file":
             path = _path_within(folder, values[place])
@@ -187,6 +187,18 @@ def _unset_for(
     except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone
         return None
     return None
+
+
+def _missing(text: str, lookup: Callable[[str], str | None]) -> list[str]:
+    """Return every variable that `text` needs and `lookup` does not have, each once."""
+    found = {}
+    for name, default in references(text):
+        try:
+            if lookup(name) is None and default is None:
+                found[name] = True
+        except MissingVariable as problem:  # the definition that `name` resolves to lacks one
+            found[problem.name] = True
+    return list(found)
 
 
 def _path_within(folder: str, path: str) -> str:

@@ -63,6 +63,45 @@ def test_every_missing_variable_of_every_server_is_reported() -> None:
     assert caught.value.exit_code == 3
 
 
+def test_all_that_a_server_lacks_is_reported_at_once(tmp_path: Path) -> None:
+    message = fault(
+        tmp_path,
+        command="no-such-tool",
+        args=("${AA} ${BB:-b} ${CC}", "$AA"),
+        env={"K": "${DD}:${EE}"},
+    )
+    assert [line.split(": ")[-2 if "PATH" in line else 1] for line in message.splitlines()] == [
+        "server 'a' needs the variable AA, which is not set; export AA, write ${AA:-default}, or $$"
+        " if a dollar was meant",
+        "mcpServers.a.args[0]",
+        "mcpServers.a.args[1]",
+        "mcpServers.a.env.K",
+        "mcpServers.a.env.K",
+        "no-such-tool is not on the PATH",
+    ]
+
+
+def test_a_missing_env_file_hides_no_missing_program_and_blames_no_variable(
+    tmp_path: Path,
+) -> None:
+    message = fault(
+        tmp_path, env_file="none.env", command="no-such-tool", args=("${MAY_BE_THERE}",)
+    )
+    assert "none.env cannot be read" in message
+    assert "no-such-tool is not on the PATH" in message
+    assert "IN_IT" not in message
+
+
+@pytest.mark.parametrize(
+    "fields", [{"command": "$TOOL"}, {"cwd": "$HERE"}, {"env": {"PATH": "$BINARIES"}}]
+)
+def test_what_a_missing_variable_makes_unknown_is_not_guessed_at(
+    tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    message = fault(tmp_path, **{"command": "no-such-tool", **fields})
+    assert len(message.splitlines()) == 1
+
+
 def test_a_variable_that_is_empty_is_set(tmp_path: Path) -> None:
     check(tmp_path, environ={"PATH": "/bin", "X": ""}, args=("${X}",))
 
@@ -91,7 +130,14 @@ def test_the_path_that_is_searched_is_the_childs_own(tmp_path: Path) -> None:
         ("./old-tool", "is run by /no/such/perl, which is not found; install perl"),
         ("./bare-tool", "has a `#!` line without a program; complete it"),
         ("./crlf-tool", "ends in a carriage return"),
-        ("./sh none", "does not exist; `command` is one program: move what follows it to `args`"),
+        (
+            "./plain none",
+            "does not exist; `command` is one program: move what follows it",
+        ),
+        ("./my tools/x", "{folder}/my tools/x does not exist; correct the path"),
+        ("C:\\Program Files\\nodejs\\npx.cmd", "is a path or a program of Windows, and this is"),
+        ("cmd", "write what starts the server here: what follows `cmd /c`"),
+        ("wsl.exe", "is a path or a program of Windows, and this is another system"),
         ("sh -c x", "`command` is one program: move what follows it to `args`"),
     ],
 )
@@ -128,7 +174,9 @@ def test_values_of_variables_are_not_shown(tmp_path: Path) -> None:
 
 def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
     message = fault(tmp_path, env_file="${SECRET}.env")
-    assert message.startswith("mcpServers.a.envFile: ${SECRET}.env cannot be read: No such file")
+    what = f"{tmp_path}/${{SECRET}}.env cannot be read: No such file"
+    assert message.startswith(f"mcpServers.a.env_file: {what}")
+    assert f"{tmp_path}/x.env cannot" in fault(tmp_path, env_file="${workspaceFolder}/x.env")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ passes here is what a start finds.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from mcpagg.environment.programs import find_fault
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch import Launch, MissingVariables, prepare
+from mcpagg_runtime.references import CONFIG_FOLDER, resolve
 
 
 def check_environment(
@@ -90,25 +91,56 @@ def _checked(
     def at(place: str) -> Place:
         return Place(where(server, place), root.errors, root.warnings)
 
-    try:
-        launch = prepare(server.name, rows, environ, str(folder), minimal)
-    except MissingVariables as problem:
-        for place, variable in problem.missing:
-            _report_missing(server, variable, at(place))
-        return server
-    except (OSError, ValueError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is no text in UTF-8"
-        at("env_file").error(
-            f"{server.env_file} cannot be read: {reason}", "create it, or leave it out"
-        )
-        return server
+    launch, unknown = _launch(server, rows, environ, folder, minimal, at)
     if server.transport != "stdio":
         return server
-    if not _report_folder(launch, at("cwd")):
+    if "cwd" not in unknown and not _report_folder(launch, at("cwd")):
+        return server
+    if unknown & {"command", "cwd", "env.PATH"}:
         return server
     if fault := find_fault(launch.argv[0], launch.env):
         at("command").error(*map(launch.redact, fault))
     return server
+
+
+def _launch(
+    server: ServerSpec,
+    rows: Mapping[str, Mapping[str, Any]],
+    environ: Mapping[str, str],
+    folder: Path,
+    minimal: bool,
+    at: Callable[[str], Place],
+) -> tuple[Launch, set[str]]:
+    """Return what would be started, and the places in it that nobody can know.
+
+    What is missing is reported and taken as empty, so that the rest can be checked all the same.
+    Without its env file, what else a server lacks cannot be told, as the file may define it.
+    """
+    unknown: set[str] = set()
+    while True:  # each turn has one missing thing less
+        try:
+            return prepare(server.name, rows, environ, str(folder), minimal), unknown
+        except MissingVariables as problem:
+            for place, variable in problem.missing:
+                if rows[server.name].get("env_file") or not server.env_file:
+                    _report_missing(server, variable, at(place))
+                unknown.add(place)
+            environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+        except (OSError, ValueError) as problem:
+            if "env_file" not in unknown:
+                _report_env_file(server, folder, problem, at("env_file"))
+            rows = {**rows, server.name: {**rows[server.name], "env_file": ""}}
+
+
+def _report_env_file(server: ServerSpec, folder: Path, problem: Exception, at: Place) -> None:
+    """Report an env file by its whole path, with the references that hold values left as such."""
+    path = resolve(
+        server.env_file or "",
+        lambda name: str(folder) if name == CONFIG_FOLDER else f"${{{name}}}",
+    )
+    reason = problem.strerror if isinstance(problem, OSError) else "it is no text in UTF-8"
+    whole = os.path.join(folder, path)
+    at.error(f"{whole} cannot be read: {reason}", "create it, or leave it out")
 
 
 def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 _SHEBANG_LIMIT = 256
+_ONE_PROGRAM = "`command` is one program: move what follows it to `args`"
+_WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\|(?:cmd|powershell|wsl)$|.*\.(?:exe|cmd|bat|ps1)$", re.I)
 
 
 class Fault(NamedTuple):
@@ -36,25 +39,21 @@ def _path_fault(program: Path) -> Fault:
         return Fault(f"{program} is a directory", "name the program in it")
     if program.is_file():
         return Fault(f"{program} is not executable", f"run chmod +x {program}")
-    return Fault(f"{program} does not exist", _remedy_for_words(str(program), "correct the path"))
+    first, space, _ = str(program).partition(" ")
+    words = space and os.path.isfile(first)
+    return Fault(f"{program} does not exist", _ONE_PROGRAM if words else "correct the path")
 
 
 def _lookup_fault(program: str, path: str) -> Fault:
+    if os.name != "nt" and _WINDOWS.match(program):
+        what = f"{program} is a path or a program of Windows, and this is another system"
+        return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
     for folder in os.get_exec_path({"PATH": path}):
         candidate = Path(folder, program)
         if candidate.is_file():
             return Fault(f"{candidate} is not executable", f"run chmod +x {candidate}")
-    return Fault(
-        f"{program} is not on the PATH: searched {path}",
-        _remedy_for_words(program, "install it, or write its absolute path"),
-    )
-
-
-def _remedy_for_words(program: str, otherwise: str) -> str:
-    first, space, _ = program.partition(" ")
-    return (
-        "`command` is one program: move what follows it to `args`" if space and first else otherwise
-    )
+    remedy = _ONE_PROGRAM if " " in program.strip() else "install it, or write its absolute path"
+    return Fault(f"{program} is not on the PATH: searched {path}", remedy)
 
 
 def _shebang_fault(script: Path, path: str) -> Fault | None:
