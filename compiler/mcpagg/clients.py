@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import glob
+import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,21 +13,49 @@ from typing import Any, NoReturn
 from mcpagg.problems import ConfigError, Problem
 
 # Looked at in order: a project's own config before the user's. `{apps}` is where a system keeps
-# the data of applications, `{config}` where its command-line programs keep their settings.
+# the data of applications, `{config}` where its command-line programs keep their settings, and
+# `{packages}` where Windows keeps those of applications from its store. `*` is any name.
 PLACES: dict[str, tuple[str, ...]] = {
     "amazon-q": ("{cwd}/.amazonq/mcp.json", "{home}/.aws/amazonq/mcp.json"),
+    "amp": ("{cwd}/.amp/settings.json", "{config}/amp/settings.json"),
     "antigravity": ("{cwd}/.agents/mcp_config.json", "{home}/.gemini/config/mcp_config.json"),
     "claude-code": ("{cwd}/.mcp.json", "{home}/.claude.json"),
-    "claude-desktop": ("{apps}/Claude/claude_desktop_config.json",),
+    "claude-desktop": (
+        "{packages}/Claude_*/LocalCache/Roaming/Claude/claude_desktop_config.json",
+        "{apps}/Claude/claude_desktop_config.json",
+    ),
     "cline": (
         "{home}/.cline/mcp.json",
         "{apps}/Code/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
     ),
-    "copilot-cli": ("{cwd}/.github/mcp.json", "{home}/.copilot/mcp-config.json"),
+    "codex": ("{cwd}/.codex/config.toml", "{CODEX_HOME:.codex}/config.toml"),
+    "continue": (
+        "{cwd}/.continue/config.yaml",
+        "{home}/.continue/config.yaml",
+        "{home}/.continue/config.json",
+    ),
+    "copilot-cli": (
+        "{cwd}/.mcp.json",
+        "{cwd}/.github/mcp.json",
+        "{COPILOT_HOME:.copilot}/mcp-config.json",
+    ),
+    "crush": (
+        "{cwd}/.crush.json",
+        "{cwd}/crush.json",
+        "{config}/crush/crush.json",
+    ),
     "cursor": ("{cwd}/.cursor/mcp.json", "{home}/.cursor/mcp.json"),
+    "factory": ("{cwd}/.factory/mcp.json", "{home}/.factory/mcp.json"),
+    "fast-agent": ("{cwd}/fastagent.config.yaml",),
     "gemini": ("{cwd}/.gemini/settings.json", "{home}/.gemini/settings.json"),
+    "goose": ("{config}/goose/config.yaml", "{apps}/Block/goose/config/config.yaml"),
+    "hermes": ("{HERMES_HOME:.hermes}/config.yaml",),
+    "junie": ("{cwd}/.junie/mcp/mcp.json", "{home}/.junie/mcp/mcp.json"),
+    "kilo": ("{cwd}/.kilocode/mcp.json",),
     "kiro": ("{cwd}/.kiro/settings/mcp.json", "{home}/.kiro/settings/mcp.json"),
+    "librechat": ("{cwd}/librechat.yaml",),
     "lm-studio": ("{home}/.lmstudio/mcp.json",),
+    "mcp-agent": ("{cwd}/mcp_agent.config.yaml",),
     "opencode": (
         "{cwd}/opencode.json",
         "{cwd}/opencode.jsonc",
@@ -36,14 +67,14 @@ PLACES: dict[str, tuple[str, ...]] = {
         "{cwd}/.roo/mcp.json",
         "{apps}/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
     ),
-    "vscode": ("{cwd}/.vscode/mcp.json", "{apps}/Code/User/mcp.json"),
+    "vibe": ("{cwd}/.vibe/config.toml", "{VIBE_HOME:.vibe}/config.toml"),
+    "vscode": ("{cwd}/.vscode/mcp.json", "{cwd}/.mcp.json", "{apps}/Code/User/mcp.json"),
     "windsurf": ("{home}/.codeium/windsurf/mcp_config.json",),
     "zed": ("{cwd}/.zed/settings.json", "{config}/zed/settings.json", "{apps}/Zed/settings.json"),
 }
-"""Client → its configs."""
+"""Client → its configs. `{VARIABLE:NAME}` is a folder that a variable names, else ~/NAME."""
 
-NOT_JSON = {"codex": "TOML", "continue": "YAML", "goose": "YAML"}
-"""Clients whose configs are not read, and why."""
+_FOLDER = re.compile(r"\{(?P<name>\w+)(?::(?P<default>[\w.]+))?\}")
 
 
 def find_config(
@@ -52,20 +83,29 @@ def find_config(
     """Return the config of `client`; `platform` is as `sys.platform`.
 
     Raises:
-        ConfigError: the client is unknown, or there is none of its configs.
+        ConfigError: the client is unknown, there is none of its configs, or there are several
+            in places of one rank.
     """
-    if client in NOT_JSON:
-        _refuse(
-            client, f"its config is {NOT_JSON[client]}, which is not read", "give a JSON config"
-        )
     if client not in PLACES:
         _refuse(client, "unknown client", f"known are {', '.join(PLACES)}")
     folders = {"home": home, "cwd": cwd, **_folders(home, environ, platform)}
-    places = [Path(place.format_map(folders)) for place in PLACES[client]]
+
+    def folder(match: re.Match[str]) -> str:
+        if match["default"]:
+            return environ.get(match["name"]) or str(home / match["default"])
+        return str(folders[match["name"]])
+
+    known = [p for p in PLACES[client] if "packages" in folders or "{packages}" not in p]
+    places = [_FOLDER.sub(folder, place) for place in known]
     for place in places:
-        if place.is_file():
-            return place
-    _refuse(client, "no config found", f"looked at {', '.join(map(str, places))}")
+        pattern = glob.escape(place).replace("[*]", "*")
+        found = sorted(filter(os.path.isfile, glob.glob(pattern)))
+        if len(found) > 1:
+            _refuse(client, f"there are several: {', '.join(found)}", "give one of them as CONFIG")
+        if found:
+            return Path(found[0])
+    shown = ", ".join(str(Path(place)) for place in places)
+    _refuse(client, "no config found", f"looked at {shown}")
 
 
 def _folders(home: Path, environ: Mapping[str, str], platform: str) -> dict[str, Path]:
@@ -74,7 +114,8 @@ def _folders(home: Path, environ: Mapping[str, str], platform: str) -> dict[str,
         return {"apps": home / "Library/Application Support", "config": config}
     if platform == "win32":
         apps = Path(environ.get("APPDATA") or home / "AppData/Roaming")
-        return {"apps": apps, "config": config}
+        local = Path(environ.get("LOCALAPPDATA") or home / "AppData/Local")
+        return {"apps": apps, "config": config, "packages": local / "Packages"}
     return {"apps": config, "config": config}
 
 

@@ -64,13 +64,51 @@ def test_a_client_without_a_config_names_the_places(client: str, tmp_path: Path)
     assert "{" not in str(caught.value)
 
 
+def test_an_unknown_client_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown client; known are amazon-q, "):
+        find("emacs", tmp_path)
+
+
 @pytest.mark.parametrize(
-    ("client", "says"),
-    [("emacs", "unknown client; known are amazon-q, "), ("codex", "its config is TOML")],
+    ("client", "places"),
+    [
+        ("copilot-cli", ["project/.mcp.json", "project/.github/mcp.json"]),
+        ("copilot-cli", ["home/.copilot/mcp-config.json"]),
+        ("codex", ["project/.codex/config.toml", "home/.codex/config.toml"]),
+        ("goose", ["home/.config/goose/config.yaml"]),
+        ("librechat", ["project/librechat.yaml"]),
+    ],
 )
-def test_a_client_that_is_not_read_is_refused(client: str, says: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=says):
-        find(client, tmp_path)
+def test_a_client_is_found_where_it_looks(client: str, places: list[str], tmp_path: Path) -> None:
+    for place in reversed(places):
+        expected = put(tmp_path / place)
+        assert find(client, tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("client", "variable", "file"),
+    [("copilot-cli", "COPILOT_HOME", "mcp-config.json"), ("codex", "CODEX_HOME", "config.toml")],
+)
+def test_a_variable_says_where_a_client_keeps_its_settings(
+    client: str, variable: str, file: str, tmp_path: Path
+) -> None:
+    expected = put(tmp_path / "elsewhere" / file)
+    assert find(client, tmp_path, **{variable: str(expected.parent)}) == expected
+
+
+PACKAGED = "Packages/{}/LocalCache/Roaming/Claude/claude_desktop_config.json"
+
+
+def test_the_claude_desktop_of_the_store_comes_before_what_an_older_one_left(
+    tmp_path: Path,
+) -> None:
+    local = tmp_path / "local [x]"
+    put(tmp_path / "home/AppData/Roaming/Claude/claude_desktop_config.json")
+    expected = put(local / PACKAGED.format("Claude_abc"))
+    assert find("claude-desktop", tmp_path, "win32", LOCALAPPDATA=str(local)) == expected
+    put(local / PACKAGED.format("Claude_def"))
+    with pytest.raises(ConfigError, match=r"several: .*Claude_abc.*Claude_def.*; give one"):
+        find("claude-desktop", tmp_path, "win32", LOCALAPPDATA=str(local))
 
 
 def test_the_entry_for_claude_desktop_names_the_file_by_its_whole_path() -> None:
