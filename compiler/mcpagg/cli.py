@@ -76,7 +76,7 @@ def _run(given: list[str]) -> int:
     chosen = parse(given)
     file = None if chosen.output == "-" else Path(chosen.output)
     source = chosen_source(chosen)
-    if file is not None and not (chosen.check or chosen.dry_run):
+    if file is not None and not chosen.check:
         _spare(file)
     if chosen.dry_run:
         return _dry_run(source, chosen)

@@ -5,6 +5,7 @@ Reads as a table of contents: each pass is one module with one public function.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -15,7 +16,7 @@ from mcpagg.config import read_config
 from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.options import Options
 from mcpagg.plan import Plan
-from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
+from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
 from mcpagg.relocation import relocated
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -45,17 +46,18 @@ class Source:
 
 
 def planned(source: Source, environ: Mapping[str, str]) -> Plan:
-    """Return what would be started, and what this machine lacks for it. Starts nothing.
+    """Return what would be started, and why a compilation would refuse it. Starts nothing.
 
     Raises:
         ConfigError: the config cannot be understood.
     """
     spec, warnings = _understood(source)
     try:
+        _refuse_remote(spec)
         spec, more = _checked(spec, source, environ)
-    except EnvironmentFault as fault:
-        return Plan(spec, environ, (*warnings, *_remote(spec), *unpinned(spec, {})), fault)
-    return Plan(spec, environ, (*warnings, *more, *_remote(spec), *unpinned(spec, {})))
+    except CompileError as fault:
+        return Plan(spec, environ, (*warnings, *unpinned(spec, {})), fault)
+    return Plan(spec, environ, (*warnings, *more, *unpinned(spec, {})))
 
 
 def compile_proxy(
@@ -82,9 +84,7 @@ def compile_proxy(
     """
     spec, warnings = _understood(source)
     _each(warn, warnings)
-    remote = _remote(spec)
-    if remote:
-        raise ConfigError(source.name, remote)
+    _refuse_remote(spec)
     if offline:
         spec = settle_folders(spec)
     else:
@@ -156,11 +156,13 @@ def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
         source.text,
         source=source.name,
         folder=source.folder,
+        only=options.only,
+        skip=options.skip,
         defines=dict(pair.partition("=")[::2] for pair in options.define),
         stdio_only=options.stdio_only,
         allow_secrets=options.allow_secrets,
     )
-    return _filtered(_chosen(spec, options), options), warnings
+    return _filtered(spec, options), warnings
 
 
 def _checked(
@@ -169,14 +171,20 @@ def _checked(
     return check_environment(spec, environ, minimal=source.options.minimal)
 
 
-def _remote(spec: ProxySpec) -> tuple[Problem, ...]:
-    """Return what discovery can reach but the emitted file cannot yet."""
+def _refuse_remote(spec: ProxySpec) -> None:
+    """Refuse what discovery can reach but the emitted file cannot yet.
+
+    Raises:
+        ConfigError: naming every remote server.
+    """
     remedy = "--skip it, or bridge it with a command such as `npx mcp-remote URL`"
-    return tuple(
+    problems = [
         Problem(server.path, f"is a remote server ({server.transport}), not proxied yet", remedy)
         for server in spec.servers
         if server.transport != "stdio"
-    )
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
 
 
 def launch_rows(
@@ -191,24 +199,6 @@ def launch_rows(
         if found is None or server.name in found:
             rows[server.name] = relocated(server.row(), spec.folder, folder)
     return rows
-
-
-def _chosen(spec: ProxySpec, options: Options) -> ProxySpec:
-    """Apply --only and --skip."""
-    names = [server.name for server in spec.servers]
-    unknown = [name for name in (*options.only, *options.skip) if name not in names]
-    if unknown:
-        remedy = f"it has {', '.join(names)}"
-        what = f"there is no server '{unknown[0]}' to choose"
-        raise ConfigError(spec.source, [Problem("", what, remedy)])
-    kept = [
-        server
-        for server in spec.servers
-        if server.name not in options.skip and (not options.only or server.name in options.only)
-    ]
-    if not kept:
-        raise ConfigError(spec.source, [Problem("", "--only and --skip leave no server")])
-    return spec.model_copy(update={"servers": tuple(kept)})
 
 
 def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
@@ -279,4 +269,7 @@ def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:
 
 
 def _proxy_name(source: str) -> str:
-    return Path(source).name.split(".json")[0].lstrip(".") if source != "-" else "mcpagg"
+    """Return the config's name without what says its format."""
+    if source == "-":
+        return "mcpagg"
+    return re.split(r"\.(?:json|toml|ya?ml)", Path(source).name)[0].lstrip(".") or "mcpagg"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcpagg.problems import CompileError, EnvironmentFault, Problem
+from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch import strings
 from mcpagg_runtime.references import references
@@ -16,12 +16,12 @@ from mcpagg_runtime.references import references
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A config that was read; `fault` is what this machine lacks for it, if anything."""
+    """A config that was read; `fault` is why a compilation would refuse it, if it would."""
 
     spec: ProxySpec
     environ: Mapping[str, str]
     warnings: tuple[Problem, ...]
-    fault: EnvironmentFault | None = None
+    fault: CompileError | None = None
 
 
 def as_json(plan: Plan) -> str:

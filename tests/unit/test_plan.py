@@ -1,0 +1,65 @@
+"""A dry run refuses what a compilation refuses, with the same words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpagg.cli import main
+from mcpagg.compilation import Source, compile_proxy, planned
+from mcpagg.options import Options
+from mcpagg.problems import CompileError
+
+ENVIRON = {"PATH": "/usr/bin:/bin"}
+
+
+def dry_refusal(source: Source) -> CompileError:
+    try:
+        fault = planned(source, ENVIRON).fault
+    except CompileError as problem:
+        return problem
+    assert fault is not None
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("servers", "options", "status"),
+    [
+        ({"r": {"url": "https://h.example/mcp"}, "s": {"type": "sse", "url": "http://h/x"}}, {}, 2),
+        ({"r": {"url": "https://h.example/mcp"}, "a": {"command": "no-such-tool"}}, {}, 2),
+        ({"a": {"command": "no-such-tool", "args": ["${NOT_SET}"]}}, {}, 3),
+        ({"a": {"command": "sh", "sandbox": {"network": False}}}, {}, 2),
+        ({"a": {"command": "sh"}}, {"only": ("b",)}, 2),
+        ({"a": {"command": "sh"}}, {"hide": ("b:*",)}, 2),
+    ],
+)
+def test_a_dry_run_refuses_what_a_compilation_refuses(
+    tmp_path: Path, servers: dict[str, Any], options: dict[str, Any], status: int
+) -> None:
+    text = json.dumps({"mcpServers": servers}).encode()
+    source = Source(text, "mcp.json", tmp_path, Options(**options))
+    with pytest.raises(CompileError) as refused:
+        compile_proxy(source, ENVIRON, file=None, commands=("", ""))
+    dry = dry_refusal(source)
+    assert str(dry) == str(refused.value)
+    assert (dry.exit_code, refused.value.exit_code) == (status, status)
+
+
+def test_a_remote_server_is_an_error_in_a_report_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"r": {"url": "https://h.example/mcp"}}}))
+    assert main([str(config), "--dry-run", "--report", "json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert [error["where"] for error in report["errors"]] == ["mcpServers.r"]
+    assert report["servers"][0]["url"] == "https://h.example/mcp"
+
+
+def test_a_dry_run_refuses_to_overwrite_what_a_compilation_would_not(tmp_path: Path) -> None:
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"a": {"command": "sh"}}}))
+    assert main([str(config), "--dry-run", "-o", str(config)]) == 2
