@@ -203,7 +203,7 @@ def test_a_fault_of_our_own_is_no_drift_and_shows_no_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(*_: object, **__: object) -> None:
-        raise BaseExceptionGroup("", [KeyError("sentinel-value")])  # noqa: F821 - since 3.11
+        raise BaseExceptionGroup("", [KeyError("sentinel-value")])
 
     config = write_config(tmp_path, {"one": stub_entry()})
     monkeypatch.setattr(compilation, "compile_proxy", broken)
