@@ -126,7 +126,7 @@ class Discovery(Aggregator):
         if moved is not None:
             conditional = await self._conditional(connection, tools, moved)
         if noise := connection.noise():
-            connection.remarks.append(f"writes to stdout what is no message: {noise!r}")
+            connection.remarks.append(f"writes something else than JSON-RPC to stdout: {noise}")
         name = connection.server.name
         others = [await self._others(connection, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES)]
         if fault is not None:

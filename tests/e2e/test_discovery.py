@@ -169,14 +169,45 @@ def test_a_child_may_be_odd(options: Json) -> None:
     assert names(child(**options)) == ["echo"]
 
 
-def test_what_is_no_message_is_skipped_and_told(log: Path) -> None:
-    noise = [{"bytes": "Server \u00ff started\nthree\n"}]
-    snapshot, warnings = survey({"stub": stub_entry(at={"start": noise})})
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Server started\n", '"Server started"'),
+        ("\x1b]0;title\x07", '"?]0;title?"'),
+        ("Loading... ", '"Loading..."'),
+    ],
+)
+@pytest.mark.parametrize("moment", ["initialize", "tools/list"])
+def test_what_is_no_message_is_skipped_and_told(text: str, shown: str, moment: str) -> None:
+    snapshot, warnings = survey({"stub": stub_entry(at={moment: [{"stdout": text}]})})
     assert names(snapshot.children[0]) == ["echo"]
-    (warning,) = warnings
-    assert warning.what == (
-        "server 'stub' writes to stdout what is no message: 'Server \ufffd started'"
+    [warning] = warnings
+    what = "writes something else than JSON-RPC to stdout"
+    assert warning.what == f"server 'stub' {what}: {shown}"
+
+
+def test_bytes_that_are_no_utf_8_are_replaced_and_told() -> None:
+    tool = '{"name":"t","description":"caf\udce9"}'
+    snapshot, [warning] = survey({"stub": stub_entry(tools=[tool])})
+    assert snapshot.children[0].tools[0]["description"] == "caf\ufffd\ufffd\ufffd"
+    assert "not UTF-8 at byte " in warning.what
+
+
+def test_an_answer_without_an_id_ends_the_request_that_is_in_flight() -> None:
+    lost = {"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "broken"}}
+    half = '{"jsonrpc":"2.0","id":'
+    entry = stub_entry(
+        capabilities={"tools": {}, "prompts": {}, "resources": {}},
+        answers={"prompts/list": None, "resources/list": None},
+        at={"prompts/list": [{"send": lost}], "resources/list": [{"stdout": f"{half}\n"}]},
     )
+    snapshot, warnings = survey({"stub": entry})
+    assert names(snapshot.children[0]) == ["echo"]
+    assert [warning.what for warning in warnings][-2:] == [
+        "server 'stub' answered prompts/list with error -32603: broken: taken for empty",
+        "server 'stub' answered resources/list with error -32603: the answer cannot be read: "
+        "no JSON value at character 22: taken for empty",
+    ]
 
 
 def test_a_tool_without_a_name_is_left_out_and_told() -> None:

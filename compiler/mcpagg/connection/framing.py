@@ -1,7 +1,7 @@
 """Lines of a stdio child to JSON-RPC envelopes of the SDK, and back.
 
 The SDK's envelopes carry params, results and errors as plain JSON values, so nothing that a child
-says is lost in them. What counts as a line, and as text, is decided by the runtime's own module.
+says is lost in them. What counts as a line, and as a message, the runtime's own modules decide.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from mcp_types import (
     JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
+    RequestId,
 )
 
 from mcpagg.jsontext import parse
-from mcpagg_runtime.wire import Malformed, Message, decode, elements, is_id, read_message
+from mcpagg_runtime.lenient import SHOWN_CHARACTERS, Fragment, read_line
+from mcpagg_runtime.questions import is_error, is_response, minted
+from mcpagg_runtime.wire import Message
 
 
 class Result(dict[str, Any]):
@@ -31,46 +34,56 @@ class Result(dict[str, Any]):
         self.text = text
 
 
-def messages(line: bytes) -> list[JSONRPCMessage]:
-    """Read the messages of a line: none of a blank one, several of a batch.
+def messages(line: bytes) -> tuple[list[JSONRPCMessage], str]:
+    """Return the messages of a line, and what is odd about the line, "" for nothing.
 
-    More is accepted than the specification allows a server to send: a BOM, CR LF, a missing
-    `jsonrpc`, batches in every revision.
-
-    Raises:
-        Malformed: the line holds no message.
+    What answers a request that cannot be told is an error whose id is None.
     """
-    text = decode(line)
-    if not text:
-        return []
-    if not text.startswith("["):
-        return [_envelope(read_message(text))]
-    parse(text)
-    return [_envelope(read_message(text[start:end])) for _, start, end in elements(text, 0)]
+    found, oddity = read_line(line)
+    envelopes = []
+    for part in found:
+        envelope = _fragment(part) if isinstance(part, Fragment) else _envelope(part)
+        if envelope is not None:
+            envelopes.append(envelope)
+        elif isinstance(part, Message):
+            oddity = oddity or repr(part.text[:SHOWN_CHARACTERS])
+    return envelopes, oddity
 
 
-def _envelope(message: Message) -> JSONRPCMessage:
-    """Make an envelope of the SDK of a message."""
-    number = message.value("id")
-    if number is not None and not is_id(number):
-        raise Malformed("an id is neither a string nor an integer")
+def _fragment(part: Fragment) -> JSONRPCMessage | None:
+    """Make an envelope of what is left of an answer; None where it is something else."""
+    if part.method:
+        return None
+    what = f"the answer cannot be read: {part.problem}"
+    return _failed(minted(part.id) or part.id, what)
+
+
+def _envelope(message: Message) -> JSONRPCMessage | None:
+    """Make an envelope of a message; None where it is none, but a JSON object of another kind."""
     if message.method is not None:
         # Params that are absent, null or no object are the same to the handlers.
         given = {"params": parse(message.params_text)} if message.params else {}
-        if number is None:
+        if message.value("id") is None:
             return JSONRPCNotification(jsonrpc="2.0", method=message.method, **given)
-        return JSONRPCRequest(jsonrpc="2.0", id=number, method=message.method, **given)
-    if message.value("error") is not None:
-        error = _error(parse(message.raw("error")))
-        return JSONRPCError(jsonrpc="2.0", id=number, error=error)
-    if "result" not in message.members or number is None:
-        raise Malformed("neither a request nor a response")
-    if isinstance(message.value("result"), dict):
-        # Not validated, which would copy the values and lose the text.
-        result = Result(message.raw("result"))
-        return JSONRPCResponse.model_construct(jsonrpc="2.0", id=number, result=result)
-    # The request must end, so that nobody waits for it.
-    error = ErrorData(code=INTERNAL_ERROR, message="the result is no JSON object")
+        if message.id is None:
+            return None
+        return JSONRPCRequest(jsonrpc="2.0", id=message.id, method=message.method, **given)
+    number = minted(message.value("id")) or message.id
+    if number is None and not is_response(message):
+        return None
+    if is_error(message):
+        return JSONRPCError(jsonrpc="2.0", id=number, error=_error(parse(message.raw("error"))))
+    if number is None:
+        return _failed(None, "the answer has no id")
+    if not isinstance(message.value("result"), dict):
+        return _failed(number, "the result is no JSON object")
+    # Not validated, which would copy the values and lose the text.
+    result = Result(message.raw("result"))
+    return JSONRPCResponse.model_construct(jsonrpc="2.0", id=number, result=result)
+
+
+def _failed(number: RequestId | None, what: str) -> JSONRPCError:
+    error = ErrorData(code=INTERNAL_ERROR, message=what)
     return JSONRPCError(jsonrpc="2.0", id=number, error=error)
 
 

@@ -84,6 +84,8 @@ def _silence(connection: Connection | None, version: str, seconds: float) -> Con
     what = f"did not answer {greeting} within {seconds:g} s"
     if connection is None:
         return ConnectionFault(what)
+    if noise := connection.noise():
+        what += f", but wrote something else than JSON-RPC to stdout: {noise}"
     return connection.fault(f"{what} (is it still installing, or does it buffer its output?)")
 
 

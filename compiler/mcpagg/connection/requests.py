@@ -51,7 +51,6 @@ TOOLS_CHANGED = "notifications/tools/list_changed"
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
 STDERR_LINES = 10
 LINE_WIDTH = 400  # characters
-NOISE_WIDTH = 80  # characters
 
 # What a terminal would act on: escape sequences, then the other control characters.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
@@ -309,9 +308,8 @@ class Connection:
         return [line.rstrip()[:LINE_WIDTH] for line in lines if line.strip()]
 
     def noise(self) -> str:
-        """The start of the first line on stdout that was no message, or nothing; no secrets."""
-        # Cut afterwards: half a secret would not be recognised.
-        return self.launch.redact(self._link.noise[0])[:NOISE_WIDTH] if self._link.noise else ""
+        """What was on stdout first that was no message, without secrets, or nothing."""
+        return self._link.noise[0] if self._link.noise else ""
 
     def _options(self, **more: Any) -> CallOptions:
         """Add the header that streamable HTTP asks for once the version is known."""

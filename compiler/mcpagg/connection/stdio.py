@@ -15,12 +15,21 @@ from typing import TypeVar
 import anyio
 from anyio.abc import ByteSendStream, Process
 from mcp.shared.message import SessionMessage
+from mcp_types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCRequest,
+    JSONRPCResponse,
+)
 
 from mcpagg.connection.framing import encode, messages
 from mcpagg.connection.modern import DISCOVER
 from mcpagg_runtime.launch import Launch
+from mcpagg_runtime.peers import LostAnswers
 from mcpagg_runtime.process import KILL, TERMINATE, describe, signal_group
-from mcpagg_runtime.wire import Lines, Malformed
+from mcpagg_runtime.questions import minted
+from mcpagg_runtime.wire import Lines
 
 # Seconds. The first two are those of both official SDKs; the specification gives none.
 EOF_GRACE = 2.0
@@ -50,7 +59,7 @@ async def open_child(launch: Launch) -> AsyncGenerator[ChildProcess, None]:
         launch.argv, stderr=subprocess.PIPE, env=launch.env, cwd=launch.cwd, start_new_session=True
     )
     # From here to the first await everything is inside `try`: a cancelled caller leaks no process.
-    child = ChildProcess(process)
+    child = ChildProcess(process, launch.redact)
     try:
         async with anyio.create_task_group() as pumps:
             for pump in (child.pump_stdin, child.pump_stdout, child.pump_stderr, child.watch):
@@ -70,21 +79,24 @@ class ChildProcess:
     """The link to a running child.
 
     `read` and `write` are the streams that a JSON-RPC dispatcher takes. `broken` is set before
-    either ends. `spoke` says whether a message came, `noise` holds the lines on stdout that were
-    none (the first few lines as they came, secrets included).
+    either ends. `spoke` says whether a message came, `noise` what else the first few lines with
+    something else on stdout held, without secrets.
     """
 
     refusal = ""
 
-    def __init__(self, process: Process) -> None:
-        """Take over a process that was started with three pipes."""
+    def __init__(self, process: Process, redact: Callable[[str], str]) -> None:
+        """Take over a process that was started with three pipes; `redact` hides its secrets."""
         self.process = process
+        self._redact = redact
         self._deliver, self.read = anyio.create_memory_object_stream[SessionMessage | Exception]()
         self.write, self._outbox = anyio.create_memory_object_stream[SessionMessage]()
         self._hearing = anyio.CancelScope(), anyio.CancelScope()
         self._chunks = 0
         self._stderr = b""
         self._stderr_done = False
+        self._in_flight: set[int] = set()
+        self._lost = LostAnswers()
         self.broken = False
         self.spoke = False
         self.noise: list[str] = []
@@ -133,6 +145,8 @@ class ChildProcess:
         async with self._outbox:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 async for item in self._outbox:
+                    if isinstance(item.message, JSONRPCRequest):
+                        self._in_flight.add(int(item.message.id))
                     await stdin.send(encode(item.message))
             self.broken = True
 
@@ -193,17 +207,29 @@ class ChildProcess:
         return self.exited is not None and not signal_group(self.process.pid, 0)
 
     async def _receive(self, line: bytes) -> None:
-        """Deliver the messages of a line; a line that holds none is noise."""
-        try:
-            received = messages(line)
-        except Malformed:
-            if len(self.noise) < NOISE_LINES:
-                self.noise.append(line[:STDERR_KEPT].decode("utf-8", "replace"))
-            return
+        """Deliver the messages of a line; note what else is there."""
+        received, oddity = messages(line)
+        if oddity and len(self.noise) < NOISE_LINES:
+            # Read again: the oddity is cut, and half a secret would not be recognised.
+            plain = self._redact(line.decode("utf-8", "surrogateescape"))
+            _, shown = messages(plain.encode("utf-8", "surrogateescape"))
+            self.noise.append(shown or oddity)
         for message in received:
             self.spoke = True
-            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-                await self._deliver.send(SessionMessage(message))
+            await self._deliver_one(message)
+            for number, error in self._lost.settled(self._in_flight).items():
+                known = ErrorData.model_validate_json(error)
+                await self._deliver_one(JSONRPCError(jsonrpc="2.0", id=number, error=known))
+
+    async def _deliver_one(self, message: JSONRPCMessage) -> None:
+        """Deliver a message; keep an error that does not say which request it is about."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            if message.id is None and isinstance(message, JSONRPCError):
+                self._lost.add(self._in_flight, message.error.model_dump_json())
+                return
+            self._in_flight -= {minted(message.id)}
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            await self._deliver.send(SessionMessage(message))
 
 
 def _present(stream: _Pipe | None) -> _Pipe:
