@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 
     from mcpagg.compilation import Compilation, Source
 
-CHILD_HINT = (
-    "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
-    "--connect-timeout S gives them more time"
-)
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
@@ -46,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given)
     except CompileError as problem:
         say(str(problem))
-        if isinstance(problem, ChildFault):
-            say(CHILD_HINT)
+        if isinstance(problem, ChildFault) and problem.advice:
+            say(f"{problem.source}: {problem.advice}")
         return problem.exit_code
     except KeyboardInterrupt:
         say("interrupted")
@@ -89,7 +85,7 @@ def _run(given: list[str]) -> int:
         commands=recorded_commands(chosen, source),
         offline=chosen.offline,
         check=chosen.check,
-        progress=_progress() if not chosen.quiet else None,
+        progress=_Progress() if not chosen.quiet else None,
         warn=lambda problem: _warn(source.name, [problem]),
     )
     if chosen.check:
@@ -173,17 +169,15 @@ def _count(number: int, what: str) -> str:
 
 
 class _Progress:
-    """Says on a terminal how each server comes up."""
+    """Says how each server comes up; where nobody watches, only what came of it."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
+        self.watched = on_terminal()
 
     def __call__(self, server: str, text: str) -> None:
-        say(f"  {time.monotonic() - self.began:5.1f} s  {server}: {text}")
-
-
-def _progress() -> _Progress | None:
-    return _Progress() if on_terminal() else None
+        if self.watched or text != "starting":
+            say(f"  {time.monotonic() - self.began:5.1f} s  {server}: {text}")
 
 
 def _warn(source: str, warnings: Sequence[Problem]) -> None:

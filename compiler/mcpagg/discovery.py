@@ -23,7 +23,7 @@ from mcpagg.aggregator import CONNECT_SECONDS, Aggregator, problem
 from mcpagg.connection.handshake import as_fault, connect
 from mcpagg.connection.requests import BadList, Connection, ConnectionFault
 from mcpagg.jsontext import written
-from mcpagg.problems import Problem
+from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
@@ -82,7 +82,16 @@ def discover(
         minimal=minimal,
     )
     discovery.progress = progress or (lambda server, text: None)
-    anyio.run(discovery.run)
+    try:
+        anyio.run(discovery.run)
+    except ChildFault as fault:
+        total = len(spec.servers)
+        advice = (
+            f"{total - len(fault.problems)} of {total} servers are fine; "
+            "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
+            f"--connect-timeout S gives each more than {connect_timeout:g} seconds"
+        )
+        raise ChildFault(spec.source, fault.problems, advice) from None
     found = [server.name for server in spec.servers if server.name in discovery.children]
     failed = [server.name for server in spec.servers if server.name not in discovery.children]
     warnings = [warning for server in spec.servers for warning in discovery.warnings(server)]

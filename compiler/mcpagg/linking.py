@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from glob import escape
+from shlex import quote
 from typing import Any
 
 from mcpagg.composing import Composed, compose
@@ -93,9 +95,13 @@ def _owners(
             if kind is TOOLS and not offered(name, rows[child.name]):
                 continue
             exposed = _exposed(child.name, name, rows[child.name], options)
-            if exposed in owners:
-                clashes.append(_clash(exposed, owners[exposed], (child.name, name), paths))
-            owners[exposed] = child.name, name
+            second = child.name, name
+            first = owners.setdefault(exposed, second)
+            if first != second:
+                both = " and ".join(f"'{tool}' of '{server}'" for server, tool in (first, second))
+                what = f"the name '{exposed}' would stand for {both}"
+                remedy = _clash_remedy(kind, (first, second), rows, options)
+                clashes.append(Problem(paths[child.name], what, remedy))
     return owners
 
 
@@ -166,18 +172,24 @@ def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -
     return exposed_name(server, tool, row, options.separator)
 
 
-def _clash(
-    exposed: str, first: tuple[str, str], second: tuple[str, str], paths: Mapping[str, str]
-) -> Problem:
-    """Describe two tools under one name."""
-    same = f"'{first[1]}' of '{first[0]}' and '{second[1]}' of '{second[0]}'"
-    remedy = "--hide one of them; or rename a server, or choose another --separator or --names"
-    if first == second:
-        same, remedy = (
-            f"'{first[1]}', which '{first[0]}' lists twice",
-            "that is a fault of the server",
-        )
-    return Problem(paths[second[0]], f"the name '{exposed}' would stand for {same}", remedy)
+def _clash_remedy(
+    kind: Kind,
+    owners: tuple[tuple[str, str], ...],
+    rows: Mapping[str, Mapping[str, Any]],
+    options: Options,
+) -> str:
+    """Say what helps against a clash: options as they are to be written, each of which suffices."""
+    remedies = []
+    if kind is TOOLS:
+        globs = [f"{escape(server)}:{escape(name)}" for server, name in owners]
+        remedies += [f"--hide {quote(glob)}" for glob in globs]
+    if options.names == "bare":
+        remedies.append("--names spec")
+    elif any(name in rows[server].get("rename", {}) for server, name in owners):
+        remedies.append("another name in the config")
+    else:
+        remedies += ["another --separator", "another name of the server in the config"]
+    return f"choose {', or '.join(remedies)}"
 
 
 def _tool_warnings(path: str, protocol: str, tool: Mapping[str, Any]) -> list[Problem]:

@@ -71,9 +71,17 @@ class EnvironmentFault(CompileError):
 
 
 class ChildFault(CompileError):
-    """Raised when a child did not start or did not answer; tells its status and last stderr."""
+    """Raised when a child did not start or did not answer; tells its status and last stderr.
+
+    `advice` is what helps against all of it, "" where each problem has its own remedy.
+    """
 
     exit_code = 4
+
+    def __init__(self, source: str, problems: Iterable[Problem], advice: str = "") -> None:
+        """Take what CompileError takes, and the advice."""
+        super().__init__(source, problems)
+        self.advice = advice
 
 
 class NameClash(CompileError):

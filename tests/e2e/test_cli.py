@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shlex
 import stat
 import subprocess
 import sys
@@ -74,7 +75,7 @@ def test_check_needs_nothing_but_the_file_and_tells_what_differs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["a", "b"])}, "--separator", "/")
-    assert main(["--check", "-o", str(file)]) == 0
+    assert main(["--check", "-q", "-o", str(file)]) == 0
     assert capsys.readouterr() == ("", "")
     write_config(tmp_path, {"one": stub_entry(tools=["a", "c"])})
     before = file.read_bytes()
@@ -217,6 +218,48 @@ def test_two_tools_under_one_name_are_both_named(
     servers = {"a": stub_entry(tools=["b:c"]), "a:b": stub_entry(tools=["c"])}
     assert main([str(write_config(tmp_path, servers))]) == 5
     assert "'a:b:c' would stand for 'b:c' of 'a' and 'c' of 'a:b'" in capsys.readouterr().err
+
+
+def test_each_option_that_is_advised_against_a_clash_of_names_helps(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = "se[ar]ch *"
+    servers = {"a": stub_entry(tools=[odd]), "b": stub_entry(tools=[odd, "x"])}
+    command = [str(write_config(tmp_path, servers)), "-q", "-o", str(tmp_path / "server.py")]
+    assert main([*command, "--names", "bare"]) == 5
+    _, _, advice = capsys.readouterr().err.rstrip("\n").partition("; choose ")
+    advised = [shlex.split(option) for option in advice.split(", or ")]
+    assert [option for option, _ in advised] == ["--hide", "--hide", "--names"]
+    for option in advised:
+        assert main([*command, "--names", "bare", *option]) == 0, option
+
+
+def test_a_name_that_a_server_lists_twice_is_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {"a": stub_entry(tools=["x", "y", "x"]), "b": stub_entry()}
+    assert main([str(write_config(tmp_path, servers)), "-o", str(tmp_path / "server.py")]) == 0
+    said = capsys.readouterr()
+    assert "  a: a:x, a:y\n" in said.out
+    what = "mcpServers.a: server 'a' lists the tool 'x' more than once; the first one counts\n"
+    assert said.err.count(what) == 1
+
+
+def test_what_came_of_each_server_is_said_as_soon_as_it_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {"good": stub_entry(), "bad": {"command": "false"}}
+    command = [str(write_config(tmp_path, servers)), "-o", str(tmp_path / "server.py")]
+    assert main([*command, "--connect-timeout", "7"]) == 4
+    lines = capsys.readouterr().err.splitlines()
+    assert sorted(line.partition("s  ")[2].partition(",")[0] for line in lines[:2]) == [
+        "bad: failed: exited with status 1 before it answered initialize",
+        "good: 1 tool",
+    ]
+    assert "1 of 2 servers are fine; --skip NAME " in lines[-1]
+    assert lines[-1].endswith("--connect-timeout S gives each more than 7 seconds")
+    assert main([*command, "--allow-failed", "-q"]) == 0
+    assert "good" not in capsys.readouterr().err
 
 
 def test_failed_servers_are_left_out_where_that_is_allowed(tmp_path: Path) -> None:

@@ -314,7 +314,7 @@ def test_a_time_to_live_that_runs_down_is_no_drift(
 ) -> None:
     hints = {"ttlMs": 59_000, "cacheScope": "public"}
     options.write_text(json.dumps({"tools": ["a"], "hints": hints}))
-    assert main(["--check", "-o", str(file)]) == 0
+    assert main(["--check", "-q", "-o", str(file)]) == 0
     assert capsys.readouterr() == ("", "")
     assert main([str(file.with_name("mcp.json")), "-q", "-o", str(file)]) == 0
     assert recorded_snapshot(file).children[0].hints == hints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.linking import Linked, link
 from mcpagg.options import Options
+from mcpagg.problems import NameClash
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.lifecycle import TASKS
 
@@ -18,12 +20,13 @@ MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PLAIN: Json = {"type": "object"}
 
 
-def linked(*children: ChildSnapshot) -> tuple[Linked, list[str]]:
+def linked(*children: ChildSnapshot, **options: Any) -> tuple[Linked, list[str]]:
     """Link what these servers said; return the tables, and the warnings as text."""
     config = {"mcpServers": {child.name: {"command": "x"} for child in children}}
     folder = Path("/")
     spec, _ = read_config(json.dumps(config).encode(), source="mcp.json", folder=folder)
-    tables, warnings = link(spec, launch_rows(spec, folder), Snapshot(children), Options())
+    rows = launch_rows(spec, folder)
+    tables, warnings = link(spec, rows, Snapshot(children), Options(**options))
     return tables, [str(warning) for warning in warnings]
 
 
@@ -117,3 +120,26 @@ def test_hints_go_to_the_table_of_children_where_there_are_any() -> None:
         "a": {"protocol": MODERN, "hints": hints},
         "b": {"protocol": LEGACY},
     }
+
+
+@pytest.mark.parametrize(
+    ("names", "remedy"),
+    [
+        ("auto", "choose another --separator, or another name of the server in the config"),
+        ("bare", "choose --names spec"),
+    ],
+)
+def test_prompts_under_one_name_are_named_with_what_helps_for_prompts(
+    names: str, remedy: str
+) -> None:
+    one, two = ("b:p", "p") if names == "auto" else ("p", "p")
+    children = (
+        ChildSnapshot("a", LEGACY, prompts=({"name": one},)),
+        ChildSnapshot("a:b", LEGACY, prompts=({"name": two},)),
+    )
+    with pytest.raises(NameClash) as caught:
+        linked(*children, names=names)
+    [problem] = caught.value.problems
+    assert f"'{one}' of 'a' and '{two}' of 'a:b'" in problem.what
+    assert problem.remedy == remedy
+    linked(*children, **({"names": "spec"} if names == "bare" else {"separator": "/"}))
