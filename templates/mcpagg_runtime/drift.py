@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import Calls, tool_not_found
 from mcpagg_runtime.catalogue import KINDS, TOOLS
-from mcpagg_runtime.core import STOP
 from mcpagg_runtime.listing import Listing
 from mcpagg_runtime.live import Difference, drift, name_items
 from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, Reading
@@ -83,14 +82,20 @@ class Drift(Calls):
         self._settle_calls(child)
 
     def _unread(self, child: Child, reading: Reading, problem: str) -> None:
+        """Go on without a list that a child does not give: it costs that list alone."""
         self._end_reading(child, reading)
+        reading.drift = f"not given ({problem})"
+        what = f"gave no list of {reading.kind.name}"
         if self.plan.options["on_drift"] == "refuse":
             # What cannot be compared may have changed.
-            what = f"gave no list of {reading.kind.name} to compare ({problem})"
-            self._actions.append((STOP, child, what))
-            return
-        what = f"gave no list of {reading.kind.name} ({problem})"
-        self._say_once(child, reading.kind.name, f"{what}; its snapshot stays")
+            what += f" to compare ({problem})"
+            recorded = self.catalogues[reading.kind.name].recorded(child.name)
+            reading.refused = {name: what for item in recorded for name in _meant_by(item, reading)}
+            self._serve(child, reading, [])
+            self._say_once(child, reading.kind.name, f"{what}; its snapshot is withheld")
+        else:
+            what += f" ({problem})"
+            self._say_once(child, reading.kind.name, f"{what}; its snapshot stays")
         reading.compared = True
         self._settle_calls(child)
 
@@ -137,14 +142,13 @@ class Drift(Calls):
     def _refuse_changed(
         self, child: Child, reading: Reading, items: list[Item], difference: Difference
     ) -> None:
-        named = reading.kind.key == "name"
         reading.refused = {}
         for item in items:
             how = "changed" if item.original in difference.changed else "is new"
             if item.original in difference.changed or item.original in difference.added:
                 what = f"a {reading.kind.name[:-1]} '{item.original}'"
                 reason = f"has {what} that {how} since this proxy was compiled"
-                for name in (item.exposed, item.portable) if named else (item.original,):
+                for name in _meant_by(item, reading):
                     reading.refused[name] = reason
         gone = {*difference.changed, *difference.removed}
         recorded = self.catalogues[reading.kind.name].recorded(child.name)
@@ -254,3 +258,8 @@ class Drift(Calls):
                 longest = LONGEST_HOLD_SECONDS
             reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
             reading.again_at = self._arm(self.clock() + pause)
+
+
+def _meant_by(item: Item, reading: Reading) -> tuple[str, ...]:
+    """Return the names that clients may use for an item."""
+    return (item.exposed, item.portable) if reading.kind.key == "name" else (item.original,)

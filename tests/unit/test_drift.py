@@ -278,21 +278,26 @@ def test_what_is_withheld_stays_so_while_a_list_cannot_be_compared() -> None:
 
 
 @pytest.mark.parametrize("answer", ['"error":{"code":-32603,"message":"m"}', '"result":{}'])
-def test_refuse_has_no_use_for_a_child_that_cannot_be_compared(answer: str) -> None:
-    world = World({"a": ["x"]}, on_drift="refuse")
-    client, a = world.client(), world.shaken("a")
+def test_refuse_withholds_a_list_that_cannot_be_compared_and_nothing_else(answer: str) -> None:
+    world = World({"a": ["x"]}, prompts={"a": ["p"]}, resources={"a": ["r:1"]}, on_drift="refuse")
+    client, a = world.client(), world.shaken("a", {"tools": {}, "prompts": {}, "resources": {}})
     world.say(client, call(1, "a:x"))
-    world.lines(a)
-    world.say(a, f'{{"id":2,{answer}}}')
-    [(name, reason)] = world.stopped
-    assert name == "a"
-    assert reason.startswith("gave no list of tools to compare")
-    assert world.lines(a) == []
-    world.down("a", reason)
-    assert world.received(client) == [
-        failure(1, -32603, f"Server 'a' {reason}", server="a"),
-        TOOLS_CHANGED,
-    ]
+    asked = {message["method"]: message.get("id") for message in world.received(a)}
+    world.say(a, f'{{"id":{asked["tools/list"]},{answer}}}')
+    world.say(a, result(asked["prompts/list"], {"prompts": [{"name": "p"}]}))
+    world.say(a, f'{{"id":{asked["resources/list"]},{answer}}}')
+    world.say(a, result(asked["resources/templates/list"], {"resourceTemplates": []}))
+    assert world.stopped == []
+    first, *_ = [message for message in world.received(client) if "id" in message]
+    assert first["error"]["message"].startswith("Server 'a' gave no list of tools to compare (")
+    assert world.names(client) == []
+    assert [said.rpartition("; ")[2] for said in world.said] == ["its snapshot is withheld"] * 2
+    world.say(client, request(2, "resources/read", {"uri": "r:1"}))
+    [refused] = world.received(client)
+    assert "gave no list of resources to compare (" in refused["error"]["message"]
+    world.say(client, request(3, "prompts/get", {"name": "a:p"}))
+    [forwarded] = world.received(a)
+    assert forwarded["params"]["name"] == "p"
 
 
 def test_refuse_trusts_a_tool_again_that_is_as_it_was() -> None:
