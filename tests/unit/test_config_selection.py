@@ -219,11 +219,6 @@ def test_a_sandbox_that_is_off_is_none(keys: dict[str, Any]) -> None:
     [
         (".gemini/settings.json", {"sandbox": "docker"}, "sandbox"),
         (".gemini/settings.json", {"tools": {"sandbox": True}}, "tools.sandbox"),
-        (
-            "librechat.yaml",
-            {"mcpSettings": {"allowedDomains": ["h"]}},
-            "mcpSettings.allowedDomains",
-        ),
     ],
 )
 def test_what_restricts_all_servers_is_refused(
@@ -234,6 +229,32 @@ def test_what_restricts_all_servers_is_refused(
     message = refusal(config, source=path.name, folder=path.parent)
     assert f"{path.name}: {place}: " in message
     assert "which is not honoured; compile a copy" in message
+
+
+@pytest.mark.parametrize(
+    ("domains", "allowed"),
+    [
+        (["hub.example"], True),
+        (["https://HUB.example:8000"], True),
+        (["https://hub.example/mcp"], True),
+        (["*.example"], True),
+        (["example"], False),
+        ([], False),
+        ([5], False),
+    ],
+)
+def test_a_list_of_the_hosts_that_servers_may_have_is_honoured(
+    domains: list[Any], allowed: bool
+) -> None:
+    config = {
+        "mcpServers": {"a": ENTRY, "r": {"url": "https://hub.example/mcp"}},
+        "mcpSettings": {"allowedDomains": domains},
+    }
+    if allowed:
+        assert names(config, source="librechat.yaml") == ["a", "r"]
+    else:
+        message = refusal(config, source="librechat.yaml")
+        assert "mcpServers.r.url: is no host that `mcpSettings.allowedDomains` allows" in message
 
 
 def test_entries_that_only_the_client_can_start_are_left_out() -> None:

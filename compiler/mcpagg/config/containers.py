@@ -210,12 +210,11 @@ def _report_root(document: dict[str, Any], dialect: Dialect, root: Place) -> Non
         if any(_reach(document, keys, document)):
             _at(root, keys).warn("is not honoured", remedy)
     for keys, does in dialect.restricting.items():
-        held = [held.value for held in _reach(document, keys, document)]
-        if any(value not in (False, "", [], {}) for value in held):
+        if any(held.value for held in _reach(document, keys, document)):
             remedy = "compile a copy of the config without it, if you can do without"
             _at(root, keys).error(f"{does}, which is not honoured", remedy)
     known = ROOT_QUIET | {row.container[0] for row in DIALECTS} | dialect.tool_patterns.keys()
-    known |= {keys[0] for keys in (*ROOT_UNHONOURED, *SERVER_LISTS)}
+    known |= {keys[0] for keys in (*ROOT_UNHONOURED, *SERVER_LISTS)} | {*dialect.hosts[:1]}
     if dialect.container == ("mcpServers",):
         known |= {"tools", "envVars"}  # see coordinator.py
     others = [key for key in document if key not in known and not is_quiet(key)]

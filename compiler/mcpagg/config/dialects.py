@@ -41,7 +41,8 @@ class Dialect:
     of the object a. `url` is the transport of a server that gives nothing but a URL. `provided`
     tells entries that only the client itself can start. `tool_patterns` are keys at the root that
     switch tools of all servers; `restricting` are places from the root whose value restricts
-    servers in a way that is not honoured, with what it does.
+    servers in a way that is not honoured, with what it does; at `hosts` there may be a list of
+    the only hosts that remote servers may have.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Dialect:
     provided: Callable[[Mapping[str, Any]], bool] = lambda entry: False
     tool_patterns: Mapping[str, PatternReader] = field(default_factory=dict)
     restricting: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    hosts: tuple[str, ...] = ()
 
 
 def _zed_extension(entry: Mapping[str, Any]) -> bool:
@@ -103,9 +105,7 @@ DIALECTS = (
         "LibreChat",
         files=("librechat*.yaml", "librechat*.yml"),
         keys={"timeout": CALL_MS, "initTimeout": START_MS},
-        restricting={
-            ("mcpSettings", "allowedDomains"): "allows servers of some hosts only",
-        },
+        hosts=("mcpSettings", "allowedDomains"),
     ),
     Dialect("Claude and most others"),
     Dialect("VS Code, minimal clients", ("servers",)),
@@ -323,7 +323,9 @@ UNHONOURED = {
 }
 """Keys that are understood but not honoured, with what to do instead."""
 
-ROOT_QUIET = frozenset({"$schema", "version", "name", "description", "inputs", "enabledTools"})
+ROOT_QUIET = frozenset(
+    {"$schema", "schema", "version", "name", "description", "inputs", "enabledTools"}
+)
 ROOT_UNHONOURED: Mapping[tuple[str, ...], str] = {
     ("serverTransport",): "use --serve",
     ("mcpServerCommand",): "write the server that it starts into `mcpServers`",

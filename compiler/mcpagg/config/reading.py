@@ -17,7 +17,7 @@ from mcpagg.config.credentials import find_credentials
 from mcpagg.config.dialects import APPROVALS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import read_entry
 from mcpagg.config.findings import Place, kind, quoted, where
-from mcpagg.config.selection import check_lists, select
+from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
@@ -58,6 +58,7 @@ def read_config(
     composites: list[Composite] = []
     if isinstance(document, dict):
         check_lists(chosen, document, root)
+        check_hosts(servers, dialect, document, root)
         _name_approvals(chosen, root)
         servers = _enabled_tools(document, servers, root)
         servers = _switched(document, dialect, servers, root)

@@ -6,13 +6,17 @@ off, or because nobody but its client can start it. An entry that is left out st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import urlsplit
 
 from mcpagg.config.containers import Found
 from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
-from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.readers import switch
+from mcpagg.spec import ServerSpec
 
 
 def select(
@@ -79,6 +83,28 @@ def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) ->
                 f"is not honoured: it is for this project alone: {', '.join(map(quoted, hit))}",
                 "--skip them for a proxy of this project",
             )
+
+
+def check_hosts(
+    servers: list[ServerSpec], dialect: Dialect, document: Mapping[str, Any], root: Place
+) -> None:
+    """Refuse remote servers whose host is not in the client's list of those that it allows."""
+    allowed = _reach(document, dialect.hosts) if dialect.hosts else None
+    if not isinstance(allowed, list):
+        return
+    globs = [re.sub(r"^.*://|[:/].*$", "", str(entry)).lower() for entry in allowed]
+    for server in servers:
+        host = _host(server.url)
+        if server.url and not any(fnmatchcase(host, glob) for glob in globs):
+            at = Place(where(server, "url"), root.errors, root.warnings)
+            at.error(f"is no host that `{'.'.join(dialect.hosts)}` allows", "--skip it, or add it")
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""  # it is no URL, which is reported where it is read
 
 
 def _reach(value: Any, keys: tuple[str, ...]) -> Any:
