@@ -1,4 +1,4 @@
-"""Text to values: JSON or TOML, known by the name of the file, else by its first line.
+"""Text to values: JSON, TOML or YAML, known by the name of the file, else by its first line.
 
 Numbers keep their text, so that `8080` and `1.10` reach a child as they were written. Duplicate
 keys, and strings that no process can receive, are errors with their JSON path.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Container
 from pathlib import PurePath
 from typing import NamedTuple, NoReturn
 
-from mcpagg.config import jsonc, toml
+from mcpagg.config import jsonc, toml, yaml
 from mcpagg.config.findings import Place
 from mcpagg.config.values import Object, SyntaxFault
 from mcpagg.problems import ConfigError, Problem
@@ -32,6 +32,7 @@ _DEEPEST = 100
 _JSON = _Format("JSON", jsonc.load, (".json", ".jsonc", ".json5"), re.compile(r"[{\[\"/]"))
 _FORMATS = (
     _Format("TOML", toml.load, (".toml",), re.compile(r"\[\[?[A-Za-z_]|[\w.-]+\s*=")),
+    _Format("YAML", yaml.load, (".yaml", ".yml"), re.compile(r"---|[A-Za-z_][\w.-]*\s*:(?:\s|$)")),
     _JSON,
 )
 
