@@ -43,9 +43,13 @@ class Backlog:
 
     def begin(self, rest: bytes) -> None:
         """Have a thread write the rest of a line, and then what is added meanwhile."""
-        self.alive = True
         self._took_at = monotonic()
-        _thread.start_new_thread(self._drain, (rest,))
+        try:
+            _thread.start_new_thread(self._drain, (rest,))
+            self.alive = True
+        except RuntimeError:
+            # There is no thread to be had. Half a line is written: nothing can follow it.
+            self.outbox.break_off()
 
     def add(self, line: bytes) -> None:
         """Queue a line."""

@@ -173,7 +173,10 @@ class Calls(Questions):
 
     def _abandon(self, child: Child, reason: str) -> None:
         """Fail everything that a child still owes, and take back everything that it asked."""
-        for call in [*child.calls.values(), *child.waiting, *child.unknown]:
+        owed = [*child.calls.values(), *child.waiting, *child.unknown]
+        # What a fault of ours took out of these is still owed to its client.
+        owed += [call for client in self.clients for call in client.calls if call.child is child]
+        for call in dict.fromkeys(owed):
             self._refused_by_child(call, gone(child, reason))
         for question in child.questions:
             if question.client.questions.pop(question.client_id, None) is not None:

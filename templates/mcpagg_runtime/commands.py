@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from mcpagg_runtime.peers import DOWN, FOREVER, READY
 from mcpagg_runtime.process import seen
 from mcpagg_runtime.references import references
 from mcpagg_runtime.relay import Relay
+from mcpagg_runtime.standard import complain
 from mcpagg_runtime.stdio import ENDING, Stdio
 
 if TYPE_CHECKING:
@@ -67,14 +69,19 @@ def _serve(plan: Plan, folder: str, path: str) -> int:
     except (OSError, ValueError) as problem:
         print(f"cannot write the log {path}: {problem}", file=sys.stderr)  # noqa: T201
         return 2
-    broke = f"{plan.name}: cannot write the log {path} any more\n"
+    broke = f"{plan.name}: cannot write the log {path} any more"
     face.log = Outbox(
         descriptor,
         private=False,
-        broke=lambda: print(broke, end="", file=sys.stderr),  # noqa: T201
+        broke=lambda: _complain_apart(broke),
         overflowed=lambda waiting: None,
     )
     return face.run()
+
+
+def _complain_apart(text: str) -> None:
+    """Write a line on standard error, whose reader may not read, in a thread of its own."""
+    _thread.start_new_thread(complain, (text,))
 
 
 def _stop(*_: object) -> None:

@@ -14,6 +14,7 @@ from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION
 from mcpagg_runtime.core import SLEEP, START, STOP, gone
 from mcpagg_runtime.drift import Drift
+from mcpagg_runtime.faults import where
 from mcpagg_runtime.peers import (
     CREATED,
     DOWN,
@@ -119,6 +120,12 @@ class Lifecycle(Drift):
         now = self.clock()
         self.alarm = FOREVER
         for child in self.children.values():
+            self._look_after(child, now)
+        return self._taken()
+
+    def _look_after(self, child: Child, now: float) -> None:
+        """Do what is due for a child. A fault of ours ends it: nobody waits for it for ever."""
+        try:
             if child.deadline <= now:
                 limit = f"{self.plan.options['connect_timeout']:g} s"
                 child.deadline = FOREVER
@@ -128,7 +135,9 @@ class Lifecycle(Drift):
             self._read_what_is_due(child, now)
             self._time_out(child, now)
             self._sleep_if_idle(child, now)
-        return self._taken()
+        except Exception as fault:
+            reason = f"was given up over an internal fault: {where(fault)}"
+            self._actions.append((STOP, child, reason))
 
     def _read_what_is_due(self, child: Child, now: float) -> None:
         for reading in child.readings.values():

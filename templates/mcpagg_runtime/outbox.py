@@ -34,10 +34,10 @@ class Outbox:
     ) -> None:
         """`private`: nobody else has this end, so it may be made non-blocking.
 
-        `broke` is called, in a thread of its own, when the peer takes nothing any more; so is
-        `overflowed`, with the number of bytes that wait, when a line comes for a peer that does not
-        read what is waiting already. Nothing is taken from then on. Without `overflowed` all is
-        taken: whoever sends is to heed `gate`.
+        `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
+        of bytes that wait, when a line comes for a peer that does not read what is waiting already.
+        Both are called with locks held, and must return at once. Nothing is taken from then on.
+        Without `overflowed` all is taken: whoever sends is to heed `gate`.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
         also someone's standard error, it would surprise whoever shares it.
@@ -65,7 +65,7 @@ class Outbox:
                     self._begin(rest)
             elif self._overflowed is not None and backlog.overflows():
                 self.broken = True
-                _thread.start_new_thread(self._overflowed, (backlog.waiting,))
+                self._overflowed(backlog.waiting)
                 backlog.discard()
             else:
                 backlog.add(line)
@@ -101,7 +101,7 @@ class Outbox:
     def break_off(self) -> None:
         """Note that the peer takes nothing any more."""
         if self._broke is not None and not self.broken:
-            _thread.start_new_thread(self._broke, ())
+            self._broke()
         self.broken = True
 
     def _begin(self, rest: bytes) -> None:

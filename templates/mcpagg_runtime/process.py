@@ -18,6 +18,7 @@ from mcpagg_runtime.wire import MAXIMUM_LINE_BYTES, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from mcpagg_runtime.launch import Launch
 
@@ -49,6 +50,7 @@ class Process:
         Raises:
             OSError: the command cannot be started.
             ValueError: an argument holds a NUL.
+            RuntimeError: no thread can be started.
         """
         # Not before a child is started: these take as long to import as the rest of a start.
         import subprocess
@@ -90,11 +92,40 @@ class Process:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(ours[0], private=True, broke=self._deaf, overflowed=self._full)
+        self.outbox = Outbox(
+            ours[0],
+            private=True,
+            broke=lambda: self._apart(self._deaf),
+            overflowed=lambda waiting: self._apart(self._full, waiting),
+        )
         self._stdout = ours[1]
         self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
-        _thread.start_new_thread(self._read_stderr, (ours[2],))
-        _thread.start_new_thread(self._wait, ())
+        try:
+            _thread.start_new_thread(self._read_stderr, (ours[2],))
+        except RuntimeError:
+            self._undo(self._stdout, ours[2], self._closed)
+            raise
+        try:
+            _thread.start_new_thread(self._wait, ())
+        except RuntimeError:
+            self._undo(self._stdout)
+            raise
+
+    def _undo(self, *descriptors: int) -> None:
+        """End a child that nobody looks after, and close what nobody reads."""
+        self.kill()
+        self.popen.wait()
+        self.exited.set()
+        self.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _apart(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do in a thread of its own what ends the child; without one, it is killed at once."""
+        try:
+            _thread.start_new_thread(work, arguments)
+        except RuntimeError:
+            self.kill()
 
     def read(self) -> None:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
@@ -109,7 +140,7 @@ class Process:
     def _endless(self) -> None:
         """A line of the child has no end: what it means by it will never be known."""
         reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-        _thread.start_new_thread(self.end, (reason,))
+        self._apart(self.end, reason)
 
     def _deaf(self) -> None:
         """The child takes no input any more: what it owes, it owes for ever."""
@@ -211,7 +242,7 @@ class Process:
                     while watched:
                         poll.unregister(watched.pop())
                     if not closed:
-                        _thread.start_new_thread(self._deaf, ())
+                        self._apart(self._deaf)
                 if descriptor in ready:
                     return
 

@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.faults import where
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.lenient import read_line
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.process import Process
-from mcpagg_runtime.router import Router
-from mcpagg_runtime.wire import quote
+from mcpagg_runtime.router import BATCH_VERSION, Router, read_messages
+from mcpagg_runtime.wire import (
+    INTERNAL_ERROR,
+    Malformed,
+    error,
+    failure,
+    notification,
+    quote,
+    read_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +47,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_SLEEP_SECONDS = 3600.0
+NO_THREAD = "the system has no thread for it"
 # What a message of the revision without a handshake holds in any case.
 MODERN_MARK = b"io.modelcontextprotocol"
 
@@ -67,24 +77,47 @@ class Relay:
         self._paid = _thread.allocate_lock()
         self._due = FOREVER
         self._clock: Any = None
+        self._timeless = False
         if any(child.era == MODERN for child in self.router.children.values()):
             self._raise_border()
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose lines go to `sink`."""
         self._sinks[client] = sink
-        self._bring(lambda router: router.connect(client))
+        self._attempt(lambda router: router.connect(client))
 
     def hear(self, client: Client, line: bytes) -> None:
         """Take one line of a client."""
-        if self._border is None and MODERN_MARK in line:
-            with self._lock:
-                self._raise_border()
-        self._bring(lambda router: router.from_client(client, line))
+        try:
+            if self._border is None and MODERN_MARK in line:
+                with self._lock:
+                    self._raise_border()
+            self._bring(lambda router: router.from_client(client, line))
+        except Exception as fault:
+            self.fail(client, line, fault)
+
+    def fail(self, client: Client, line: bytes, fault: Exception) -> None:
+        """Answer the requests of a client's line that a fault of ours has kept from an answer.
+
+        What was begun of them is taken back, as if the client had cancelled them.
+        """
+        self._say(f"internal fault: {where(fault)}")
+        with self._lock:
+            for message in read_messages(line, client.version == BATCH_VERSION):
+                if isinstance(message, Malformed) or message.id is None or not message.method:
+                    continue
+                identifier = message.raw("id")
+                params = f'{{"requestId":{identifier}}}'
+                cancelled = notification("notifications/cancelled", params).encode("utf-8")
+                actions = self.router.from_client(client, cancelled)
+                self._perform(actions)
+                if not any(_is_answer(action, client, identifier) for action in actions):
+                    why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
+                    self._send(client, failure(identifier, why))
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
-        self._bring(lambda router: router.wake(child, client))
+        self._attempt(lambda router: router.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
@@ -97,9 +130,10 @@ class Relay:
 
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
+        if self._border is not None:
+            border = self._border
+            self._attempt(lambda router: border.end_subscriptions())
         with self._spawning, self._lock:
-            if self._border is not None:
-                self._perform(self._border.end_subscriptions())
             self._closing = True
             processes = list(self._started)
         gates = []
@@ -108,7 +142,9 @@ class Relay:
             gate = _thread.allocate_lock()
             gate.acquire()
             gates.append(gate)
-            _thread.start_new_thread(_close, (process, gate))
+            if not self._apart(_close, process, gate):
+                process.kill()
+                _close(process, gate)
         for gate in gates:
             gate.acquire()
         self._stderr.flush(1.0)
@@ -131,11 +167,22 @@ class Relay:
         """Bring an event to the router and carry out what follows."""
         with self._lock:
             if not self._closing:
-                try:
-                    self._perform(event(self.router))
-                except Exception as fault:
-                    # A fault of ours: what it was about is lost, the rest must go on.
-                    self._say(f"internal fault: {type(fault).__name__}")
+                self._perform(event(self.router))
+
+    def _attempt(self, event: Callable[[Router | Border], list[Action]]) -> None:
+        """Bring an event that nobody waits for: after a fault of ours, the rest goes on."""
+        try:
+            self._bring(event)
+        except Exception as fault:
+            self._say(f"internal fault: {where(fault)}")
+
+    def _apart(self, work: Callable[..., None], *arguments: Any) -> bool:
+        """Do something in a thread of its own; return whether there was one to be had."""
+        try:
+            _thread.start_new_thread(work, arguments)
+        except RuntimeError:
+            return False
+        return True
 
     def _perform(self, actions: list[Action]) -> None:
         for kind, peer, text in actions:
@@ -146,14 +193,18 @@ class Relay:
             elif kind == START:
                 if peer.era == MODERN:
                     self._raise_border()
-                _thread.start_new_thread(self._live, (peer,))
+                if not self._apart(self._live, peer):
+                    self._perform(
+                        self.router.child_down(peer, f"could not be started: {NO_THREAD}")
+                    )
             elif kind == STOP:
-                _thread.start_new_thread(self._end, (peer, text))
+                if not self._apart(self._end, peer, text):
+                    self._end_at_once(peer, text)
             elif kind == SLEEP and peer in self._processes:
                 process = self._processes.pop(peer)
                 process.retired = True
                 process.silence()
-                _thread.start_new_thread(process.close, ())
+                self._close(process)
             elif kind == STATE and self.log is not None:
                 line = f'{{"time":{time():.3f},"server":{quote(peer.name)},{self.redact(text)}}}\n'
                 self.log.send(line.encode("ascii", "replace"))
@@ -179,7 +230,20 @@ class Relay:
         if process is not None:
             process.end(reason)
         else:  # its start hangs
-            self._bring(lambda router: router.child_down(child, reason))
+            self._attempt(lambda router: router.child_down(child, reason))
+
+    def _end_at_once(self, child: Child, reason: str) -> None:
+        """End a child without a thread to wait in; the lock is held."""
+        process = self._processes.get(child)
+        if process is not None:
+            process.silence()
+            process.kill()
+        self._perform(self.router.child_down(child, reason))
+
+    def _close(self, process: Process) -> None:
+        """Close a process that nobody hears any more; without a thread to wait in, kill it."""
+        if not self._apart(process.close):
+            process.kill()
 
     def _send(self, peer: Client | Child, text: str) -> None:
         line = text.encode("utf-8") + b"\n"
@@ -207,13 +271,8 @@ class Relay:
 
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
-        minimal = self.plan.options["env"] == "minimal"
-        try:
-            launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
-        except (MissingVariables, OSError, ValueError) as problem:
-            why = f"could not be started: {problem}"
-            self._bring(lambda router: router.child_down(child, why))
-            return
+        launch: Launch | None = None
+        process: Process | None = None
 
         def hear(line: bytes) -> None:
             # Before the lock is taken: a long line holds up its own server alone.
@@ -231,40 +290,44 @@ class Relay:
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
             if process is None or not process.retired:
-                self._bring(lambda router: router.child_down(child, reason, last_words))
+                self._attempt(lambda router: router.child_down(child, reason, last_words))
 
-        process: Process | None = None
-
-        # Whoever closes the relay waits for a start under way, and none comes after.
-        with self._spawning:
-            if self._closing:
-                return
-            try:
-                process = Process(launch, hear, ended)
-            except (OSError, ValueError) as problem:
-                ended(launch.redact(f"could not be started: {_why(problem, launch)}"), "")
-                return
-            with self._lock:
-                self._started = [old for old in self._started if not old.gone.is_set()]
-                self._started.append(process)
-                self._processes[child] = process
-                child.masks = launch.masks
-                self._perform(self.router.child_up(child))
-                if child.state != STARTING:  # given up meanwhile
-                    process.silence()
-                    _thread.start_new_thread(process.close, ())
+        # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
+            minimal = self.plan.options["env"] == "minimal"
+            launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
+            # Whoever closes the relay waits for a start under way, and none comes after.
+            with self._spawning:
+                if self._closing:
+                    return
+                process = Process(launch, hear, ended)
+                with self._lock:
+                    self._started = [old for old in self._started if not old.gone.is_set()]
+                    self._started.append(process)
+                    self._processes[child] = process
+                    child.masks = launch.masks
+                    self._perform(self.router.child_up(child))
+                    if child.state != STARTING:  # given up meanwhile
+                        process.silence()
+                        self._close(process)
             process.read()
-        except Exception as fault:
-            # A fault of ours, but nobody may wait for ever for what this child owes.
-            process.end(f"was given up over an internal fault: {fault!r}")
+        except Exception as problem:
+            if process is not None:
+                process.end(f"was given up over an internal fault: {where(problem)}")
+            else:
+                ended(f"could not be started: {_why(problem, launch)}", "")
 
     def _set_clock(self) -> None:
+        """See that somebody looks at the clock when it is due."""
         self._due = self.router.alarm
         if self._clock is None:
             self._clock = _thread.allocate_lock()
             self._clock.acquire()
-            _thread.start_new_thread(self._keep_time, ())
+            if not self._apart(self._keep_time):
+                self._clock, self._due = None, FOREVER  # the next event tries again
+                if not self._timeless:
+                    self._say(f"no time limit is kept: {NO_THREAD}")
+                self._timeless = True
         elif self._clock.locked():
             self._clock.release()
 
@@ -278,7 +341,7 @@ class Relay:
                     try:
                         self._perform(self.router.tick())
                     except Exception as fault:
-                        self._say(f"internal fault: {type(fault).__name__}")
+                        self._say(f"internal fault: {where(fault)}")
                         wait = 1.0
                     else:
                         continue
@@ -295,11 +358,24 @@ def _router(desk: Desk) -> Router:
     return Router(desk, monotonic)
 
 
-def _why(problem: Exception, launch: Launch) -> str:
+def _why(problem: Exception, launch: Launch | None) -> str:
     """Say why a command could not be started; where it was looked for, if that matters."""
-    if isinstance(problem, FileNotFoundError) and "/" not in launch.argv[0]:
-        return f"{launch.argv[0]} is not on the PATH: searched {launch.env.get('PATH', '')}"
-    return str(problem)
+    if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+        why = f"{where(problem)}: {problem}"
+    elif isinstance(problem, FileNotFoundError) and launch and "/" not in launch.argv[0]:
+        why = f"{launch.argv[0]} is not on the PATH: searched {launch.env.get('PATH', '')}"
+    else:
+        why = str(problem)
+    return launch.redact(why) if launch is not None else why
+
+
+def _is_answer(action: Action, client: Client, identifier: str) -> bool:
+    """Whether an action answers this request of a client."""
+    kind, peer, text = action
+    if kind != SEND or peer is not client:
+        return False
+    message = read_message(text)
+    return message.method is None and message.raw("id") == identifier
 
 
 def _close(process: Process, gate: Any) -> None:

@@ -34,12 +34,13 @@ ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 STDIN_CHUNK = 1 << 16
-# The exit status where a variable is not set, as the compiler's.
+# Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
+UNREADABLE = 2
 MISSING_VARIABLE = 3
 
 
 class Stopped(Exception):
-    """Raised by a signal while the main thread waits for input."""
+    """Raised while the main thread waits for input: by a signal, or as nobody reads any more."""
 
 
 class Stdio:
@@ -59,7 +60,7 @@ class Stdio:
         self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
-        self.input = _Input()
+        self.input = _Input(self.outbox.descriptor)
 
     def run(self) -> int:
         """Serve, then end: answers already owed are written, and no child is left.
@@ -68,6 +69,10 @@ class Stdio:
         """
         if not self._may_start():
             return MISSING_VARIABLE
+        if os.isatty(0):
+            waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
+            complain(f"{self.desk.plan.name}: {waits}; -h shows what else it does")
+        status = 0
         for number in ENDING:
             signal(number, self._stop)
         try:
@@ -76,13 +81,16 @@ class Stdio:
                 self.relay.settle(self.client, DRAIN_SECONDS)
         except Stopped:
             pass
+        except OSError as problem:
+            complain(f"{self.desk.plan.name}: cannot read standard input: {problem.strerror}")
+            status = UNREADABLE
         finally:
             self.waiting = False
             self.outbox.flush(FLUSH_SECONDS)
             if self.relay is not None:
                 self.relay.close()
                 self.outbox.flush(FLUSH_SECONDS)
-        return 0
+        return status
 
     def _may_start(self) -> bool:
         """Whether all that servers need is set; what is not is named.
@@ -110,7 +118,7 @@ class Stdio:
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True
-            if self.stopped:
+            if self.stopped or self.outbox.broken:
                 raise Stopped
             wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
             data = self.input.read() if not wakes else None
@@ -126,7 +134,11 @@ class Stdio:
                 return
 
     def _hear(self, line: bytes) -> None:
-        answer = self.desk.serve(self.client, line) if self.relay is None else None
+        try:
+            answer = self.desk.serve(self.client, line) if self.relay is None else None
+        except Exception as fault:
+            self._open().fail(self.client, line, fault)
+            answer = ""
         if answer is None:
             self._open().hear(self.client, line)
         elif answer:
@@ -180,9 +192,13 @@ class Stdio:
 
 
 class _Input:
-    """Standard input, whose reading a signal ends, whenever it comes."""
+    """Standard input, whose reading a signal ends, whenever it comes.
 
-    def __init__(self) -> None:
+    So does a client that reads no more from `output`, where the system can say so.
+    """
+
+    def __init__(self, output: int) -> None:
+        self.output = output
         self.poll: Any = None
         if hasattr(select, "poll"):
             # One that comes just before the wait would not end it; the byte that it writes does.
@@ -192,6 +208,7 @@ class _Input:
             self.poll = select.poll()
             self.poll.register(0, select.POLLIN)
             self.poll.register(woken, select.POLLIN)
+            self.poll.register(output, 0)
 
     def read(self) -> bytes:
         """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
@@ -199,8 +216,10 @@ class _Input:
         What else wakes up is a signal, whose handler has then been called.
         """
         while True:
-            if self.poll is not None:
-                self.poll.poll()
+            if self.poll is not None and any(
+                number == self.output for number, _ in self.poll.poll()
+            ):
+                raise Stopped
             try:
                 return os.read(0, STDIN_CHUNK)
             except BlockingIOError:

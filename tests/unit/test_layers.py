@@ -28,6 +28,7 @@ CORE = {
     "deep",
     "desk",
     "drift",
+    "faults",
     "lenient",
     "lifecycle",
     "listing",
