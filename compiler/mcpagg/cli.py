@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     from mcpagg.compilation import Compilation, Source
 
+FRAMEWORK_HINT = (
+    "Agent frameworks that hand names to model APIs need portable ones: --names portable, when "
+    "compiling or when the file is run"
+)
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
@@ -155,6 +159,8 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
             show(f"  {server}: {', '.join(names) or 'no tools'}")
         if result.composites:
             show(f"  composite tools: {', '.join(result.composites)}")
+        if total and chosen.names == "auto":
+            show(FRAMEWORK_HINT)
         entry = json.dumps(desktop_entry(result.name, file))
         show(f"For Claude Desktop's config: {entry}")
 

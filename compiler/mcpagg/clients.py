@@ -126,4 +126,4 @@ def _refuse(client: str, what: str, remedy: str) -> NoReturn:
 def desktop_entry(name: str, server_file: Path) -> dict[str, Any]:
     """Return what to paste into Claude Desktop's config for an emitted file."""
     python = "python" if sys.platform == "win32" else "python3"
-    return {"mcpServers": {name: {"command": python, "args": [str(server_file.absolute())]}}}
+    return {"mcpServers": {name: {"command": python, "args": ["-I", str(server_file.absolute())]}}}

@@ -73,6 +73,7 @@ def emit(
         for server, values in lists.items()
     }
     about = {"name": name, "version": snapshot_digest[len("sha256:") :][:12]}
+    about["compiler"] = version("mcpagg")
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=_formatted(runtime.imports),

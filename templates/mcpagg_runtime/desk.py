@@ -40,7 +40,7 @@ class Plan:
     (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
     {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
     which nobody starts. `needs` are the variables of the environment without which some server
-    cannot be started, unless its `env_file` has them.
+    cannot be started, unless its `env_file` has them. `compiler` is the version of what wrote it.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Plan:
         capabilities: str = '{"tools":{"listChanged":true}}',
         subtools: Mapping[str, Mapping[str, list[str]]] = {},
         needs: Iterable[str] = (),
+        compiler: str = "",
     ) -> None:
         self.name = name
         self.version = version
@@ -73,6 +74,7 @@ class Plan:
         self.capabilities = capabilities
         self.subtools = subtools
         self.needs = needs
+        self.compiler = compiler
         self.snapshot = snapshot
         self.children = children
         self.instructions = instructions

@@ -23,10 +23,7 @@ def main(plan: Plan, file: str) -> None:
     if len(sys.argv) > 1:
         from mcpagg_runtime.commands import run_command
 
-        try:
-            status = run_command(plan, folder, sys.argv[1:])
-        except SystemExit as left:
-            status = left.code if isinstance(left.code, int) else 1
+        status = run_command(plan, folder, sys.argv[1:])
     else:
         status = Stdio(plan, folder).run()
     os._exit(status)

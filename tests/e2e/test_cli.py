@@ -289,7 +289,7 @@ def test_the_proxy_can_be_looked_at_and_called_from_a_shell(tmp_path: Path) -> N
             [sys.executable, str(file), *arguments], capture_output=True, text=True, check=False
         )
 
-    assert shown("--list").stdout == "one: 1 tools\n  one:echo  Does echo.\n"
+    assert shown("--list").stdout == "one: 1 tools\n  one:echo()  Does echo.\n"
     assert shown("--env").stdout == "HOME  set  (one: env.K)\n"
     called = shown("--call", "one:echo", '{"a": 1}')
     assert json.loads(called.stdout)["content"][0]["text"] == '{"a":1}'

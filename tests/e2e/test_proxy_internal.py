@@ -214,7 +214,7 @@ def test_lines_of_a_traceback_are_those_of_the_file(tmp_path: Path) -> None:
     )
     command = [sys.executable, str(file), "--list"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.search(r'File "(.*)", line (\d+), in run_command\n    1 / 0', done.stderr)
+    found = re.search(r'File "(.*)", line (\d+), in _read\n    1 / 0', done.stderr)
     assert found is not None
     assert found[1] == str(file)
     assert file.read_text().splitlines()[int(found[2]) - 1] == "    1 / 0"

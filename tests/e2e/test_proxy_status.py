@@ -53,6 +53,7 @@ def test_what_it_offers_and_needs_as_json(tmp_path: Path, monkeypatch: pytest.Mo
                     "description": "Does echo.",
                     "original": "echo",
                     "portable": "a_echo",
+                    "inputSchema": {"type": "object"},
                 }
             ]
         },

@@ -114,4 +114,4 @@ def test_the_claude_desktop_of_the_store_comes_before_what_an_older_one_left(
 def test_the_entry_for_claude_desktop_names_the_file_by_its_whole_path() -> None:
     [(name, entry)] = desktop_entry("all", Path("server.py"))["mcpServers"].items()
     assert name == "all"
-    assert entry["args"] == [str(Path.cwd() / "server.py")]
+    assert entry["args"] == ["-I", str(Path.cwd() / "server.py")]
