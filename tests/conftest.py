@@ -1,8 +1,9 @@
 """What holds for the whole run.
 
-How hard the property tests try: `HYPOTHESIS_PROFILE=thorough pytest tests/property`. With which
-signals the processes of tests start. And the table of test_eras.py, at the end of the output: a row
-for each client, a column for each child.
+How hard the property tests try: little by default, "full" in tests/run, and for as long as one has
+time with `pytest tests/property --hypothesis-profile thorough`. With which signals the processes of
+tests start. And the table of test_eras.py, at the end of the output: a row for each client, a
+column for each child.
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "default",
+    "full",
     deadline=None,  # of a single example: a busy machine is no fault
     derandomize=True,  # the same examples on every run, so that a red test is red for everybody
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("default", settings.get_profile("full"), max_examples=25)
 settings.register_profile(
-    "thorough", settings.get_profile("default"), derandomize=False, max_examples=2000
+    "thorough", settings.get_profile("full"), derandomize=False, max_examples=2000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

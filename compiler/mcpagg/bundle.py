@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 from mcpagg.problems import InternalFault
@@ -78,7 +79,7 @@ def _collect(name: str, rooms: dict[str, _Room], above: tuple[str, ...]) -> None
     if name in rooms:
         return
     source = resources.files(PACKAGE).joinpath(f"{name}.py").read_text("utf-8")
-    room = _Room(name, source)
+    room = _taken_apart(name, source)
     for needed in room.needs:
         _collect(needed, rooms, (*above, name))
     rooms[name] = room
@@ -159,6 +160,12 @@ class _Room:
 
     def _source(self, node: ast.stmt) -> str:
         return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
+
+
+@cache
+def _taken_apart(name: str, source: str) -> _Room:
+    """Take a module apart, once in a process, however often it compiles."""
+    return _Room(name, source)
 
 
 def _is_own(node: ast.ImportFrom) -> bool:
