@@ -6,7 +6,7 @@ of every legal kind, used again and again; calls taken up with right, missing, s
 answers, or in the name of another call; cancellations, deaths, expiry, late and doubled answers.
 The model knows each call by a serial number in its arguments and each question by one in its
 params. It says after every event what everybody must have been told; only whose turn it is among
-several that wait is the router's to choose. More examples: HYPOTHESIS_PROFILE=thorough.
+several that wait is the router's to choose. More examples: --hypothesis-profile thorough.
 """
 
 from __future__ import annotations

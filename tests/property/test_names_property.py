@@ -1,6 +1,6 @@
 """Portable names are legal, unique and stable, whatever servers and tools are called.
 
-More examples: HYPOTHESIS_PROFILE=thorough.
+More examples: --hypothesis-profile thorough.
 """
 
 from __future__ import annotations

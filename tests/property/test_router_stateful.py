@@ -4,7 +4,7 @@ The machine plays three children and any number of clients, in any order that co
 every legal kind, used again and again; equal progress tokens; answers out of order, twice, late;
 cancellations at any moment; questions with colliding ids; deaths, timeouts, junk and drift. The
 model knows each request by a serial number in its arguments, and says after every event, line for
-line, what everybody must have been sent. More examples: HYPOTHESIS_PROFILE=thorough.
+line, what everybody must have been sent. More examples: --hypothesis-profile thorough.
 """
 
 from __future__ import annotations

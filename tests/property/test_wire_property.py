@@ -1,6 +1,6 @@
 """Any bytes, cut anywhere, are the same lines; any JSON text passes through as it is.
 
-More examples: HYPOTHESIS_PROFILE=thorough.
+More examples: --hypothesis-profile thorough.
 """
 
 from __future__ import annotations
