@@ -37,9 +37,6 @@ TABLES = {
 # The names that the templates define, which no room may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
 DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
-# A route is one line, however long its names.
-ROW_MODE = black.Mode(line_length=1000, target_versions={TargetVersion.PY39})
-ROW_TABLES = {*TABLES.values()}
 NEEDS_NOTHING = "no variable of the environment"
 
 
@@ -76,8 +73,8 @@ def emit(
     about["compiler"] = version("mcpagg")
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
-        imports=_formatted(runtime.imports),
-        tables={table: _table(table, value) for table, value in tables.items()},
+        imports=black.format_str(runtime.imports, mode=MODE),
+        tables={table: f"{table} = {literal(value)}" for table, value in tables.items()},
         routes={name: table for name, table in TABLES.items() if table in tables},
         snapshot={
             literal(server): {literal(kind): text for kind, text in texts.items()}
@@ -169,15 +166,6 @@ def _templates() -> jinja2.Environment:
         keep_trailing_newline=False,
         autoescape=False,  # noqa: S701 - Python text; every value went through mcpagg.literal
     )
-
-
-def _table(name: str, value: Any) -> str:
-    mode = ROW_MODE if name in ROW_TABLES else MODE
-    return _formatted(f"{name} = {literal(value)}\n", mode).rstrip("\n")
-
-
-def _formatted(text: str, mode: black.Mode = MODE) -> str:
-    return black.format_str(text, mode=mode)
 
 
 def _lists(child: ChildSnapshot) -> dict[str, Any]:

@@ -43,28 +43,31 @@ _DEEPEST_LINES = 32
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def literal(value: Any) -> str:
-    """Return the Python literal of a JSON-like value, one entry a line once black has seen it.
+def literal(value: Any, indent: str = "") -> str:
+    """Return the Python literal of a JSON-like value, one entry a line, as black would print it.
 
-    Dicts and lists end in a comma, which makes black print one entry a line: one changed value is
-    one changed line. Tuples are rows and stay together.
+    `indent` is that of the line it starts on. Each entry of a dict or a list has a line, so one
+    changed value is one changed line. Tuples are rows and stay on one, however long.
     """
+    inner = indent + "    "
     if isinstance(value, dict):
-        return "{" + "".join(f"{literal(k)}: {literal(v)}, " for k, v in value.items()) + "}"
+        return _lines("{", [f"{literal(k)}: {literal(v, inner)}" for k, v in value.items()], indent)
     if isinstance(value, list):
-        return "[" + "".join(f"{literal(item)}, " for item in value) + "]"
+        return _lines("[", [literal(item, inner) for item in value], indent)
     if isinstance(value, tuple):
-        return (
-            "("
-            + ", ".join(literal(item) for item in value)
-            + ("," if len(value) == 1 else "")
-            + ")"
-        )
+        items = ", ".join(literal(item) for item in value)
+        return f"({items},)" if len(value) == 1 else f"({items})"
     if isinstance(value, str):
         return _quoted(value)
     if isinstance(value, float) and math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
     return repr(value)
+
+
+def _lines(bracket: str, entries: list[str], indent: str) -> str:
+    end = {"{": "}", "[": "]"}[bracket]
+    lines = "".join(f"{indent}    {entry},\n" for entry in entries)
+    return f"{bracket}\n{lines}{indent}{end}" if entries else bracket + end
 
 
 def json_text(value: Any) -> str:
