@@ -1,4 +1,4 @@
-"""The command line: the only place that prints and sets exit codes."""
+"""The command line: runs the passes, says what came of it, and sets the exit status."""
 
 from __future__ import annotations
 
