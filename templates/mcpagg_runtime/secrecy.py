@@ -106,7 +106,7 @@ def _readable(piece: str) -> bool:
 
 
 def is_word(text: str) -> bool:
-    """Tell a word, which stands in many texts, from a secret: `development`, `None`."""
+    """Whether a value is a word that stands in many texts, such as `development` or `None`."""
     return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
 
 
