@@ -277,7 +277,7 @@ def test_tools_can_be_hidden_and_are_then_neither_listed_nor_called(tmp_path: Pa
             "one:keep"
         ]
         assert call(wire, "one:drop")["error"]["code"] == -32601
-        assert call(wire, "two:echo")["error"]["code"] == -32602
+        assert call(wire, "two:echo")["error"]["code"] == -32601
 
 
 def test_the_proxy_can_be_looked_at_and_called_from_a_shell(tmp_path: Path) -> None:
