@@ -110,23 +110,23 @@ def _spare(file: Path) -> None:
 
 
 def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
-    from mcpagg.compilation import planned
-    from mcpagg.plan import as_json, as_text, errors_as_json
+    from mcpagg.compilation import dry_run
+    from mcpagg.dry_run import as_json, as_text, errors_as_json
 
     try:
-        plan = planned(source, os.environ)
+        run = dry_run(source, os.environ)
     except ConfigError as problem:
         if chosen.report == "json":
             _give(errors_as_json(problem))
             return problem.exit_code
         raise
     if chosen.report == "json":
-        _give(as_json(plan))
+        _give(as_json(run))
     else:
-        show(as_text(plan))
-        _warn(source.name, plan.warnings)
-    if plan.fault is not None:
-        raise plan.fault
+        show(as_text(run))
+        _warn(source.name, run.warnings)
+    if run.fault is not None:
+        raise run.fault
     return 0
 
 

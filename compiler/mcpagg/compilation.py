@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.config import read_config
+from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.options import Options
-from mcpagg.plan import Plan
 from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
 from mcpagg.relocation import relocated
 from mcpagg.snapshot import Snapshot
@@ -45,7 +45,7 @@ class Source:
     options: Options = field(default_factory=Options)
 
 
-def planned(source: Source, environ: Mapping[str, str]) -> Plan:
+def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
     """Return what would be started, and why a compilation would refuse it. Starts nothing.
 
     Raises:
@@ -56,8 +56,8 @@ def planned(source: Source, environ: Mapping[str, str]) -> Plan:
         _refuse_remote(spec)
         spec, more = _checked(spec, source, environ)
     except CompileError as fault:
-        return Plan(spec, environ, (*warnings, *unpinned(spec, {})), fault)
-    return Plan(spec, environ, (*warnings, *more, *unpinned(spec, {})))
+        return DryRun(spec, environ, (*warnings, *unpinned(spec, {})), fault)
+    return DryRun(spec, environ, (*warnings, *more, *unpinned(spec, {})))
 
 
 def compile_proxy(
@@ -76,7 +76,7 @@ def compile_proxy(
     `warn` is told of what is odd as soon as it is known: it may be why a later pass fails.
     `offline` needs nothing of what a start needs. Where `file` exists, the order in it is kept
     (see `ordering`). `check`: the text is to be compared with `file`, so what a server computes
-    anew each time is taken from there (see `Snapshot.steadied`).
+    anew each time is taken from there (see `Snapshot.with_known_ttl`).
 
     Raises:
         CompileError: with all faults of the pass that failed.
@@ -247,7 +247,7 @@ def _compared_with(file: Path, snapshot: Snapshot, check: bool) -> Snapshot:
     except ConfigError:  # there is none
         return snapshot
     snapshot = in_order_of(before, snapshot)
-    return snapshot.steadied(before) if check else snapshot
+    return snapshot.with_known_ttl(before) if check else snapshot
 
 
 def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from typing import Any
 
-from mcpagg.jsontext import written
+from mcpagg.jsontext import dumps
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
@@ -86,9 +86,7 @@ def _tool(composite: Composite, subtools: list[Subtool], tools: Tools) -> dict[s
         last = one.server
         tool = tools[one.server, one.tool]
         words = one.description or str(tool.get("description") or "").strip()
-        schema = written(
-            tool.get("inputSchema", {}), quote=encode_basestring, separators=(",", ":")
-        )
+        schema = dumps(tool.get("inputSchema", {}), quote=encode_basestring, separators=(",", ":"))
         text += [f"### {one.tool}", *([words] if words else []), f"inputSchema: {schema}"]
     servers = list(dict.fromkeys(one.server for one in subtools))
     names = list(dict.fromkeys(one.tool for one in subtools))

@@ -22,7 +22,7 @@ from mcp_types import METHOD_NOT_FOUND
 from mcpagg.aggregator import CONNECT_SECONDS, Aggregator, problem
 from mcpagg.connection.handshake import as_fault, connect
 from mcpagg.connection.requests import BadList, Connection, ConnectionFault
-from mcpagg.jsontext import written
+from mcpagg.jsontext import dumps
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -189,7 +189,7 @@ class Discovery(Aggregator):
         before = connection.changes
         again = await self._tools(connection)
         # News that comes with every reading, of a list that stays the same, is no news.
-        moved = written(again) != written(tools) or connection.changes == before
+        moved = dumps(again) != dumps(tools) or connection.changes == before
         return again, last - began if moved else None
 
     async def _conditional(

@@ -18,7 +18,7 @@ import jinja2
 from black.mode import TargetVersion
 
 from mcpagg.bundle import PACKAGE, bundle
-from mcpagg.jsontext import written
+from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked
 from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
@@ -127,7 +127,7 @@ def _tables(
         tables["SUBTOOLS"] = linked.composed.subtools
     return tables | {
         "CHILDREN": linked.children,
-        "CAPABILITIES": written(linked.capabilities, separators=(",", ":")),
+        "CAPABILITIES": dumps(linked.capabilities, separators=(",", ":")),
         "OPTIONS": options.runtime(),
         "INSTRUCTIONS": linked.instructions,
     }
@@ -205,7 +205,7 @@ def _listed(needs: Mapping[str, bool]) -> str:
 
 def _digest(value: Any) -> str:
     """Return the digest of a JSON-like value, whatever the order of its members."""
-    return _hash(written(value, sort=True))
+    return _hash(dumps(value, sort=True))
 
 
 def _hash(text: str) -> str:

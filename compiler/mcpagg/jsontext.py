@@ -15,24 +15,24 @@ from mcpagg_runtime.wire import Malformed
 from mcpagg_runtime.wire import parse as parse_deep
 
 
-class Number(float):
+class ExactNumber(float):
     """A number whose text Python would not print alike: 1E5, -0, 1e400, 5,000 digits."""
 
     __slots__ = ("text",)
     text: str
 
-    def __new__(cls, text: str) -> Number:
+    def __new__(cls, text: str) -> ExactNumber:
         """`text` is that of a JSON number, or NaN, Infinity, -Infinity."""
         number = super().__new__(cls, text)
         number.text = text
         return number
 
-    def __reduce__(self) -> tuple[type[Number], tuple[str]]:
+    def __reduce__(self) -> tuple[type[ExactNumber], tuple[str]]:
         """Keep the text in copies."""
-        return Number, (self.text,)
+        return ExactNumber, (self.text,)
 
 
-def parse(text: str) -> Any:
+def loads(text: str) -> Any:
     """Read a text as one JSON value, of any depth.
 
     Numbers keep their text down to the depth that the scanner of the interpreter reaches.
@@ -41,14 +41,14 @@ def parse(text: str) -> Any:
         Malformed: it is none.
     """
     try:
-        return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=Number)
+        return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=ExactNumber)
     except RecursionError:
         return parse_deep(text)
     except ValueError as problem:
         raise Malformed(str(problem)) from None
 
 
-def written(
+def dumps(
     value: Any,
     *,
     quote: Callable[[str], str] = encode_basestring_ascii,
@@ -90,7 +90,7 @@ def written(
 def _scalar(value: Any, quote: Callable[[str], str]) -> str:
     if isinstance(value, str):
         return quote(value)
-    if isinstance(value, Number):
+    if isinstance(value, ExactNumber):
         return value.text
     if isinstance(value, float) and math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
@@ -99,12 +99,12 @@ def _scalar(value: Any, quote: Callable[[str], str]) -> str:
 
 def _float(text: str) -> float:
     value = float(text)
-    return value if repr(value) == text else Number(text)
+    return value if repr(value) == text else ExactNumber(text)
 
 
 def _int(text: str) -> int | float:
     try:
         value = int(text)
     except ValueError:  # more digits than CPython converts (CVE-2020-10735)
-        return Number(text)
-    return value if text != "-0" else Number(text)
+        return ExactNumber(text)
+    return value if text != "-0" else ExactNumber(text)

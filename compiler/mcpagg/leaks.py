@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcpagg.jsontext import written
+from mcpagg.jsontext import dumps
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
@@ -36,7 +36,7 @@ def leaks(
         }
         redactor = Redactor(secrets)
         for place, said in _said(child, launch) if secrets else ():
-            for name in redactor.names(written(said)):
+            for name in redactor.names(dumps(said)):
                 what = f"server '{child.name}' repeats the value of {name} in its {place}"
                 problems.append(Problem(paths[child.name], what, REMEDY))
     return problems

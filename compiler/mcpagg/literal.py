@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from mcpagg.jsontext import written
+from mcpagg.jsontext import dumps
 
 # What cannot be seen, or is taken for something else: the categories Cc, Cf, Co, Cs, Zl, Zp and Zs
 # but for the space, what Unicode lets a font ignore, characters that are no characters, and those
@@ -79,7 +79,7 @@ def json_text(value: Any) -> str:
     reviewer must see what a model would read. JSON text never holds three quotes in a row, since a
     quote within a string is escaped and two strings never touch.
     """
-    return written(value, quote=_json_string, broken=_DEEPEST_LINES)
+    return dumps(value, quote=_json_string, broken=_DEEPEST_LINES)
 
 
 def comment(text: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from mcpagg.jsontext import written
+from mcpagg.jsontext import dumps
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.catalogue import KINDS, Kind
 from mcpagg_runtime.live import SETS, same
@@ -107,4 +107,4 @@ def _merged(before: Sequence[Key], now: Sequence[Key]) -> list[Key]:
 
 def _read(value: Any) -> Any:
     """Return a value as the runtime reads it, which knows no number that keeps its text."""
-    return value if type(value) is str else parse(written(value))
+    return value if type(value) is str else parse(dumps(value))

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Container, Mapping
 from typing import Any
 
-from mcpagg.jsontext import parse, written
+from mcpagg.jsontext import dumps, loads
 from mcpagg.problems import InternalFault
 
 
@@ -39,7 +39,7 @@ def read_back(text: str, tables: Mapping[str, Any], lists: Mapping[str, Mapping[
     for server, values in lists.items():
         for kind, value in values.items():
             # Both are read: numbers of values that nest deep do not keep their text.
-            if written(parse(found["SNAPSHOT"][server][kind])) != written(parse(written(value))):
+            if dumps(loads(found["SNAPSHOT"][server][kind])) != dumps(loads(dumps(value))):
                 raise ReadBackError(f"SNAPSHOT: {kind}")
 
 

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from mcpagg.jsontext import parse
+from mcpagg.jsontext import loads
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.readback import read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -59,14 +59,14 @@ def _read(file: Path) -> str:
 
 
 def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnapshot:
-    about = parse(lists["server"])
+    about = loads(lists["server"])
     return ChildSnapshot(
         name=name,
         protocol=facts["protocol"],
         info=about["serverInfo"],
         capabilities=about["capabilities"],
         instructions=about.get("instructions"),
-        **{kind.name: tuple(parse(lists.get(kind.name, "[]"))) for kind in KINDS},
+        **{kind.name: tuple(loads(lists.get(kind.name, "[]"))) for kind in KINDS},
         conditional=frozenset(facts.get("conditional", ())),
         hints=dict(facts.get("hints", {})),
     )

@@ -52,17 +52,17 @@ class Snapshot:
     children: tuple[ChildSnapshot, ...]
     failed: tuple[str, ...] = ()
 
-    def steadied(self, before: Snapshot) -> Snapshot:
+    def with_known_ttl(self, before: Snapshot) -> Snapshot:
         """Return this snapshot with the `ttlMs` of an earlier one, for children that have one.
 
         A server may compute it, say as the time until midnight. Nothing that it offers has changed
         then, so it is no drift.
         """
         known = {child.name: child.hints for child in before.children}
-        return replace(self, children=tuple(_steadied(one, known) for one in self.children))
+        return replace(self, children=tuple(_with_known_ttl(one, known) for one in self.children))
 
 
-def _steadied(child: ChildSnapshot, known: dict[str, Json]) -> ChildSnapshot:
+def _with_known_ttl(child: ChildSnapshot, known: dict[str, Json]) -> ChildSnapshot:
     before = known.get(child.name, {})
     if "ttlMs" not in child.hints or "ttlMs" not in before:
         return child

@@ -23,7 +23,7 @@ from mcpagg import emission
 from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.emission import MODE, emit
-from mcpagg.jsontext import parse, written
+from mcpagg.jsontext import dumps, loads
 from mcpagg.linking import link
 from mcpagg.literal import HIDDEN, comment, is_visible, json_text, literal
 from mcpagg.options import Options
@@ -275,11 +275,11 @@ def test_a_deep_value_costs_what_it_holds_and_the_list_is_cut_all_the_same() -> 
         deep = {"name": deep}
     tools = [{"name": name, "inputSchema": {"type": "object"}, "x": deep} for name in "ab"]
     text = json_text(tools)
-    assert len(text) < 1.1 * len(written(tools))
+    assert len(text) < 1.1 * len(dumps(tools))
     routes = {f"s:{name}": ("s", name, f"s_{name}") for name in "ab"}
     catalogue = Catalogue(TOOLS, ("s",), routes, {"s": {"tools": text}}, {}, set())
     cut = [item.listed(item.original) for item in catalogue.recorded("s")]
-    assert [written(parse(item)) for item in cut] == [written(tool) for tool in tools]
+    assert [dumps(loads(item)) for item in cut] == [dumps(tool) for tool in tools]
 
 
 def test_every_level_that_people_write_has_a_line_for_each_member() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg.jsontext import parse
+from mcpagg.jsontext import loads
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.listing import MAXIMUM_ENTRY_DEPTH, MAXIMUM_PAGES, Listing, unreadable
 from mcpagg_runtime.wire import Malformed
@@ -112,5 +112,5 @@ def test_what_holds_no_list_is_malformed(result: str) -> None:
 
 @pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e400", "9" * 5000])
 def test_the_compilers_numbers_are_judged_alike(text: str) -> None:
-    assert unreadable(parse(f'{{"a":[{text}]}}')) == "a number that no double holds"
-    assert unreadable(parse("[1E5, 0.1000000000000000055511151231257827, -0]")) == ""
+    assert unreadable(loads(f'{{"a":[{text}]}}')) == "a number that no double holds"
+    assert unreadable(loads("[1E5, 0.1000000000000000055511151231257827, -0]")) == ""

@@ -76,11 +76,11 @@ def test_the_most_careful_hints_win(results: list[Json], merged: Json) -> None:
     assert hints == merged
 
 
-def test_only_a_time_to_live_is_steadied() -> None:
+def test_only_a_time_to_live_is_taken_from_before() -> None:
     def snapshot(**hints: Json) -> Snapshot:
         return Snapshot(tuple(ChildSnapshot(name, MODERN, hints=hints[name]) for name in hints))
 
     before = snapshot(a={"ttlMs": 1, "cacheScope": "public"}, b={}, c={"ttlMs": 1}, gone={})
     after = snapshot(a={"ttlMs": 2, "cacheScope": "private"}, b={"ttlMs": 2}, c={}, new={})
-    steadied = snapshot(a={"ttlMs": 1, "cacheScope": "private"}, b={"ttlMs": 2}, c={}, new={})
-    assert after.steadied(before) == steadied
+    expected = snapshot(a={"ttlMs": 1, "cacheScope": "private"}, b={"ttlMs": 2}, c={}, new={})
+    assert after.with_known_ttl(before) == expected

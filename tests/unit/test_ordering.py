@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg.jsontext import parse, written
+from mcpagg.jsontext import dumps, loads
 from mcpagg.ordering import arranged, in_order_of
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.live import SETS, same
@@ -45,20 +45,20 @@ def shuffled(value: Any, chance: random.Random) -> Any:
 def test_what_is_equal_is_taken_as_it_was(value: Any, chance: random.Random) -> None:
     other = shuffled(value, chance)
     assert same(value, other, SETS)
-    assert written(arranged(value, other)) == written(value)
+    assert dumps(arranged(value, other)) == dumps(value)
 
 
 @given(JSON, JSON)
 def test_what_is_meant_is_never_changed(before: Any, now: Any) -> None:
     assert same(arranged(before, now), now, SETS)
-    assert written(arranged(now, now)) == written(now)
+    assert dumps(arranged(now, now)) == dumps(now)
 
 
 @given(st.dictionaries(NAMES, JSON))
 def test_without_another_order_nothing_moves(now: dict[str, Any]) -> None:
     """A file compiled onto an older one is the same as one that is compiled afresh."""
     kept = {name: value for name, value in now.items() if name != "a"}
-    assert written(arranged(kept, now)) == written(now)
+    assert dumps(arranged(kept, now)) == dumps(now)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_without_another_order_nothing_moves(now: dict[str, Any]) -> None:
     ],
 )
 def test_a_change_stands_where_it_was(before: str, now: str, kept: str) -> None:
-    assert written(arranged(parse(before), parse(now)), separators=(",", ":")) == kept
+    assert dumps(arranged(loads(before), loads(now)), separators=(",", ":")) == kept
 
 
 def test_each_list_keeps_its_order_and_takes_what_is_new() -> None:

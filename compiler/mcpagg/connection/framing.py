@@ -20,7 +20,7 @@ from mcp_types import (
     RequestId,
 )
 
-from mcpagg.jsontext import parse
+from mcpagg.jsontext import loads
 from mcpagg_runtime.lenient import SHOWN_CHARACTERS, Fragment, read_line
 from mcpagg_runtime.questions import is_error, is_response, minted
 from mcpagg_runtime.wire import Message
@@ -30,7 +30,7 @@ class Result(dict[str, Any]):
     """A result as plain values, and the JSON text that it came in."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(parse(text))
+        super().__init__(loads(text))
         self.text = text
 
 
@@ -62,7 +62,7 @@ def _envelope(message: Message) -> JSONRPCMessage | None:
     """Make an envelope of a message; None where it is none, but a JSON object of another kind."""
     if message.method is not None:
         # Params that are absent, null or no object are the same to the handlers.
-        given = {"params": parse(message.params_text)} if message.params else {}
+        given = {"params": loads(message.params_text)} if message.params else {}
         if message.value("id") is None:
             return JSONRPCNotification(jsonrpc="2.0", method=message.method, **given)
         if message.id is None:
@@ -72,7 +72,7 @@ def _envelope(message: Message) -> JSONRPCMessage | None:
     if number is None and not is_response(message):
         return None
     if is_error(message):
-        return JSONRPCError(jsonrpc="2.0", id=number, error=_error(parse(message.raw("error"))))
+        return JSONRPCError(jsonrpc="2.0", id=number, error=_error(loads(message.raw("error"))))
     if number is None:
         return _failed(None, "the answer has no id")
     if not isinstance(message.value("result"), dict):

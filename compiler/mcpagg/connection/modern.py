@@ -112,10 +112,10 @@ def merged_hints(hints: Json, result: Json) -> Json:
     return merged
 
 
-async def conversed(
+async def call_until_complete(
     send: Callable[[Json], Awaitable[Json]], params: Json, answer: Callable[[str], Json]
 ) -> Json:
-    """Send a request until its result is no question; return that.
+    """Send a request until its result asks for no input; return that.
 
     `answer(method)` is the result of a question, whatever its params.
 

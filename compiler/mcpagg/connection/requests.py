@@ -35,7 +35,7 @@ from mcpagg.connection import modern
 from mcpagg.connection.framing import Result
 from mcpagg.connection.remote import RemoteChild
 from mcpagg.connection.stdio import ChildProcess
-from mcpagg.jsontext import parse, written
+from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.catalogue import TOOLS, Kind
@@ -227,7 +227,7 @@ class Connection:
 
         if self.protocol not in MODERN_PROTOCOL_VERSIONS:
             return await send(params)
-        return await modern.conversed(send, params, self._answer_for_nobody)
+        return await modern.call_until_complete(send, params, self._answer_for_nobody)
 
     async def list_items(self, kind: Kind = TOOLS) -> list[Json]:
         """Return one list of the child as it gave it, page after page; see `request` for errors.
@@ -244,7 +244,7 @@ class Connection:
         await self._read(listing)
         listed = []
         for item in listing.items:
-            value: Json = parse(item.listed(item.exposed))
+            value: Json = loads(item.listed(item.exposed))
             if kind is TOOLS and (why := self._unsendable(value)):
                 listing.faults.append(f"lists the tool {item.exposed!r}, which is left out: {why}")
             else:
@@ -260,7 +260,7 @@ class Connection:
             if self.protocol in MODERN_PROTOCOL_VERSIONS:
                 self.hints = modern.merged_hints(self.hints, page)
             try:
-                cursor = listing.take(page.text if isinstance(page, Result) else written(page))
+                cursor = listing.take(page.text if isinstance(page, Result) else dumps(page))
             except Malformed as problem:
                 raise BadList(f"answered {listing.kind.method} with {problem}") from None
             if cursor is None:

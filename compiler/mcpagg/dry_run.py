@@ -15,7 +15,7 @@ from mcpagg_runtime.references import references
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DryRun:
     """A config that was read; `fault` is why a compilation would refuse it, if it would."""
 
     spec: ProxySpec
@@ -24,30 +24,30 @@ class Plan:
     fault: CompileError | None = None
 
 
-def as_json(plan: Plan) -> str:
-    """Return the plan as JSON: {source, servers: […], warnings: […], errors: […]}."""
-    errors = plan.fault.problems if plan.fault is not None else ()
+def as_json(run: DryRun) -> str:
+    """Return the outcome as JSON: {source, servers: […], warnings: […], errors: […]}."""
+    errors = run.fault.problems if run.fault is not None else ()
     report = {
-        "source": plan.spec.source,
-        "servers": [_server(server, plan.environ) for server in plan.spec.servers],
-        "composites": [one.model_dump(mode="json") for one in plan.spec.composites],
-        "warnings": [_problem(problem) for problem in plan.warnings],
+        "source": run.spec.source,
+        "servers": [_server(server, run.environ) for server in run.spec.servers],
+        "composites": [one.model_dump(mode="json") for one in run.spec.composites],
+        "warnings": [_problem(problem) for problem in run.warnings],
         "errors": [_problem(problem) for problem in errors],
     }
     return json.dumps(report, indent=2)
 
 
 def errors_as_json(fault: CompileError) -> str:
-    """Return what is wrong with a config that could not be understood, in the plan's shape."""
+    """Return what is wrong with a config that could not be understood, in the same shape."""
     errors = [_problem(problem) for problem in fault.problems]
     report = {"source": fault.source, "servers": [], "warnings": [], "errors": errors}
     return json.dumps(report, indent=2)
 
 
-def as_text(plan: Plan) -> str:
-    """Return the plan as lines to read."""
-    lines = [line for server in plan.spec.servers for line in _lines(server, plan.environ)]
-    for composite in plan.spec.composites:
+def as_text(run: DryRun) -> str:
+    """Return the outcome as lines to read."""
+    lines = [line for server in run.spec.servers for line in _lines(server, run.environ)]
+    for composite in run.spec.composites:
         called = [f"{subtool.server}/{subtool.tool}" for subtool in composite.subtools]
         lines.append(f"composite tool {composite.name}: {', '.join(called)}")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mcpagg.cli import main
-from mcpagg.compilation import Source, compile_proxy, planned
+from mcpagg.compilation import Source, compile_proxy, dry_run
 from mcpagg.options import Options
 from mcpagg.problems import CompileError
 
@@ -18,7 +18,7 @@ ENVIRON = {"PATH": "/usr/bin:/bin"}
 
 def dry_refusal(source: Source) -> CompileError:
     try:
-        fault = planned(source, ENVIRON).fault
+        fault = dry_run(source, ENVIRON).fault
     except CompileError as problem:
         return problem
     assert fault is not None
