@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from pathlib import Path
@@ -45,20 +46,27 @@ def refusal(**entry: Any) -> str:
         ({"args": [f"--api-key={HEX}"]}, "args[0]", "`--api-key=${GITHUB_API_KEY}`"),
         ({"args": [f"--env.A={GITHUB}"]}, "args[0]", "`--env.A=${GITHUB_A}`"),
         ({"args": ["-e", f"X_TOKEN={HEX}"]}, "args[1]", "`X_TOKEN=${GITHUB_TOKEN}`"),
-        ({"args": ["-c", f'API_KEY="{HEX}" run']}, "args[1]", '`API_KEY="${GITHUB_API_KEY}`'),
+        ({"args": ["-c", f'API_KEY="{HEX}" run']}, "args[1]", '`API_KEY="${GITHUB_API_KEY}"`'),
         (
             {"args": [f"https://h/mcp?exaApiKey={HEX}"]},
             "args[0]",
             "`exaApiKey=${GITHUB_EXA_API_KEY}`",
         ),
-        ({"args": ["mysql://u:p4ss-W0rd@h/db"]}, "args[0]", "`${GITHUB_SECRET}`"),
+        ({"args": ["mysql://u:p4ss-W0rd@h/db"]}, "args[0]", "`mysql://u:${GITHUB_PASSWORD}@h`"),
         (
             {"args": ["--header", f"Authorization: Bearer {HEX}"]},
             "args[1]",
             "`Authorization: Bearer ${GITHUB_TOKEN}`",
         ),
-        ({"args": [f'{{"password": "{HEX}"}}']}, "args[0]", '`"password": "${GITHUB_PASSWORD}`'),
+        ({"args": [f'{{"password": "{HEX}"}}']}, "args[0]", '`"password": "${GITHUB_PASSWORD}"`'),
         ({"args": [GITHUB]}, "args[0]", "`${GITHUB_SECRET}`"),
+        ({"args": [f'{{"apiKey":"{HEX}","n":1}}']}, "args[0]", '`"apiKey":"${GITHUB_API_KEY}"`'),
+        ({"args": [f"--header=X-Key: {HEX}"]}, "args[0]", "`--header=X-Key: ${GITHUB_KEY}`"),
+        ({"args": ["--to", f"${{MY_TOKEN:-{HEX}}}"]}, "args[1]", "`${MY_TOKEN}`"),
+        ({"args": [f"Server=db;Password={HEX};"]}, "args[0]", "`Password=${GITHUB_PASSWORD}`"),
+        ({"args": [f"curl -H 'X-Api-Key: {HEX}'"]}, "args[0]", "`X-Api-Key: ${GITHUB_API_KEY}`"),
+        ({"args": [f"say Bearer {HEX}, then"]}, "args[0]", "`Bearer ${GITHUB_TOKEN}`"),
+        ({"args": [f"https://{HEX}@h/mcp"]}, "args[0]", "`${GITHUB_TOKEN}`"),
     ],
 )
 def test_a_literal_credential_is_refused_with_what_to_write(
@@ -193,7 +201,145 @@ def test_a_name_that_cannot_be_a_variable_gets_one_that_can() -> None:
     assert 'write "my-token": "${MY_TOKEN}" and export MY_TOKEN' in message
 
 
-@pytest.mark.parametrize("text", ["a", "<", "{", "Aa0+", "http://", "a=", '"a":"'])
+RANDOM = "Zq7SuperSecretValue" + "9xK"
+UUID = "0f8fad5b-d9cb-469f-a165-" + "70867728950e"
+ROOT = "Root" + "@123"
+APP_PASSWORD = "abcd " + "efgh ijkl mnop"
+BASIC = base64.b64encode(b"me:pass-12345").decode()
+AZURE = base64.b64encode(bytes(range(64))).decode()
+
+CREDENTIALS: list[dict[str, Any]] = [
+    # A scheme of HTTP is evidence, whatever the name.
+    {"env": {"AUTH_HEADER": f"Bearer {HEX}"}},
+    {"env": {"X": f"Basic {BASIC}"}},
+    {"args": [f"--header=Authorization: Bearer {HEX}"]},
+    {"args": ["--header", f"Authorization: Bearer {HEX}"]},
+    {"args": ["-c", f"curl -H 'Authorization: Bearer {HEX}' https://h"]},
+    # Names that say so.
+    {"env": {"MYSQL_PASS": ROOT}},
+    {"env": {"DB_PASS": ROOT}},
+    {"env": {"MYSQL_PWD": ROOT}},
+    {"env": {"SMTP_PASS": APP_PASSWORD}},
+    {"env": {"PGPASSWORD": ROOT}},
+    {"env": {"LANGFUSE_BASIC": BASIC}},
+    {"env": {"TOKENS": RANDOM}},
+    {"env": {"TOKEN_VALUE": RANDOM}},
+    {"env": {"MY_TOKEN_2": RANDOM}},
+    {"env": {"SECRET_ID": RANDOM}},
+    {"env": {"CREDS": RANDOM}},
+    {"env": {"JWT": RANDOM}},
+    {"env": {"APITOKEN": RANDOM}},
+    {"env": {"OPENAI_KEY": RANDOM}},
+    {"env": {"A_KEY": f"${{A_KEY:-{RANDOM}}}"}},
+    # Flags, their short forms, and defaults of references.
+    {"args": ["-k", HEX]},
+    {"args": ["-p", RANDOM]},
+    {"args": ["--password", ROOT]},
+    {"args": [f"--api-key={RANDOM}"]},
+    {"args": ["-c", f"TOKEN={RANDOM} run"]},
+    {"args": [f"${{GITHUB_TOKEN:-{RANDOM}}}"]},
+    # Connection strings.
+    {"env": {"CS": f"Server=db;User Id=sa;Password={RANDOM};"}},
+    {"env": {"CS": f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={AZURE};E=core"}},
+    {"env": {"CS": f"host=x password={RANDOM}"}},
+    {"env": {"CS": f"cache.example.net:6380,password={RANDOM},ssl=True"}},
+    {"args": [f"--//registry.npmjs.org/:_authToken={RANDOM}"]},
+    {"args": [f"user: me\npassword: {RANDOM}\n"]},
+    # What stands before the host of a URL; a default password where others reach the server.
+    {"args": [f"https://{RANDOM}@host/mcp"]},
+    {"args": [f"https://{RANDOM}:@host/mcp"]},
+    {"args": [f"postgresql://:{RANDOM}@host/db"]},
+    {"args": ["postgresql://postgres:" + "postgres@172.17.0.1:5433/bia"]},
+    # URLs whose path, or query, is the secret.
+    {"args": [f"https://mcp.zapier.com/api/mcp/s/{HEX}/mcp"]},
+    {"args": [f"https://mcp.composio.dev/composio/server/{UUID}/mcp"]},
+    {"env": {"HOOK": f"https://discord.com/api/webhooks/123456789012345678/{HEX}{HEX}"}},
+    {"args": [f"https://hooks.slack.com/services/T00/B00/{RANDOM}"]},
+    {"args": [f"https://host/mcp?api_key={RANDOM}"]},
+    # Known formats, wherever they stand, and with a placeholder beside them.
+    {"args": ["--name", GITHUB]},
+    {"env": {"X": JWT}},
+    {"args": [f"--api-key=YOUR_KEY --token={RANDOM}"]},
+]
+
+
+@pytest.mark.parametrize("entry", CREDENTIALS)
+def test_every_form_of_a_credential_is_refused(entry: dict[str, Any]) -> None:
+    message = refusal(command="x", **entry)
+    for secret in (HEX, UUID, ROOT, APP_PASSWORD, BASIC, RANDOM, AZURE, GITHUB, JWT):
+        assert secret not in message
+
+
+FILLERS: list[dict[str, Any]] = [
+    # A prefix with nothing behind it, and words that take the place of a key.
+    *(
+        {"env": {"API_KEY": value}}
+        for value in (
+            "sk-",
+            "ghp_",
+            "sk-ant-",
+            "REDACTED",
+            "ollama",
+            "lm-studio",
+            "not-needed",
+            "sk-no-key-required",
+            "optional",
+            "none",
+            "dummy",
+            "apikey",
+            "KEY",
+            "secret",
+            "EMPTY",
+            "你的API密钥",
+            "sua-chave-aqui",
+            "sk-this-is-not-a-real-key",
+            "YOUR_API_KEY",
+            "<your key>",
+            "sk-1234",
+            "sk-local",
+        )
+    ),
+    # Names of files.
+    {"env": {"CREDENTIALS": "credentials.json"}},
+    {"env": {"TOKEN": "token.json"}},
+    {"env": {"PRIVATE_KEY": "keys/id.pem"}},
+    {"args": ["--credentials", "creds/gcp.json"]},
+    {"env": {"CREDENTIALS": r"%USERPROFILE%\x.json"}},
+    {"env": {"CREDENTIALS": "./x"}},
+    # What another program fills in.
+    {"env": {"TOKEN": "$(gh auth token)"}},
+    {"env": {"TOKEN": "`gh auth token`"}},
+    {"env": {"TOKEN": "keyring:github"}},
+    {"env": {"TOKEN": "op://vault/item/field"}},
+    {"args": ["--token", "%GITHUB_TOKEN%"]},
+    # Names that promise little, with values that words and numbers make.
+    {"env": {"SORT_KEY": "created_at_desc_2024"}},
+    {"env": {"PRIMARY_KEY": "customer_id_2024_v2"}},
+    {"env": {"MCP_SESSION": "team-session-2024-prod"}},
+    {"env": {"MAX_TOKENS": "200000"}},
+    {"env": {"TOKEN_FILE": f"{RANDOM}"}},
+    {"env": {"PUBLIC_KEY": f"{RANDOM}"}},
+    {"args": ["-p", "8080:80"]},
+    {"args": ["-p", "my-project-2024-eu"]},
+    # Prose, and URLs that give nothing away.
+    {"env": {"MODE": "Basic authentication"}},
+    {"args": ["say Bearer tokens-are-not-shown"]},
+    {"args": ["postgresql://postgres:" + "postgres@localhost:5432/db"]},
+    {"args": ["postgresql://user:" + "password@db/x"]},
+    {"args": ["git+https://git@github.com/o/r", "ssh://deploy@host/x"]},
+    {"args": [f"https://host/projects/{UUID}/mcp"]},
+]
+
+
+@pytest.mark.parametrize("entry", FILLERS)
+def test_what_only_takes_the_place_of_a_credential_is_at_most_a_warning(
+    entry: dict[str, Any],
+) -> None:
+    warnings = read({"command": "x", **entry})
+    assert all("holds a placeholder" in one or "looks like" in one for one in warnings)
+
+
+@pytest.mark.parametrize("text", ["a", "<", "{", "Aa0+", "http://", "a=", '"a":"', "\\"])
 def test_long_strings_are_searched_in_no_time(text: str) -> None:
     started = time.process_time()
     read({"command": "x", "args": ["--token", text * 30_000]}, allowed=True)

@@ -1,8 +1,10 @@
-"""Literal credentials in a config: they would be checked in with the emitted file.
+"""Literal credentials in a config or on the command line: they would stand in the emitted file.
 
-Three kinds of evidence, from strong to weak: the shape of a known token, wherever it stands; a
-name that promises a secret beside a value that can be one; a password inside a URL. References
-and placeholders are no credentials. No message ever holds a value.
+Evidence, from strong to weak: the shape of a known token, or of a URL whose path is the secret; a
+name that promises a secret (see `mcpagg_runtime.secrecy`) beside a value that can be one; a value
+behind `Bearer` or `Basic`; what stands before the host of a URL. References, file names, command
+substitutions and what says that no key is needed are no credentials; placeholders deserve a
+warning. No message ever holds a value.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch import strings
 from mcpagg_runtime.references import references, resolve
+from mcpagg_runtime.secrecy import LIKELY, NOTHING, looks_random, promise, words_of
 
 
 class Credential(NamedTuple):
@@ -33,7 +36,6 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ("an API key of OpenAI, Anthropic or their like", r"sk-[\w-]{20,}"),
     ("a Stripe key", r"[sr]k_(?:live|test)_\w{16,}"),
     ("a Slack token", r"xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"),
-    ("a Slack webhook", r"hooks\.slack\.com/services/\w+/\w+/\w+"),
     ("an AWS access key", r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
     ("a Google API key", r"AIza[\w-]{35}|AQ\.[\w-]{30,}"),
     ("a Google token", r"ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}"),
@@ -46,85 +48,146 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ("an Atlassian token", r"ATATT[\w-]{30,}|ATTA[A-Za-z0-9]{40,}"),
     ("a JSON web token", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    ("a Slack webhook", r"hooks\.slack\.com/services/\w+/\w+/\w+"),
+    ("a Discord webhook", r"discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}"),
+    ("a Teams webhook", r"[\w-]{1,60}\.webhook\.office\.com/webhookb2/[\w@-]{30,}"),
+    ("a Telegram bot's token", r"api\.telegram\.org/bot\d+:[\w-]{20,}"),
+    ("a URL whose path is the secret", r"hooks\.zapier\.com/hooks/catch/\w+/\w+"),
+    ("a URL whose path is the secret", r"mcp\.zapier\.com/[\w/-]{0,60}?/s/[\w=+-]{16,}"),
+    (
+        "a URL whose path is the secret",
+        r"(?:mcp\.composio\.dev|mcp\.pipedream\.(?:net|com))/[\w/-]{0,60}?[0-9a-f]{8}-[0-9a-f-]{27}",
+    ),
 )
 _SHAPE = re.compile(
     "|".join(f"(?P<shape{n}>(?<![A-Za-z0-9_])(?:{shape}))" for n, (_, shape) in enumerate(SHAPES))
 )
+_SPELLED_OUT = re.compile(r".*\byour[_-].*|[a-z]{2,10}(?:[_-][a-z]+){3,}")
+"""A known shape that somebody made from words."""
 
-# Words at the end of a name (in lower case, joined by `_`) that promise a secret …
-_SECRET = re.compile(
-    r"(?:token|secret|passw(?:or)?d|passphrase|(?:api|app|access|secret|private|auth)_?key"
-    r"|role_key|access_key_id|client_secret|authorization|credentials?)$"
-)
-# … and those that promise one only if the value looks like one.
-_KEY = re.compile(r"(?:^|_)(?:key|auth|pat|pwd|pass|cookie|session|bearer)$")
-
-_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w+/=.~-]{16,}|[0-9a-f-]{32,36}", re.I)
+# Flags of one letter that some programs have for a key, a password or a token.
+_SHORT_FLAGS = {"k", "p", "t"}
 
 _HARMLESS = re.compile(
-    r"|true|false|yes|no|on|off|null|none|undefined|empty|auto|basic|bearer|oauth2?|stdin|env|file"
-    r"|passw(?:or)?d|postgres|admin|root|guest|user|test(?:ing)?|demo|local(?:host)?"
-    r"|-?[0-9]{1,5}|(?:~|\.{1,2})?/\S*|[a-z]:[\\/].*|-.*|(?:[a-z][a-z0-9+.-]*://|env:)[^\s@]*",
+    r"|true|false|yes|no|on|off|null|undefined|empty|auto|basic|bearer|oauth2?|stdin|env|file"
+    # What programs that want a key are given where none is needed.
+    r"|none|n/?a|any|ollama|lm-?studio|vllm|llama(?:[._-]?cpp)?|optional|unused|ignored?|no-?auth"
+    r"|(?:sk-)?(?:no|not|without)[ _-](?:api[ _-]?)?(?:key|auth|token|needed|required|used|set)"
+    r"(?:[ _-](?:needed|required|necessary|used|set))?"
+    # Numbers, paths, names of files, URLs, and what another program or a keyring fills in.
+    r"|-?[0-9]{1,5}|(?:~|\.{1,2})?/\S*|[a-z]:[\\/].*|-.*|(?:[a-z][a-z0-9+.-]*://)[^\s@]*"
+    r"|[\w.@\\/ -]+\.(?:json|pem|key|p12|pfx|p8|crt|cer|jks|ya?ml|toml|ini|txt|env)"
+    r"|%\w+%.*|\$\(.*\)|`.*`|(?:env|keyring|keychain|vault|op|sops|ssm|cmd|file):[^\s@]*",
     re.I | re.S,
 )
-"""Values that give nothing away: words, defaults that everybody knows, numbers, paths, URLs."""
+"""Values that give nothing away."""
+
+_DEFAULT = re.compile(
+    r"passw(?:or)?d|postgres|admin|root|guest|user|test(?:ing)?|demo|local(?:host)?", re.I
+)
+"""Passwords that everybody knows: they give away nothing but a server that others can reach."""
+_EXAMPLE = re.compile(r"your|example|:passw(?:or)?d@|:user@|<|\{", re.I)
+_LOCAL = re.compile(
+    r"localhost|127\.[\d.]+|0\.0\.0\.0|\[::1?\]|host\.docker\.internal|[^.:]*", re.I
+)
 
 _PLACEHOLDER = re.compile(
     r".*(?:\byour|your[_ -]|<.*>|\{.*\}|\[.*\]|(?<!x)x{3,15}(?!x)|\*\*\*|\.\.\.|…|placeholder"
-    r"|example|dummy|[_-]here).*|(?:.*[_ -])?(?:change|replace|insert|enter|fill|todo).*"
-    r"|%\w+%|(?:my|the|an?)[_-].*|.*[_ -](?:token|key|secret|password)",
+    r"|example|dummy|redacted|[_-]here).*|(?:.*[_ -])?(?:change|replace|insert|enter|fill|todo).*"
+    r"|(?:my|the|an?)[_-].*|.*[_ -](?:token|key|secret|password)"
+    # A prefix with nothing behind it, a short word, a script that no credential is written in.
+    r"|[a-z]{2,10}(?:[_-][a-z]{2,10}){0,2}[_-]|[a-z]{1,8}|.*[^\W\d_\u0000-\u024f].*",
     re.I | re.S,
 )
 _NAME_ALONE = re.compile(r"[A-Z]+(?:_[A-Z0-9]+)+")
+_WORD = r"(?:[A-Z]?[a-z]{1,14}|[A-Z]{1,14})"
+_MADE_UP = re.compile(
+    rf"{_WORD}(?:[ ._/-]{_WORD})*"
+    r"|(?:[a-z]{2,6}[_-])?(?:(?P<digit>\d)(?P=digit)*|123\d{0,7}|abc123)"
+)
+"""What people write and no machine makes: words, or a digit again and again."""
 _LONGEST_PLACEHOLDER = 200
+# People choose these, and may choose words; all else is made by machines.
+_CHOSEN = ("pass", "password", "passwords", "passwd", "passphrase", "pwd", "pw", "secret", "creds")
 
 _SCHEME = re.compile(r"(?i)(?P<scheme>(?:Bearer|Basic|Token|Api-?Key)\s+)(?P<value>.+)", re.S)
-_PASSWORD = re.compile(r"[A-Za-z][\w+.-]{0,20}://[^\s/@:]*:(?P<value>[^\s/@]+)@")
+_AUTHORIZATION = re.compile(
+    r"(?i)(?<![\w-])(?P<scheme>(?:Bearer|Basic)\s+)(?P<value>[^\s\"',;}]{8,})"
+)
+_USERINFO = re.compile(
+    r"(?P<protocol>[A-Za-z][\w+.-]{0,20})://(?P<user>[^\s/@:]*)(?::(?P<password>[^\s/@]*))?@"
+    r"(?P<host>\[[^\s\]]*\]|[^\s/:?#\"']*)"
+)
 _FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)")
 
-# What stands in a string beside a name of its own.
+# What stands in a string beside a name of its own; `quote` closes the value as well.
 _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (" in a URL", re.compile(r"[?&](?P<name>[\w.-]+)=(?P<value>[^&\s#]+)")),
+    (" in a URL", re.compile(r"[?&](?P<name>[\w.-]+)=(?P<quote>)(?P<value>[^&\s#\"']+)")),
     (
         " in an argument",
         re.compile(
-            r"(?:^|(?<=[\s;'\"]))-{0,2}(?P<name>[A-Za-z_][\w.-]*)=[\"']?(?P<value>[^\s\"']+)"
+            r"(?:^|(?<=[\s;,:'\"]))-{0,2}(?P<name>[A-Za-z_][\w.-]*) ?= ?"
+            r"(?P<quote>[\"'])?(?P<value>(?(quote)[^\"']+|[^\s\"';,]+))"
         ),
     ),
     (
         " in JSON",
-        re.compile(r"\\*\"(?P<name>[\w-]+)\\*\"\s*:\s*\\*\"(?P<value>[^\"\\]+)"),
+        re.compile(
+            r"\\{0,7}[\"'](?P<name>[\w-]+)\\{0,7}[\"']\s*:\s*"
+            r"(?P<quote>\\{0,7}[\"'])(?P<value>[^\"'\\]+)"
+        ),
     ),
-    (" in a header", re.compile(r"^(?P<name>[A-Za-z][\w-]*):\s*(?P<value>[^/\s].*)", re.S)),
+    (
+        " in a header",
+        re.compile(
+            r"(?m)(?:^(?:--?[\w-]+=)?|(?<=[\"']))(?P<name>[A-Za-z][\w-]*):(?P<quote>) *"
+            r"(?P<value>[^/\s\"'][^\"'\n]*)"
+        ),
+    ),
 )
 
 
 class _Clue(NamedTuple):
-    """A value with a name beside it; `lead` is what stands before the value, the name included."""
+    """A value with a name beside it, and what stands in the string around the value.
+
+    `lead` and `tail` are kept when the value is replaced. `variable` is one that the config has
+    for the value already.
+    """
 
     how: str
     name: str
     value: str
-    lead: str
+    lead: str = ""
+    tail: str = ""
+    variable: str = ""
 
 
-_NO_CLUE = _Clue("", "", "", "")
+class _Evidence(NamedTuple):
+    """What speaks for a credential in a string."""
+
+    what: str
+    clue: _Clue
+    placeholder: bool
+
+
+_NO_CLUE = _Clue("", "", "")
 
 
 def find_credentials(server: ServerSpec) -> list[Credential]:
     """Return the literal credentials of an entry, at most one for each string, in its order."""
     found = []
     for place, written, name in _places(server):
-        # References vanish, their defaults stay: a credential hides in a default as well.
-        literal = resolve(written, lambda _: "")
-        clues = list(_clues(literal))
-        if name:
-            clues.append(_Clue("", name, literal, ""))
-        credential = next(_evidence(literal, clues), None)
-        if credential:
-            what, clue, placeholder = credential
-            found.append(Credential(place, what, _remedy(server, place, clue), placeholder))
+        evidence = _strongest(written, name)
+        if evidence is not None:
+            remedy = _remedy(server, place, evidence.clue)
+            found.append(Credential(place, evidence.what, remedy, evidence.placeholder))
     return found
+
+
+def credential_in(name: str, value: str) -> str | None:
+    """Say what sort of credential a value of this name is; None where it is none."""
+    evidence = _strongest(value, name)
+    return None if evidence is None or evidence.placeholder else evidence.what
 
 
 def _places(server: ServerSpec) -> Iterator[tuple[str, str, str]]:
@@ -139,37 +202,81 @@ def _places(server: ServerSpec) -> Iterator[tuple[str, str, str]]:
             flag = _FLAG.fullmatch(text)
 
 
-def _evidence(text: str, clues: list[_Clue]) -> Iterator[tuple[str, _Clue, bool]]:
+def _strongest(written: str, name: str) -> _Evidence | None:
+    """Return the best evidence in a string with a name beside it; of placeholders the first."""
+    clues = [
+        _Clue(" in a default", variable, default, variable=variable)
+        for variable, default in references(written)
+        if default
+    ]
+    # References vanish, their defaults stay: they are looked at in their surroundings as well.
+    literal = resolve(written, lambda _: "")
+    clues += _clues(literal)
+    if name:
+        clues.append(_Clue("", name, literal))
+    return min(_evidence(literal, clues), key=lambda found: found.placeholder, default=None)
+
+
+def _evidence(text: str, clues: list[_Clue]) -> Iterator[_Evidence]:
     """Yield what speaks for a credential in a string, the strongest first."""
-    if shape := _SHAPE.search(text):
+    for shape in _SHAPE.finditer(text):
         what = next(what for n, (what, _) in enumerate(SHAPES) if shape[f"shape{n}"])
-        yield what, next((clue for clue in clues if shape[0] in clue.value), _NO_CLUE), False
+        clue = next((clue for clue in clues if shape[0] in clue.value), _NO_CLUE)
+        yield _Evidence(what, clue, bool(_SPELLED_OUT.fullmatch(shape[0])))
     for clue in clues:
         placeholder = _judge(clue)
         if placeholder is not None:
-            yield f"a literal value for {quoted(clue.name)}{clue.how}", clue, placeholder
-    for match in _PASSWORD.finditer(text):
-        if not _HARMLESS.fullmatch(match["value"]):
-            yield "a password in a URL", _NO_CLUE, _is_placeholder(match["value"])
+            yield _Evidence(f"a literal value for {quoted(clue.name)}{clue.how}", clue, placeholder)
+    yield from _behind_schemes(text)
+    yield from _before_hosts(text)
 
 
 def _clues(text: str) -> Iterator[_Clue]:
     for how, pattern in _NAMED:
         for match in pattern.finditer(text):
             lead = match[0][: match.start("value") - match.start()].strip("?&")
-            yield _Clue(how, match["name"].rpartition(".")[2], match["value"], lead)
+            quote = match["quote"] or ""
+            tail = quote if text.startswith(quote, match.end()) else ""
+            yield _Clue(how, match["name"].rpartition(".")[2], match["value"], lead, tail)
 
 
 def _judge(clue: _Clue) -> bool | None:
     """Return None for no credential, False for one, True for a placeholder of one."""
     scheme = _SCHEME.fullmatch(clue.value)
     value = (scheme["value"] if scheme else clue.value).strip()
-    if _HARMLESS.fullmatch(value):
+    grade = LIKELY if clue.name in _SHORT_FLAGS else promise(clue.name)
+    if grade == NOTHING or _HARMLESS.fullmatch(value) or _DEFAULT.fullmatch(value):
         return None
-    name = _snake(clue.name)
-    if not _SECRET.search(name) and not (_KEY.search(name) and _RANDOM.fullmatch(value)):
+    if grade == LIKELY and not looks_random(value):
         return None
-    return _is_placeholder(value)
+    chosen = "".join(words_of(clue.name)).endswith(_CHOSEN)
+    return _is_placeholder(value) or (not chosen and bool(_MADE_UP.fullmatch(value)))
+
+
+def _behind_schemes(text: str) -> Iterator[_Evidence]:
+    """Yield the values of HTTP's schemes, which are credentials whatever they are called."""
+    for match in _AUTHORIZATION.finditer(text):
+        scheme, value = match["scheme"], match["value"]
+        placeholder = _is_placeholder(value)
+        if placeholder or not (_HARMLESS.fullmatch(value) or _MADE_UP.fullmatch(value)):
+            clue = _Clue("", "token", scheme + value)
+            yield _Evidence(f"a value behind `{scheme.strip()}`", clue, placeholder)
+
+
+def _before_hosts(text: str) -> Iterator[_Evidence]:
+    """Yield what URLs hold before their hosts: passwords, and tokens in the place of users."""
+    for match in _USERINFO.finditer(text):
+        user, password, host = match["user"], match["password"] or "", match["host"]
+        if password and not _HARMLESS.fullmatch(password):
+            known = bool(_DEFAULT.fullmatch(password))
+            if not (known and _LOCAL.fullmatch(host)):
+                placeholder = bool(_EXAMPLE.search(text)) if known else _is_placeholder(password)
+                shown = "USER" if looks_random(user) else user
+                lead = f"{match['protocol']}://{shown}:"
+                clue = _Clue("", "password", "", lead, f"@{host}")
+                yield _Evidence("a password in a URL", clue, placeholder)
+        if looks_random(user) and match["protocol"].endswith(("http", "https")):
+            yield _Evidence("a token in a URL", _Clue("", "token", ""), _is_placeholder(user))
 
 
 def _is_placeholder(value: str) -> bool:
@@ -178,22 +285,18 @@ def _is_placeholder(value: str) -> bool:
     return bool(_PLACEHOLDER.fullmatch(value) or _NAME_ALONE.fullmatch(value))
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).strip("_").lower()
-
-
 def _remedy(server: ServerSpec, place: str, clue: _Clue) -> str:
     """Return the exact replacement, with nothing of the value in it."""
     group, _, key = place.partition(".")
     if group == "env":
         variable = key if references(f"${{{key}}}") else _variable("", key)
         return f'write {quoted(key)}: "${{{variable}}}" and export {variable}'
-    variable = _variable(server.name, clue.name or ("password" if group == "url" else "secret"))
+    variable = clue.variable or _variable(server.name, clue.name or "secret")
     scheme = _SCHEME.fullmatch(clue.value)
     reference = f"{scheme['scheme'] if scheme else ''}${{{variable}}}"
     if group == "headers":
         return f'write {quoted(key)}: "{reference}" and export {variable}'
-    return f"write `{clue.lead}{reference}` in its place and export {variable}"
+    return f"write `{clue.lead}{reference}{clue.tail}` in its place and export {variable}"
 
 
 def _variable(server: str, name: str) -> str:
@@ -202,3 +305,7 @@ def _variable(server: str, name: str) -> str:
     wanted = _snake(name).upper().removeprefix("X_").replace("AUTHORIZATION", "TOKEN") or "SECRET"
     words = wanted if not owner or wanted.startswith(owner) else f"{owner}_{wanted}"
     return f"_{words}" if words[0].isdigit() else words
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).strip("_").lower()
