@@ -165,7 +165,8 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         raise ConfigError(PROGRAM, [Problem("", "no config is given", remedy)])
     for pair in chosen.define:
         if "=" not in pair:
-            raise ConfigError(PROGRAM, [Problem("", f"--define {pair}", "write NAME=VALUE")])
+            # Not shown: it may be a value whose name was forgotten.
+            raise ConfigError(PROGRAM, [Problem("", "--define needs NAME=VALUE")])
     try:
         options = Options(
             **{key: getattr(chosen, key) for key in Options.model_fields if key in chosen}
@@ -174,6 +175,8 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         flags = dict.fromkeys(str(one["loc"][0]).replace("_", "-") for one in problem.errors())
         faults = [Problem("", f"--{flag} has no value that can be used") for flag in flags]
         raise ConfigError(PROGRAM, faults) from None
+    if not options.allow_secrets and (faults := _credentials(options)):
+        raise ConfigError(PROGRAM, faults)
     if name == "-":
         return Source(_standard_input(), "-", Path.cwd(), options)
     try:
@@ -192,6 +195,23 @@ def _standard_input() -> bytes:
     except OSError as problem:
         reason = problem.strerror or str(problem)
     raise ConfigError("standard input", [Problem("", f"cannot be read: {reason}")])
+
+
+def _credentials(options: Options) -> list[Problem]:
+    """Return a problem for each credential among the options: the file records them."""
+    from mcpagg.config.credentials import credential_in
+
+    words = []
+    for key, value in options:
+        flag = "--" + key.replace("_", "-")
+        for one in value if isinstance(value, tuple) else [value]:
+            name, _, defined = one.partition("=") if key == "define" else ("", "", one)
+            words.append((f"{flag} {name}".strip(), name, str(defined)))
+    return [
+        Problem("", f"{said} holds {what}", "the file records it: export a variable instead")
+        for said, name, word in words
+        if (what := credential_in(name, word))
+    ]
 
 
 def recorded_commands(chosen: argparse.Namespace, source: Source) -> tuple[str, str]:

@@ -8,10 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mcpagg.config.coordinator import hidden_literals
+from mcpagg.config.credentials import find_credentials
 from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch import strings
 from mcpagg_runtime.references import references
+
+HIDDEN = "***"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ def as_text(run: DryRun) -> str:
 
 
 def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
-    yield f"{server.name}: {server.transport}: {_target(server)}"
-    row = server.row()
+    row = _shown(server)
+    target = row.get("url") or shlex.join([row["command"], *row["args"]])
+    yield f"{server.name}: {server.transport}: {target}"
     for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename", "masks"):
         if name in row:
             yield f"  {name}: {json.dumps(row[name], ensure_ascii=False)}"
@@ -65,13 +70,27 @@ def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
         yield f"  {variable['name']}: {state}{default} ({variable['place']})"
 
 
-def _target(server: ServerSpec) -> str:
-    return server.url or shlex.join([server.command, *server.args])
-
-
 def _server(server: ServerSpec, environ: Mapping[str, str]) -> dict[str, Any]:
     facts = {"name": server.name, "path": server.path, "transport": server.transport}
-    return facts | server.row() | {"variables": [*_variables(server, environ)]}
+    return facts | _shown(server) | {"variables": [*_variables(server, environ)]}
+
+
+def _shown(server: ServerSpec) -> dict[str, Any]:
+    """Return the row of a server without the literal credentials in it."""
+    row = server.row()
+    for found in (*find_credentials(server), *hidden_literals(server)):
+        group, _, key = found.place.partition(".")
+        if found.placeholder:
+            continue
+        if group == "masks":
+            row["masks"][key]["value"] = HIDDEN
+        elif key:
+            row[group][key] = HIDDEN
+        elif group.startswith("args["):
+            row["args"][int(group[len("args[") : -1])] = HIDDEN
+        else:
+            row[group] = HIDDEN
+    return row
 
 
 def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:

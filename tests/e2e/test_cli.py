@@ -363,12 +363,13 @@ def test_a_link_stays_and_a_device_is_written_to(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [("--separator=-",), ("--timeout", "0.1234567891"), ("--hide=-*:x", "--define=-A=b c")],
+    [("--separator=-",), ("--timeout", "0.1234567891"), ("--hide=-*:x", "--define=userHome=b c")],
 )
 def test_the_recorded_command_means_the_same_options(
     tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
-    config = write_config(tmp_path, {"-n": stub_entry()}).rename(tmp_path / "-x.json")
+    entry = {**stub_entry(), "env": {"HERE": "${userHome}"}}
+    config = write_config(tmp_path, {"-n": entry}).rename(tmp_path / "-x.json")
     file = tmp_path / "-server.py"
     assert main([str(config), "-q", "-o", str(file), *flags]) == 0
     assert main(["--check", "-o", str(file)]) == 0

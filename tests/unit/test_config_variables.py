@@ -2,18 +2,63 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from configs import FOLDER, entry, entry_refusal, read, warnings_of
 
+from mcpagg.problems import ConfigError
+
 
 def test_an_input_becomes_a_variable() -> None:
-    config = {"servers": {"a": {"command": "x", "env": {"T": "${input:github_pat}"}}}}
+    config = {"servers": {"a": {"command": "x", "env": {"R": "${input:region}"}}}}
     spec, warnings = read(config)
-    assert spec.servers[0].env == {"T": "${GITHUB_PAT}"}
+    assert spec.servers[0].env == {"R": "${REGION}"}
     assert warnings == [
-        "servers.a.env.T: ${input:github_pat} is asked for by the editor; here it is the variable"
-        " GITHUB_PAT; export it, or pass --define github_pat=VALUE"
+        "servers.a.env.R: ${input:region} is asked for by the editor; here it is the variable"
+        " REGION; export it, or pass --define region=VALUE"
     ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "key"), [("secret_region", "R"), ("github_pat", "R"), ("region", "MY_TOKEN")]
+)
+def test_nobody_is_advised_to_write_a_secret_on_the_command_line(asked: str, key: str) -> None:
+    inputs = [{"id": "secret_region", "type": "promptString", "password": True}]
+    env = {key: f"${{input:{asked}}}"}
+    _, warnings = read({"inputs": inputs, "servers": {"a": {"command": "x", "env": env}}})
+    assert len(warnings) == 1
+    assert warnings[0].endswith("; export it")
+
+
+@pytest.mark.parametrize(
+    ("holder", "written", "name", "variable"),
+    [
+        ({"inputs": [{"id": "x", "password": True}]}, "${input:x}", "x", "X"),
+        ({"mcp": {"inputs": [{"id": "x", "password": True}]}}, "${input:x}", "input:x", "X"),
+        ({}, "${keyring:me/x}", "me/x", "ME_X"),
+        ({}, "${cmd:pass show x}", "cmd:pass show x", "PASS_SHOW_X"),
+        ({}, "${X}", "X", "X"),
+        ({}, "$X", "X", "X"),
+        ({}, "${X:-d}", "X", "X"),
+        ({}, "{env:X}", "X", "X"),
+    ],
+)
+def test_no_value_is_taken_for_a_secret_or_for_a_variable(
+    holder: dict[str, Any], written: str, name: str, variable: str
+) -> None:
+    config = {**holder, "mcpServers": {"a": {"command": "x", "args": [written]}}}
+    with pytest.raises(ConfigError) as caught:
+        read(config, defines={name: "sentinel"})
+    message = str(caught.value)
+    assert f"mcpServers.a.args[0]: --define {name} would write its value into the file" in message
+    assert f"export {variable} instead" in message
+    assert "sentinel" not in message
+
+
+def test_a_value_that_nothing_asks_for_is_refused() -> None:
+    with pytest.raises(ConfigError, match="nothing asks for --define other; leave it out"):
+        read({"mcpServers": {"a": {"command": "x"}}}, defines={"other": "1"})
 
 
 def test_inputs_neither_share_a_variable_nor_take_one_of_the_system() -> None:
@@ -56,11 +101,18 @@ def test_a_variable_of_the_editor_alone_is_an_error_that_says_so(name: str) -> N
 
 
 @pytest.mark.parametrize(
-    "written", ["${X}", "$X", "${X:-d}", "${input:X}", "${env:X}", "{env:X}", "${cmd:X}"]
+    ("written", "name"),
+    [
+        ("${input:X}", "X"),
+        ("${input:X}", "input:X"),
+        ("${config:X}", "X"),
+        ("${file}", "file"),
+        ("${workspaceFolder}", "workspaceFolder"),
+    ],
 )
-def test_defined_values_are_put_in(written: str) -> None:
+def test_defined_values_are_put_in(written: str, name: str) -> None:
     config = {"mcpServers": {"a": {"command": "x", "args": [f"<{written}>"]}}}
-    spec, _ = read(config, defines={"X": "1"})
+    spec, _ = read(config, defines={name: "1"})
     assert spec.servers[0].args == ("<1>",)
 
 

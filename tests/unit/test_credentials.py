@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mcpagg.cli import main
 from mcpagg.config import read_config
 from mcpagg.problems import ConfigError
 
@@ -344,3 +345,57 @@ def test_long_strings_are_searched_in_no_time(text: str) -> None:
     started = time.process_time()
     read({"command": "x", "args": ["--token", text * 30_000]}, allowed=True)
     assert time.process_time() - started < 2
+
+
+def compiled(tmp_path: Path, entry: dict[str, Any], *options: str) -> int:
+    """Return the exit status of a dry run."""
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": {"one": {"command": "true", **entry}}}))
+    return main([str(config), "--dry-run", *options])
+
+
+LITERALS: dict[str, Any] = {
+    "args": ["--token", HEX, f"--api-key={HEX}", f"postgres://u:{HEX}@h/db", "-v"],
+    "env": {"X": f"Bearer {HEX}", "API_KEY": HEX, "MODE": "fast"},
+    "envVars": [{"name": "MASKED", "value": HEX, "unexpand": True}],
+}
+
+
+@pytest.mark.parametrize("report", ["text", "json"])
+def test_no_report_holds_a_literal_credential(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], report: str
+) -> None:
+    assert compiled(tmp_path, LITERALS, "--allow-secrets", "--report", report) == 0
+    captured = capsys.readouterr()
+    assert HEX not in captured.out + captured.err
+    assert "***" in captured.out
+    assert "-v" in captured.out
+    if report == "json":
+        [server] = json.loads(captured.out)["servers"]
+        assert server["env"] == {"X": "***", "API_KEY": "***", "MODE": "fast"}
+        assert server["args"] == ["--token", "***", "***", "***", "-v"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--name", GITHUB], "--name holds a GitHub token; the file records it"),
+        (["--hide", f"one:{GITHUB}"], "--hide holds a GitHub token"),
+        (["--define", f"apikey={RANDOM}"], "--define apikey holds a literal value for"),
+        (["--define", f"region={GITHUB}"], "--define region holds a GitHub token"),
+        (["--define", RANDOM], "--define needs NAME=VALUE"),
+    ],
+)
+def test_a_credential_on_the_command_line_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    assert compiled(tmp_path, {}, *options) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert GITHUB not in captured.out + captured.err
+    assert RANDOM not in captured.out + captured.err
+
+
+def test_a_define_that_gives_nothing_away_is_taken(tmp_path: Path) -> None:
+    entry = {"env": {"REGION": "${input:region}"}}
+    assert compiled(tmp_path, entry, "--define", "region=eu-west-1") == 0

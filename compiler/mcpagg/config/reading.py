@@ -18,7 +18,7 @@ from mcpagg.config.dialects import APPROVALS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import read_entry
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.selection import check_hosts, check_lists, select
-from mcpagg.config.variables import ClientVariables, look_alikes
+from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import Composite, ProxySpec, ServerSpec
@@ -66,8 +66,11 @@ def read_config(
             servers = masked(document, servers, root)
             composites = read_composites(document, [entry.name for entry in found], root)
     project = _project(folder)
-    variables = ClientVariables(defines, _called(folder, project))
+    passwords = frozenset(password_inputs(document))
+    variables = ClientVariables(defines, passwords, _called(folder, project))
     servers = [_rewritten(server, variables, root) for server in servers]
+    for name in variables.unused():
+        root.error(f"nothing asks for --define {quoted(name)[1:-1]}", "leave it out")
     for server in servers:
         _check_literals(server, root, allow_secrets)
     if root.errors:

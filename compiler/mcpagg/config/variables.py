@@ -1,17 +1,20 @@
 """What clients alone can fill in: `${input:token}`, `${workspaceFolder}`, and so on.
 
-They become references that a start can resolve, or values that `--define` gives. What only looks
-like a reference stays as it is, with a warning.
+They become references that a start can resolve, or values that `--define` gives. Those values are
+written into the file, so they are not taken for what may be secret, nor for a variable, which the
+file refers to. What only looks like a reference stays as it is, with a warning.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mcpagg.config.findings import Place, quoted
 from mcpagg_runtime.launch import BASIC_VARIABLES
 from mcpagg_runtime.references import CONFIG_FOLDER
+from mcpagg_runtime.secrecy import NOTHING, promise
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOKENS = re.compile(
@@ -53,6 +56,9 @@ KINDS = {
 }
 """Kinds of `${kind:name}` that become variables, and what they were."""
 
+SECRET_KINDS = frozenset({"cmd", "file", "keyring", "secret"})
+"""Those of them that mostly bring a secret."""
+
 _OP = "write a reference, ${NAME}, and run all commands under `op run --`, with NAME=op://… set"
 
 LOOK_ALIKES: tuple[tuple[re.Pattern[str], str, str], ...] = (
@@ -77,17 +83,39 @@ def look_alikes(text: str, field: str) -> list[tuple[str, str]]:
     return [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
 
 
+def password_inputs(document: Any) -> Iterator[str]:
+    """Yield the names of the inputs that a config declares secret, wherever it has `inputs`."""
+    holders, seen = [document], set()
+    while holders:
+        holder = holders.pop()
+        if id(holder) in seen:  # YAML may have one value in several places
+            continue
+        seen.add(id(holder))
+        for key, value in holder.items() if isinstance(holder, dict) else ():
+            if key != "inputs":
+                holders.append(value)
+            elif isinstance(value, list):
+                inputs = [one for one in value if isinstance(one, dict)]
+                yield from (str(one.get("id")) for one in inputs if one.get("password") is True)
+
+
 class ClientVariables:
     """Rewrites the strings of all entries of one config.
 
-    `defines` are the user's own values, `folder` is what the folder is called that paths are
-    meant from.
+    `defines` are the user's own values, `passwords` the inputs that the config declares secret,
+    `folder` is what the folder is called that paths are meant from.
     """
 
-    def __init__(self, defines: Mapping[str, str], folder: str) -> None:
+    def __init__(self, defines: Mapping[str, str], passwords: frozenset[str], folder: str) -> None:
         self.defines = defines
+        self.passwords = passwords
         self.folder = folder
+        self._used: set[str] = set()
         self._names: dict[str, str] = {}
+
+    def unused(self) -> list[str]:
+        """Return the names of those of `defines` that no string asked for."""
+        return [name for name in self.defines if name not in self._used]
 
     def rewrite(self, text: str, field: str, at: Place) -> str:
         """Return `text` with nothing but plain references; `field` is as in `env.TOKEN`."""
@@ -131,7 +159,9 @@ class ClientVariables:
 
     def _variable(self, name: str, whole: str, at: Place) -> str:
         if name in self.defines:
-            return self.defines[name]
+            if name in EDITOR or name in EDITOR_ONLY:
+                return self._defined(name)
+            self._refuse(name, "the file refers to this variable", name, at)
         if name in EDITOR_ONLY:
             at.error(f"only an editor knows ${{{name}}}", f"pass --define {name}=VALUE")
         if name not in EDITOR:
@@ -141,19 +171,32 @@ class ClientVariables:
         return replacement
 
     def _asked(self, kind: str, rest: str, field: str, at: Place) -> str:
-        for name in (rest, f"{kind}:{rest}"):
-            if name in self.defines:
-                return self.defines[name]
         group, _, key = field.partition(".")
+        secret = kind in SECRET_KINDS or rest in self.passwords
+        defined = next((n for n in (rest, f"{kind}:{rest}") if n in self.defines), None)
+        if defined is not None and not secret:
+            return self._defined(defined)
         wanted = key if kind != "input" and group == "env" else rest
         variable = self._named(f"{kind}:{rest}", wanted)
-        if kind == "input":
+        if defined is not None:
+            self._refuse(defined, f"${{{kind}:…}} may be a secret", variable, at)
+        shown, remedy = f"${{{kind}:…}}", "export it"
+        if kind == "input":  # a command or a path may hold more than a name: it is not shown
             shown = f"${{input:{quoted(rest)[1:-1]}}}"
-            remedy = f"export it, or pass --define {quoted(rest)[1:-1]}=VALUE"
-        else:  # a command or a path may hold more than a name: it is not shown
-            shown, remedy = f"${{{kind}:…}}", "export it"
+            if not secret and promise(rest) == promise(key) == NOTHING:
+                remedy = f"export it, or pass --define {quoted(rest)[1:-1]}=VALUE"
         at.warn(f"{shown} is {KINDS[kind]}; here it is the variable {variable}", remedy)
         return f"${{{variable}}}"
+
+    def _defined(self, name: str) -> str:
+        self._used.add(name)
+        return self.defines[name]
+
+    def _refuse(self, name: str, why: str, variable: str, at: Place) -> None:
+        """Report a value that would be written into the file and must not be."""
+        self._used.add(name)
+        what = f"--define {quoted(name)[1:-1]} would write its value into the file: {why}"
+        at.error(what, f"export {variable} instead")
 
     def _named(self, what: str, wanted: str) -> str:
         """Return a variable for `what`: one for each, and none that every environment has."""
