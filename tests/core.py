@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text
+from mcpagg_runtime.attribution import SERVER_MARK
 from mcpagg_runtime.border import Border
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
@@ -158,6 +159,11 @@ def failure(identifier: Any, code: int, message: str, **data: Any) -> Json:
     """Return an error response."""
     error = {"code": code, "message": message, **({"data": data} if data else {})}
     return {"jsonrpc": "2.0", "id": identifier, "error": error}
+
+
+def by(server: str) -> Json:
+    """Return the member of params that says which server asks a client something."""
+    return {"_meta": {SERVER_MARK: server}}
 
 
 def enveloped(message: Json, capabilities: Json | None = None, meta: Json | None = None) -> Json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.attribution import attributed
 from mcpagg_runtime.core import Core
 from mcpagg_runtime.peers import Child, Question
 from mcpagg_runtime.wire import (
@@ -84,7 +85,9 @@ class Questions(Core):
         question = Question(child, client, message, client.next_id)
         client.questions[client.next_id] = question
         child.questions.append(question)
-        self._send(client, request(client.next_id, message.method or "", message.raw("params")))
+        several = len(self.plan.servers) > 1
+        params = attributed(message.method or "", message.params_text, child.name, several)
+        self._send(client, request(client.next_id, message.method or "", params))
         self._flush(child)
 
     def _asked(self, child: Child, method: str) -> Client | None:

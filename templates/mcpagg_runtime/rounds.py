@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.attribution import attributed_input
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
 from mcpagg_runtime.lenient import Fragment
 from mcpagg_runtime.lifecycle import relayed, without_tasks
@@ -277,7 +278,9 @@ class Rounds:
             self._end(one, result(str(one.identifier), text))
         elif one.client is None or isinstance(one.client, Session):
             # One that speaks the same revision gets all as it is, what input is required too.
-            self._end(one, result(str(one.identifier), message.raw("result")))
+            several = len(self.router.plan.servers) > 1
+            text = attributed_input(message.raw("result"), self.child.name, several)
+            self._end(one, result(str(one.identifier), text))
         else:
             self._resulted(one, message.raw("result"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.attribution import attributed_log
 from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.client import LEVELS
 from mcpagg_runtime.lenient import Fragment
@@ -227,6 +228,9 @@ class Router(Routing):
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
         callers = {call.client for call in child.calls.values()}
+        params = message.raw("params")
+        if message.method == "notifications/message":
+            params = attributed_log(message.params_text, child.name)
         told = []
         for client in self.clients:
             # One that has not shaken hands hears of its own calls, if they are nobody else's.
@@ -236,7 +240,7 @@ class Router(Routing):
             # What a server logs is told once over one connection, whoever speaks over it.
             if message.method != "notifications/message" or client.connection not in told:
                 told.append(client.connection)
-                self._send(client, notification(message.method or "", message.raw("params")))
+                self._send(client, notification(message.method or "", params))
 
     def _concerns(self, client: Client, message: Message) -> bool:
         if message.method == "notifications/resources/updated":

@@ -51,7 +51,7 @@ class Routing(Lifecycle):
 
         Pages and prompts of a server call its tools as it named them itself.
         """
-        items = self._own_names(kind, name)
+        items = self.named(kind, name)
         if len(items) == 1:
             child = self.children[items[0].server]
             self._route(client, message, child, items[0].exposed, ("name",), items[0])
@@ -63,12 +63,15 @@ class Routing(Lifecycle):
         else:
             self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}")
 
-    def _own_names(self, kind: Kind, name: str) -> list[Item]:
-        """Return the items that servers have under `name` themselves.
+    def named(self, kind: Kind, name: str) -> list[Item]:
+        """Return the item that is listed under `name`, else those that servers have under it.
 
         Under `refuse` one that is withheld counts: its name must not lead to another server.
         """
         catalogue = self.catalogues[kind.name]
+        listed = catalogue.find(name)
+        if listed is not None:
+            return [listed]
         guarded = self.plan.options["on_drift"] == "refuse"
         items = catalogue.recorded if guarded else catalogue.served
         return [item for server in self.children for item in items(server) if item.original == name]
@@ -155,8 +158,7 @@ class Routing(Lifecycle):
             self._deny(client, message, INVALID_PARAMS, "completion/complete needs a ref")
 
     def _complete_prompt(self, client: Client, message: Message, name: str) -> None:
-        item = self.catalogues["prompts"].find(name)
-        items = [item] if item is not None else self._own_names(PROMPTS, name)
+        items = self.named(PROMPTS, name)
         if len(items) == 1:
             child = self.children[items[0].server]
             self._route(client, message, child, items[0].exposed, ("ref", "name"), items[0])

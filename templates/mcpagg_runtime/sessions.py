@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.attribution import attributed, mark_of
 from mcpagg_runtime.calls import RESOURCE_NOT_FOUND, tool_not_found, tool_of_nobody
+from mcpagg_runtime.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.client import is_enveloped
 from mcpagg_runtime.live import same
 from mcpagg_runtime.modern import completed, edited, signed, without_meta
@@ -196,11 +198,20 @@ class Sessions:
         elicitation = session.capabilities.get("elicitation", "{}")
         if session.message.method not in MAY_ASK or "url" not in parse(elicitation):
             return False
+        server, several = self._server_of(session.message), len(self.router.children) > 1
         for number, params in enumerate(_visits(message)):
-            session.asked[-1 - number] = "elicitation/create", _modern_question(params)
+            asked = attributed("elicitation/create", params, server, several) if server else params
+            session.asked[-1 - number] = "elicitation/create", _modern_question(asked)
         if session.asked:
             self._park(session)
         return bool(session.asked)
+
+    def _server_of(self, message: Message) -> str:
+        """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
+        kind = PROMPTS if message.method == "prompts/get" else TOOLS
+        name = message.params.get("name")
+        items = self.router.named(kind, name) if type(name) is str else []
+        return items[0].server if len(items) == 1 else ""
 
     # A child asks
 
@@ -268,9 +279,7 @@ class Sessions:
             return True
         if message.method == "resources/read":
             return all(child.era == LEGACY for child in self.router.owners(name))
-        kind = "prompts" if message.method == "prompts/get" else "tools"
-        item = self.desk.catalogues[kind].find(name)
-        child = self.router.children.get(item.server) if item is not None else None
+        child = self.router.children.get(self._server_of(message))
         return child is not None and child.era == LEGACY
 
     def tick(self) -> None:
@@ -328,9 +337,12 @@ def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
 def _modern_question(params: str) -> str:
     """Return the params of a child's question as this revision has them.
 
-    It knows neither tasks nor ids of elicitations, and reports no progress of them.
+    It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
+    stays which server asks.
     """
-    return edited(params, drop=("_meta", "task", "elicitationId"))
+    mark = mark_of(params)
+    add = {"_meta": mark} if mark else {}
+    return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
 
 
 def _names_no_tool(text: str, name: Any) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from core import ROOTS, Json, Peer, World, tool
+from core import ROOTS, Json, Peer, World, by, tool
 from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -649,7 +649,7 @@ class RouterMachine(RuleBasedStateMachine):
             return
         self.world.say(child, line)
         [asked] = self.world.received(client)
-        assert (asked["method"], asked["params"]) == (method, {"serial": serial})
+        assert (asked["method"], asked["params"]) == (method, {"serial": serial, **by(server.name)})
         assert asked["id"] not in [q.client_id for q in self.questions if q.client is client]
         self.questions.append(Wondered(serial, server.name, raw, client, asked["id"]))
         self.check()

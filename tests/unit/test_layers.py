@@ -18,6 +18,7 @@ COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))
 ROOMS = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
 
 CORE = {
+    "attribution",
     "border",
     "calls",
     "catalogue",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from core import ASKABLE, Bordered, World, call, request
+from core import ASKABLE, Bordered, World, by, call, request
 from core import failure as error
 from core import result as answer
 from hypothesis import given
@@ -79,7 +79,7 @@ def test_a_child_sees_the_value_and_the_client_the_reference() -> None:
     world.say(one, answer(sent["id"], {"text": "a sesame"}))
     said, asked, result = world.received(client)
     assert said["params"] == {"progressToken": "${KEY}", "progress": 1, "message": "${KEY}"}
-    assert asked["params"] == {"text": "${KEY}"}
+    assert asked["params"] == {"text": "${KEY}", **by("one")}
     assert result["result"] == {"text": "a ${KEY}"}
     world.say(client, answer(asked["id"], {}))
     assert world.received(one) == [answer("sesame", {})]
@@ -98,7 +98,7 @@ def test_what_a_child_of_either_era_asks_is_masked() -> None:
     asked = {"k": {"method": "elicitation/create", "params": {"message": "sesame?"}}}
     world.say(one, answer(sent["id"], {"resultType": "input_required", "inputRequests": asked}))
     [question] = world.received(client)
-    assert question["params"] == {"message": "${KEY}?"}
+    assert question["params"] == {"message": "${KEY}?", **by("one")}
 
 
 def test_an_error_is_masked_too_and_another_child_is_not() -> None:

@@ -13,6 +13,7 @@ from core import (
     Bordered,
     Json,
     Message,
+    by,
     call,
     enveloped,
     failure,
@@ -337,14 +338,17 @@ def test_structured_content_is_wrapped_like_its_schema() -> None:
 def test_a_client_of_this_revision_gets_all_as_it_is() -> None:
     scene = Scene()
     client = scene.world.modern()
-    for value in (
+    given: list[Json] = [
         {"resultType": "complete", "content": [], "structuredContent": 5, "ttlMs": 1},
         {"resultType": "task", "taskId": "x"},
         required("s", k=elicitation(mode="url")),
-    ):
+    ]
+    for value in given:
         scene.world.say(client, enveloped(call(1, "m:t"), ASKABLE))
         [sent] = scene.got()
         scene.world.say(scene.m, result(sent["id"], value))
+        for entry in value.get("inputRequests", {}).values():
+            entry["params"] |= by("m")
         assert scene.world.received(client) == [result(1, {**value, **SIGNED})]
 
 
@@ -425,7 +429,7 @@ def test_what_nests_too_deep_to_be_shown_is_no_fault(answer: str) -> None:
 def test_required_input_is_asked_of_the_client_and_brought_back() -> None:
     scene = Scene()
     [asked] = scene.asked("state", key=elicitation())
-    assert (asked["method"], asked["params"]) == ("elicitation/create", FORM)
+    assert (asked["method"], asked["params"]) == ("elicitation/create", {**FORM, **by("m")})
     again = scene.answer(result(asked["id"], ACCEPTED))
     assert again["method"] == "tools/call"
     assert again["params"] == {

@@ -12,6 +12,7 @@ from core import (
     TOOLS_CHANGED,
     Json,
     World,
+    by,
     call,
     failure,
     notification,
@@ -482,11 +483,38 @@ def test_a_question_reaches_the_client_and_its_answer_the_child() -> None:
     client, a = world.client(SAMPLING), world.up("a")
     world.say(a, '{"id":"q","method":"sampling/createMessage","params":{ "x":1e999 }}')
     assert world.lines(client) == [
-        PREFIX + '"id":1,"method":"sampling/createMessage","params":{ "x":1e999 }}'
+        PREFIX
+        + '"id":1,"method":"sampling/createMessage",'
+        + '"params":{"x":1e999,"_meta":{"mcpagg/server":"a"}}}'
     ]
     world.say(client, '{"id":1,"result":{"b":1.0,"a":"\\ud800"}}', result(1, "again"))
     assert world.lines(a) == [PREFIX + '"id":"q","result":{"b":1.0,"a":"\\ud800"}}']
     assert world.idle()
+
+
+@pytest.mark.parametrize("servers", [["a"], ["a", "b"]])
+def test_a_person_is_told_which_server_asks_where_there_are_several(servers: list[str]) -> None:
+    world = World({server: ["t"] for server in servers})
+    client, a = world.client({"elicitation": {}}), world.up("a")
+    params = {"message": "Delete?", "_meta": {"progressToken": 1}}
+    world.say(a, request("q", "elicitation/create", params))
+    message = "[a] Delete?" if len(servers) > 1 else "Delete?"
+    meta = {"progressToken": 1, **by("a")["_meta"]}
+    [asked] = world.received(client)
+    assert asked["params"] == {"message": message, "_meta": meta}
+
+
+@pytest.mark.parametrize(
+    ("logger", "told"), [(None, "a"), ("", "a"), ("db", "a/db"), (5, "a"), ("a", "a/a")]
+)
+def test_a_log_says_which_server_logs(logger: Any, told: str) -> None:
+    world = World({"a": ["t"], "b": ["t"]}, capabilities={"logging": {}})
+    client, a = world.client(), world.up("a")
+    given = {"level": "info", "data": [1], **({} if logger is None else {"logger": logger})}
+    world.say(a, notification("notifications/message", given))
+    assert world.received(client) == [
+        notification("notifications/message", {**given, "logger": told})
+    ]
 
 
 def test_colliding_ids_of_questions_and_calls_do_not_meet() -> None:

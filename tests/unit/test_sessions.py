@@ -12,6 +12,7 @@ from core import (
     Bordered,
     Json,
     Message,
+    by,
     call,
     enveloped,
     failure,
@@ -33,6 +34,7 @@ PREFIX = '{"jsonrpc":"2.0",'
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 DENIED = failure(2, -32602, "Unknown or expired requestState, or one of another call")
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}
+ASKED: Json = {**FORM, "message": "[a] m", **by("a")}
 ACCEPTED: Json = {"action": "accept", "content": {"n": 1}}
 
 
@@ -340,7 +342,7 @@ def log(level: str, **more: Any) -> Json:
 def test_logs_reach_a_call_that_wants_them_from_its_level_on() -> None:
     scene = logging_scene("warning")
     scene.world.say(scene.a, log("info"), log("error"))
-    assert scene.told() == [log("error")]
+    assert scene.told() == [log("error", logger="a")]
 
 
 def test_no_log_reaches_a_call_that_wants_none() -> None:
@@ -380,7 +382,7 @@ def test_a_question_parks_the_call_until_it_is_answered() -> None:
         {
             "resultType": "input_required",
             "requestState": "mcpagg:h1:h2",
-            "inputRequests": {"1": {"method": "elicitation/create", "params": FORM}},
+            "inputRequests": {"1": {"method": "elicitation/create", "params": ASKED}},
             **SIGNED,
         },
     )
@@ -412,14 +414,14 @@ def test_a_question_loses_what_this_revision_does_not_know() -> None:
     more = {"_meta": {"progressToken": 1}, "task": {}, "elicitationId": "e", "mode": "url"}
     scene.world.say(scene.a, request("q", "elicitation/create", {**FORM, **more}))
     [asked] = scene.told()
-    assert asked["result"]["inputRequests"]["1"]["params"] == {**FORM, "mode": "url"}
+    assert asked["result"]["inputRequests"]["1"]["params"] == {**ASKED, "mode": "url"}
 
 
 def test_a_question_without_params_gets_some() -> None:
     scene = Scene()
     scene.world.say(scene.a, request("q", "roots/list"))
     [asked] = scene.told()
-    assert asked["result"]["inputRequests"] == {"1": {"method": "roots/list", "params": {}}}
+    assert asked["result"]["inputRequests"] == {"1": {"method": "roots/list", "params": by("a")}}
 
 
 def test_several_rounds_ask_one_after_the_other() -> None:
@@ -786,7 +788,7 @@ def test_an_error_that_wants_visits_asks_for_them_and_the_call_is_made_again() -
     assert asked["result"]["inputRequests"] == {
         "-1": {
             "method": "elicitation/create",
-            "params": {"mode": "url", "message": "m", "url": "https://x"},
+            "params": {"mode": "url", "message": "[a] m", "url": "https://x", **by("a")},
         }
     }
     scene.take_up(2, asked, {"-1": {"action": "accept"}})
@@ -1116,7 +1118,8 @@ def test_what_a_child_logs_is_told_once_over_a_pipe_of_both_eras() -> None:
     world.lines(client)
     logged = notification("notifications/message", {"level": "info", "data": 1})
     world.say(a, logged)
-    assert world.received(client) == [logged]
+    told = {"level": "info", "data": 1, "logger": "a"}
+    assert world.received(client) == [notification("notifications/message", told)]
 
 
 def test_hundreds_of_calls_may_wait_for_their_client_and_end_in_any_order() -> None:
