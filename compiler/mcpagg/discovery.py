@@ -26,7 +26,7 @@ from mcpagg.jsontext import dumps
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 
 RELAYED: Json = {
     "roots": {"listChanged": True},
@@ -137,7 +137,9 @@ class Discovery(Aggregator):
         if noise := connection.noise():
             connection.remarks.append(f"writes something else than JSON-RPC to stdout: {noise}")
         name = connection.server.name
-        others = [await self._others(connection, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES)]
+        others = [
+            await self._others(connection, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES, SKILLS)
+        ]
         if fault is not None:
             if not any(others):
                 raise connection.fault(fault.what)
@@ -154,6 +156,7 @@ class Discovery(Aggregator):
             prompts=others[0],
             resources=others[1],
             templates=others[2],
+            skills=others[3],
             conditional=conditional,
             hints=connection.hints,  # of all lists, now that they are read
         )

@@ -24,7 +24,7 @@ from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
 from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.catalogue import KINDS, TOOLS
+from mcpagg_runtime.catalogue import KINDS, SKILLS, TOOLS
 from mcpagg_runtime.launch import uses
 
 MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
@@ -33,6 +33,7 @@ TABLES = {
     "prompts": "PROMPT_ROUTES",
     "resources": "RESOURCE_ROUTES",
     "templates": "TEMPLATE_ROUTES",
+    "skills": "SKILL_ROUTES",
 }
 # The names that the templates define, which no room may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
@@ -147,15 +148,24 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
         for child in snapshot.children
     ]
     for plain in children:
-        if not plain["hints"]:  # the digest of a child without is what it was before there were any
-            del plain["hints"]
+        for name in ("hints", "skills"):
+            if not plain[name]:  # the digest of a child without stays what it was
+                del plain[name]
     return {"children": children, "failed": snapshot.failed}
 
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
     """Return the rooms that this proxy has no use for."""
-    unused = set() if linked.composed.tools else {"composite"}
-    return unused if any("masks" in row for row in rows.values()) else unused | {"masking"}
+    extensions = {
+        name for facts in linked.children.values() for name in facts.get("extensions", ())
+    }
+    used = {
+        "composite": bool(linked.composed.tools),
+        "masking": any("masks" in row for row in rows.values()),
+        "skills": SKILLS.capability in extensions,
+        "extensions": bool(extensions - {SKILLS.capability}),
+    }
+    return {room for room, needed in used.items() if not needed}
 
 
 @cache

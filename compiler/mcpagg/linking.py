@@ -10,15 +10,21 @@ from shlex import quote
 from typing import Any
 
 from mcpagg.composing import Composed, compose
+from mcpagg.extensions import answered_by, declared_extensions, extension_warnings
 from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
 from mcpagg.schemas import schema_faults
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.client import MODERN_VERSION
-from mcpagg_runtime.lifecycle import TASKS
-from mcpagg_runtime.names import exposed_name, offered, portable_names
+from mcpagg_runtime.names import (
+    exposed_name,
+    hides_address,
+    offered,
+    portable_names,
+    server_address,
+)
 
 Route = tuple[str, ...]
 
@@ -65,7 +71,8 @@ def link(
         portable = portable_names(owners)
         routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
     for kind in (RESOURCES, TEMPLATES):
-        routes[kind.name] = _addresses(kind, paths, snapshot, warnings)
+        routes[kind.name] = _addresses(kind, paths, rows, snapshot, warnings)
+    routes[SKILLS.name] = _skills(snapshot)
     if clashes:
         raise NameClash(spec.source, clashes)
     for child in snapshot.children:
@@ -73,7 +80,7 @@ def link(
             if offered(tool["name"], rows[child.name]):
                 warnings += _tool_warnings(paths[child.name], child.protocol, tool)
         warnings += _idle_filters(paths[child.name], child, rows[child.name])
-        warnings += _lost_extensions(paths[child.name], child)
+    warnings += extension_warnings(snapshot, paths)
     capabilities = _capabilities(snapshot)
     instructions = _instructions(snapshot)
     linked = Linked(routes, _facts(snapshot), capabilities, instructions, composed)
@@ -123,24 +130,45 @@ def _add_composites(
 
 
 def _addresses(
-    kind: Kind, paths: Mapping[str, str], snapshot: Snapshot, warnings: list[Problem]
+    kind: Kind,
+    paths: Mapping[str, str],
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    warnings: list[Problem],
 ) -> dict[str, Route]:
-    """Return {URI: (server,)}: a URI stays as it is, so the first server that has it wins."""
+    """Return {URI: (server,)}: a URI stays as it is, so the first server that offers it wins."""
     owners: dict[str, Route] = {}
     for child in snapshot.children:
         for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
-            first = owners.setdefault(address, (child.name,))
-            if first != (child.name,):
-                what = f"{kind.key} {address!r} is also that of '{first[0]}', which is asked for it"
-                warnings.append(Problem(paths[child.name], what))
+            if hides_address(address, rows[child.name]):
+                continue
+            first = owners.setdefault(address, (child.name,))[0]
+            if first != child.name:
+                what = f"{kind.key} {address!r} is also that of '{first}', which is asked for it"
+                remedy = f"to reach this one: --hide '{first}:{address}'"
+                warnings.append(Problem(paths[child.name], what, remedy))
     return owners
+
+
+def _skills(snapshot: Snapshot) -> dict[str, Route]:
+    """Return {URI as listed: (server, its own URI, URI as listed)}.
+
+    Where several servers have skills, those of two that have one URI are two skills.
+    """
+    skilled = [child for child in snapshot.children if SKILLS.is_declared(child.capabilities)]
+    routes: dict[str, Route] = {}
+    for child in skilled:
+        for uri in dict.fromkeys(item[SKILLS.key] for item in child.skills):
+            listed = server_address(uri, child.name) if len(skilled) > 1 else uri
+            routes.setdefault(listed, (child.name, uri, listed))
+    return routes
 
 
 def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the proxy declares: what at least one child has and is passed on.
 
-    `experimental` is dropped, tasks of either era are not relayed; other extensions are merged, the
-    first wins. The revisions agree on the names of all else, so a child's era makes no difference.
+    `experimental` is dropped, and tasks of either era are not relayed. The revisions agree on the
+    names of all else, so a child's era makes no difference.
     """
     declared = [child.capabilities for child in snapshot.children]
     found: dict[str, Any] = {"tools": {"listChanged": True}}
@@ -154,16 +182,8 @@ def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
     for name in ("completions", "logging"):
         if any(name in one for one in declared):
             found[name] = {}
-    extensions: dict[str, Any] = {}
-    for child in snapshot.children:
-        extensions = {**_extensions(child), **extensions}
-    extensions.pop(TASKS, None)
+    extensions = declared_extensions(snapshot)
     return {**found, "extensions": extensions} if extensions else found
-
-
-def _extensions(child: ChildSnapshot) -> dict[str, Any]:
-    named = child.capabilities.get("extensions")
-    return named if isinstance(named, dict) else {}
 
 
 def _exposed(server: str, tool: str, row: Mapping[str, Any], options: Options) -> str:
@@ -230,24 +250,19 @@ def _schema_warnings(path: str, tool: str, member: str, schema: Any) -> list[Pro
 def _idle_filters(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:
     """Warn of a filter that fits no tool: what it should hide is offered."""
     names = [tool["name"] for tool in child.tools]
+    addresses = [item[kind.key] for kind in (RESOURCES, TEMPLATES) for item in child.items(kind)]
     globs = [*(row.get("expose") or ()), *row.get("hide", ()), *row.get("rename", {})]
     return [
         Problem(path, f"the filter '{glob}' fits none of its tools", f"it has {', '.join(names)}")
         for glob in globs
         if not any(fnmatchcase(name, glob) for name in names)
+        and not (":" in glob and any(fnmatchcase(uri, glob) for uri in addresses))
     ]
-
-
-def _lost_extensions(path: str, child: ChildSnapshot) -> list[Problem]:
-    """Warn of an extension that is not declared to clients."""
-    if TASKS not in _extensions(child):
-        return []
-    what = f"server '{child.name}' has the extension {TASKS}, and tasks are not relayed"
-    return [Problem(path, what, "clients cannot use it; a tool that demands it fails")]
 
 
 def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     facts: dict[str, dict[str, Any]] = {}
+    answered = answered_by(snapshot)
     for child in snapshot.children:
         facts[child.name] = {"protocol": child.protocol}
         if child.conditional:
@@ -255,6 +270,8 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
             facts[child.name]["conditional"] = [
                 name for name in listed if name in child.conditional
             ]
+        if child.name in answered:
+            facts[child.name]["extensions"] = answered[child.name]
         if child.hints:
             facts[child.name]["hints"] = child.hints
     return facts

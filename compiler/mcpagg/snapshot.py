@@ -20,11 +20,11 @@ class ChildSnapshot:
     """One child's answers.
 
     `protocol` is the version that the child negotiated (`2025-11-25`), or that it speaks without
-    negotiating (`2026-07-28`), `info` its `serverInfo`, `tools`, `prompts`, `resources` and
-    `templates` its lists as given. `conditional` names the tools that it offers only to a client
-    that declared capabilities (sampling, elicitation, roots). `hints` is what it says of keeping
-    its lists, empty for a child with a handshake: {"ttlMs": milliseconds, the least of all lists,
-    "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
+    negotiating (`2026-07-28`), `info` its `serverInfo`, `tools`, `prompts`, `resources`,
+    `templates` and `skills` its lists as given. `conditional` names the tools that it offers only
+    to a client that declared capabilities (sampling, elicitation, roots). `hints` is what it says
+    of keeping its lists, empty for a child with a handshake: {"ttlMs": milliseconds, the least of
+    all lists, "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
     """
 
     name: str
@@ -36,6 +36,7 @@ class ChildSnapshot:
     prompts: tuple[Json, ...] = ()
     resources: tuple[Json, ...] = ()
     templates: tuple[Json, ...] = ()
+    skills: tuple[Json, ...] = ()
     conditional: frozenset[str] = frozenset()
     hints: Json = field(default_factory=dict)
 

@@ -22,6 +22,7 @@ from mcpagg_runtime.wire import (
     quote,
     read_message,
     request,
+    result,
 )
 
 if TYPE_CHECKING:
@@ -67,11 +68,20 @@ class Calls(Questions):
         """Pass a child's answer on to the client that asked, or ask the next child."""
         call.child.active_at = self.clock()
         if is_error(message):
+            if call.name == call.method and code_of(message) != METHOD_NOT_FOUND:
+                # A request of an extension, which this child knows: its answer is the one.
+                call.others, call.refusal = [], ""
             self._refused_by_child(call, message.raw("error"), code_of(message) in UNKNOWN_CODES)
             return
         self._note_success(call, message)
         self._forget(call)
-        self._send(call.client, answer(call.identifier, message))
+        if call.moved and type(message.value("result")) is dict:
+            from mcpagg_runtime.skills import moved_result
+
+            text = moved_result(message.raw("result"), call.child.name)
+            self._send(call.client, result(call.identifier, text))
+        else:
+            self._send(call.client, answer(call.identifier, message))
 
     def _note_success(self, call: Call, message: Message) -> None:
         """Note what a result says about resources: whose they are, and who tells of them."""

@@ -12,20 +12,20 @@ from mcpagg_runtime.wire import parse, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     Route = tuple[str, ...]
-
-_NAME = '  "name": '  # how the compiler indents the one name that is the item's own
 
 
 class Kind:
     """One kind of list that the protocol knows.
 
-    `method` lists it, `member` holds it in the result, `capability` must be declared for it, and
-    `key` is what a client asks for an item by.
+    `method` lists it, `member` holds it in the result, `capability` (of an extension: its name)
+    must be declared for it, and `key` is what a client asks for an item by. `label` is the member
+    that the proxy writes anew, and `announcement` tells that the list has changed.
     """
 
-    __slots__ = ("capability", "key", "member", "method", "name")
+    __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
 
     def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
         self.name = name
@@ -33,6 +33,14 @@ class Kind:
         self.member = member
         self.capability = capability
         self.key = key
+        self.label = "name"
+        self.announcement = f"notifications/{capability}/list_changed"
+
+    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
+        """Whether a server with these capabilities has such a list."""
+        extensions = capabilities.get("extensions")
+        extended = type(extensions) is dict and self.capability in extensions
+        return extended or self.capability in capabilities
 
 
 TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
@@ -41,7 +49,11 @@ RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
 TEMPLATES = Kind(
     "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
 )
-KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES)
+SKILLS = Kind("skills", "skills/list", "skills", "io.modelcontextprotocol/skills", "uri")
+SKILLS.label = "uri"
+# The extension has no notification of its own; the files of skills are resources.
+SKILLS.announcement = RESOURCES.announcement
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
 
 class Item:
@@ -75,11 +87,13 @@ class Catalogue:
     """One kind of list of all children, as it is served now.
 
     `routes` is the routing table: {exposed name: (server, the server's own name, portable name)}
-    for tools and prompts, {URI: (server,)} for resources and templates. `snapshot` {server: {kind:
+    for tools and prompts, {URI: (server,)} for resources and templates, {listed URI: (server, its
+    own URI, listed URI)} for skills. `snapshot` {server: {kind:
     the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
     with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
     `live` holds the lists that are served instead of the snapshot. `modern` are the servers whose
-    items may hold what clients of older revisions do not understand.
+    items may hold what clients of older revisions do not understand. `apart` says that URIs are
+    listed with their server, since several have such items.
     """
 
     def __init__(
@@ -99,6 +113,7 @@ class Catalogue:
         self.live: dict[str, list[Item]] = {}
         self.down = down
         self.modern: frozenset[str] = frozenset()
+        self.apart = False
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
@@ -108,12 +123,8 @@ class Catalogue:
         `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
         """
         texts = [
-            (
-                item.listed(getattr(item, spelling))
-                if item.server not in self.modern
-                else self._understood(item.listed(getattr(item, spelling)))
-            )
-            for item in self.shown(capable)
+            self._understood(text) if item.server in self.modern else text
+            for item, text in self.texts(spelling, capable)
         ]
         return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
 
@@ -130,6 +141,15 @@ class Catalogue:
             for item in self.served(server)
             if capable or item.original not in self.conditional[server]
         ]
+
+    def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
+        """Return the items that a client is shown, each with its JSON text; see `listing`."""
+        shown = self.shown(capable)
+        if not self.apart:
+            return [(item, item.listed(getattr(item, spelling))) for item in shown]
+        from mcpagg_runtime.skills import moved_entry
+
+        return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
 
     def _understood(self, text: str) -> str:
         from mcpagg_runtime.modern import legacy_item
@@ -166,11 +186,11 @@ class Catalogue:
         """
         if not self._names:
             items = [item for server in self.servers for item in self.served(server)]
-            if self.kind.key == "name":
-                self._names = {item.portable: item for item in items}
-                self._names.update({item.exposed: item for item in items})
-            else:
+            if self.kind.key != "name":
                 self._names = {item.original: item for item in reversed(items)}
+            if self.kind.key == self.kind.label:
+                self._names.update({item.portable: item for item in items})
+                self._names.update({item.exposed: item for item in items})
         return self._names.get(name)
 
 
@@ -187,16 +207,17 @@ def _cut(kind: Kind, server: str, text: str) -> list[Item]:
     """
     items = []
     mark = f'  "{kind.key}": '
+    label = f'  "{kind.label}": '
     for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
         lines = chunk.split("\n")
         keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
         for index, line in enumerate(lines):
-            if keys and line.startswith(_NAME):
+            if keys and line.startswith(label):
                 comma = "," if line.endswith(",") else ""
-                name = parse(line[len(_NAME) :].rstrip(","))
-                head = "{" + "".join([part.strip() for part in lines[:index]]) + '"name":'
+                name = parse(line[len(label) :].rstrip(","))
+                head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
                 tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-                shown = name if kind.key == "name" else labelled(server, name)
+                shown = name if kind.label == kind.key else labelled(server, name)
                 items.append(Item(server, keys[-1], shown, head, tail))
                 break
     return items

@@ -98,7 +98,7 @@ class Core:
         public = [name for name in names if name not in conditional]
         for client in self.clients:
             if client.initialized and (public or (names and client.capabilities)):
-                self._send(client, notification(f"notifications/{kind.capability}/list_changed"))
+                self._send(client, notification(kind.announcement))
 
 
 def gone(child: Child, reason: str) -> str:

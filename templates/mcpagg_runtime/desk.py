@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import KINDS, Catalogue
+from mcpagg_runtime.catalogue import KINDS, SKILLS, Catalogue
 from mcpagg_runtime.client import MODERN_VERSION, VERSION_KEY, is_enveloped
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
@@ -16,7 +16,7 @@ from mcpagg_runtime.wire import (
     decode,
     error,
     failure,
-    members,
+    parse,
     quote,
     read_message,
     result,
@@ -34,7 +34,8 @@ class Plan:
     """What the compiler decided, as the emitted file holds it.
 
     `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
-    speaks, "conditional": [tools for clients with capabilities], "hints": {"ttlMs", "cacheScope" of
+    speaks, "conditional": [tools for clients with capabilities], "extensions": [those whose
+    requests go to it], "hints": {"ttlMs", "cacheScope" of
     its lists, where it gave some}}}, `options` are the compiler's
     options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
     (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
@@ -55,6 +56,7 @@ class Plan:
         instructions: str,
         options: Mapping[str, Any],
         prompts: Mapping[str, tuple[str, ...]] = {},
+        skills: Mapping[str, tuple[str, ...]] = {},
         resources: Mapping[str, tuple[str, ...]] = {},
         templates: Mapping[str, tuple[str, ...]] = {},
         capabilities: str = '{"tools":{"listChanged":true}}',
@@ -70,6 +72,7 @@ class Plan:
             "prompts": prompts,
             "resources": resources,
             "templates": templates,
+            "skills": skills,
         }
         self.capabilities = capabilities
         self.subtools = subtools
@@ -94,7 +97,8 @@ class Desk:
         conditional = {name: facts.get("conditional", ()) for name, facts in plan.children.items()}
         servers = (*plan.servers, *([""] if plan.subtools else []))
         self.down: set[str] = set()
-        self.declared = frozenset(members(plan.capabilities)[0])
+        declared = parse(plan.capabilities)
+        self.declared = frozenset([*declared, *declared.get("extensions", ())])
         self.catalogues = {
             kind.name: Catalogue(
                 kind,
@@ -109,7 +113,26 @@ class Desk:
         self.catalogues["tools"].modern = frozenset(
             name for name, facts in plan.children.items() if facts["protocol"] == MODERN_VERSION
         )
+        self.extended = {
+            name: facts["extensions"]
+            for name, facts in plan.children.items()
+            if "extensions" in facts
+        }
+        """{server: the extensions whose requests go to it}."""
+        skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
+        self.catalogues["skills"].apart = len(skilled) > 1
         self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
+
+    def extenders(self, method: str) -> list[str]:
+        """Return the servers that a request of an unknown method may be for, likeliest first.
+
+        Methods of an extension often begin with its name, or with the last part of that.
+        """
+        if not self.extended:
+            return []
+        from mcpagg_runtime.extensions import likely
+
+        return likely(method, self.extended)
 
     def serve(self, client: Client, line: bytes) -> str | None:
         """Return the answer to a line, "" if it wants none, None if it is not for the desk."""

@@ -40,7 +40,7 @@ class Drift(Calls):
         for kind in KINDS:
             reading = child.readings[kind.name]
             recorded = self.catalogues[kind.name].recorded(child.name)
-            if recorded or kind.capability in child.capabilities:
+            if recorded or kind.is_declared(child.capabilities):
                 self._read_list(child, reading)
             else:
                 reading.compared = True
@@ -51,7 +51,7 @@ class Drift(Calls):
         if reading.under_way:
             return
         reading.again_at = FOREVER
-        if reading.kind.capability not in child.capabilities:
+        if not reading.kind.is_declared(child.capabilities):
             self._compared(child, reading, [])
             self._settle_calls(child)
             return
@@ -246,7 +246,7 @@ class Drift(Calls):
     def _list_announced(self, child: Child, method: str) -> None:
         """A child says that a list of its changed: read it, but not at every word."""
         for reading in child.readings.values():
-            if method != f"notifications/{reading.kind.capability}/list_changed":
+            if method != reading.kind.announcement:
                 continue
             if reading.again_at < FOREVER or child.state != READY:
                 continue
@@ -262,4 +262,5 @@ class Drift(Calls):
 
 def _meant_by(item: Item, reading: Reading) -> tuple[str, ...]:
     """Return the names that clients may use for an item."""
-    return (item.exposed, item.portable) if reading.kind.key == "name" else (item.original,)
+    named = reading.kind.key == reading.kind.label
+    return (item.exposed, item.portable) if named else (item.original,)

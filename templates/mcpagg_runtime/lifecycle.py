@@ -111,8 +111,8 @@ class Lifecycle(Drift):
         said = set()
         for kind in KINDS:
             served = self.catalogues[kind.name].served(child.name)
-            if served and kind.capability not in said:
-                said.add(kind.capability)
+            if served and kind.announcement not in said:
+                said.add(kind.announcement)
                 self._lists_changed(kind, child.name, [item.original for item in served])
 
     def tick(self) -> list[Action]:

@@ -67,9 +67,9 @@ class Listing:
             if fault:
                 self.faults.append(f"lists {fault}; it is left out")
                 continue
-            _, begin, stop = members(result, start)[0]["name"]
+            _, begin, stop = members(result, start)[0][self.kind.label]
             key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
-            item = Item(self._server, key, value["name"], head, tail)
+            item = Item(self._server, key, value[self.kind.label], head, tail)
             if self._first.setdefault(key, item) is not item and not in_circle:
                 what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
                 self.faults.append(f"{what}; the first one counts")
@@ -86,10 +86,12 @@ class Listing:
 def _entry_fault(kind: Kind, value: Any, text: str, start: int) -> str:
     """Say what an entry is, if it is left out, "" if it is listed."""
     what = kind.name[:-1]
-    name = value.get("name") if type(value) is dict else None
+    name = value.get(kind.label) if type(value) is dict else None
     key = value.get(kind.key) if type(value) is dict else None
     if type(name) is not str or type(key) is not str or not key:
-        return f"a {what} without a name" + (f" or {kind.key}" if kind.key != "name" else "")
+        return f"a {what} without a {kind.label}" + (
+            f" or {kind.key}" if kind.key != kind.label else ""
+        )
     odd = unreadable(value)
     if not odd and member_stands_twice(text, start):
         odd = "a member that stands twice"

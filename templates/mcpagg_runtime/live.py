@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import TOOLS, labelled
-from mcpagg_runtime.names import exposed_name, offered, portable_names
+from mcpagg_runtime.catalogue import RESOURCES, TOOLS, labelled
+from mcpagg_runtime.names import (
+    exposed_name,
+    hides_address,
+    offered,
+    portable_names,
+    server_address,
+)
 from mcpagg_runtime.wire import parse
 
 if TYPE_CHECKING:
@@ -65,14 +71,19 @@ def name_items(
 ) -> list[Item]:
     """Give a child's items, each once, the names that they are listed under; return them.
 
-    The config filters tools, and what has a name that another child's has is left out.
+    The config filters tools and resources; what has a name that another child's has is left out.
     """
     if catalogue.kind is TOOLS:
         items = [item for item in items if offered(item.original, row)]
+    elif catalogue.kind.capability == RESOURCES.capability:
+        items = [item for item in items if not hides_address(item.original, row)]
     if catalogue.kind.key == "name":
         return _named(catalogue, server, row, items, options)
     for item in items:
-        item.exposed = item.portable = labelled(server, item.exposed)
+        if catalogue.kind.label == "name":
+            item.exposed = item.portable = labelled(server, item.exposed)
+        elif catalogue.apart:
+            item.exposed = item.portable = server_address(item.original, server)
     return items
 
 

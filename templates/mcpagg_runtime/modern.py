@@ -34,7 +34,7 @@ def completed(text: str, plan: Plan, method: str) -> str:
     add = {"resultType": '"complete"'}
     if method == "tools/call" and "content" not in found:
         add["content"] = "[]"
-    if method == "resources/read":
+    if method in ("resources/read", "skills/get"):
         add.update({name: hint for name, hint in UNCACHED.items() if name not in found})
     return signed(edited(text, add=add), plan)
 

@@ -35,6 +35,19 @@ def offered(tool: str, row: Row) -> bool:
     return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
 
 
+def hides_address(uri: str, row: Row) -> bool:
+    """Whether a server's row hides the resource or template `uri`.
+
+    Only a glob with a colon means one, as every URI has: `*` hides all tools.
+    """
+    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+    if not globs:
+        return False
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(uri, glob) for glob in globs)
+
+
 def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
     """Return the name that a client sees for a server's tool."""
     renamed: str | None = row.get("rename", {}).get(tool)
@@ -69,6 +82,33 @@ def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
         or (_cleaned(server) and name.startswith(_cleaned(server) + "_"))
     ]
     return max(matches, key=len, default=None)
+
+
+def server_address(uri: str, server: str) -> str:
+    """Return the URI of a server's skill, or of a file in it, with the server as first segment.
+
+    A URI without an authority stays as it is.
+    """
+    scheme, mark, path = uri.partition("://")
+    return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
+
+
+def own_address(uri: str, server: str) -> str | None:
+    """Return what `server_address` made this URI of, None if it is not of this server."""
+    scheme, _, path = uri.partition("://")
+    first, mark, rest = path.partition("/")
+    return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
+
+
+def _encoded(server: str) -> str:
+    """Return the name of a server as one segment of a URI (RFC 3986)."""
+    kept = _PORTABLE | frozenset(".~")
+    return "".join(
+        [
+            char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
+            for char in server
+        ]
+    )
 
 
 def _cleaned(name: str) -> str:

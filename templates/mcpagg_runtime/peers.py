@@ -144,7 +144,8 @@ class Call:
     `name` is what it asks for as the client named it. `path` leads within params to the member that
     becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
     children to ask next if this one answers with an error, and `refusal` the error, as JSON text,
-    that says most of those that came so far. `identifier` is the client's id as JSON
+    that says most of those that came so far. `moved` says that URIs in the result are written as
+    those of skills are listed. `identifier` is the client's id as JSON
     text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
     `deadline` is a time of the router's clock.
     """
@@ -158,6 +159,7 @@ class Call:
         "key",
         "message",
         "method",
+        "moved",
         "name",
         "original",
         "others",
@@ -176,6 +178,7 @@ class Call:
         self.path: tuple[str, ...] = ()
         self.others: list[Child] = []
         self.refusal = ""
+        self.moved = False
         self.identifier = message.raw("id")
         self.key = message.id
         self.token = ""
@@ -303,7 +306,7 @@ class Child:
         for reading in self.readings.values():
             kind = reading.kind
             # A prompt may be called like a tool; what is completed is a prompt or a template.
-            meant = method.startswith(kind.capability) or (
+            meant = method.startswith((kind.name, kind.capability)) or (
                 method == "completion/complete" and kind is not TOOLS
             )
             for refused, reason in reading.refused.items():

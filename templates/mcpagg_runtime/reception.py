@@ -28,7 +28,7 @@ SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 LISTEN = "subscriptions/listen"
 # For these, and no other request, may the client be asked something before it gets its result.
 MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
-FORWARDED_METHODS = MAY_ASK | {"completion/complete"}
+FORWARDED_METHODS = MAY_ASK | {"completion/complete", "skills/get", "resources/directory/read"}
 LIST_MILLISECONDS = 3_600_000
 
 
@@ -51,7 +51,7 @@ def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str 
             return session, failure(identifier, refusal)
         listing = _list_of(desk, desk.catalogues[desk.lists[method].name], session)
         return session, result(identifier, listing)
-    if method == LISTEN or method in FORWARDED_METHODS:
+    if method == LISTEN or method in FORWARDED_METHODS or desk.extenders(method):
         client.modern = session
         return session, None
     refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
@@ -75,8 +75,7 @@ def signature(plan: Plan) -> str:
 
 def _list_of(desk: Desk, catalogue: Catalogue, session: Session) -> str:
     """Return the result of a list request."""
-    shown = catalogue.shown(bool(session.capabilities))
-    texts = [item.listed(getattr(item, session.spelling)) for item in shown]
+    texts = [text for _, text in catalogue.texts(session.spelling, bool(session.capabilities))]
     ttl, scope = _hints(desk.plan, catalogue)
     return (
         f'{{"resultType":"complete","{catalogue.kind.member}":['

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.attribution import attributed_log
-from mcpagg_runtime.catalogue import KINDS
+from mcpagg_runtime.catalogue import KINDS, SKILLS
 from mcpagg_runtime.client import LEVELS
 from mcpagg_runtime.lenient import Fragment
 from mcpagg_runtime.peers import READY, STARTING, Child
@@ -49,8 +49,10 @@ FORWARDED = {
     "resources/unsubscribe": "resources",
     "completion/complete": "completions",
     "logging/setLevel": "logging",
+    "skills/get": SKILLS.capability,
+    "resources/directory/read": SKILLS.capability,
 }
-ANNOUNCEMENTS = frozenset(f"notifications/{kind.capability}/list_changed" for kind in KINDS)
+ANNOUNCEMENTS = frozenset(kind.announcement for kind in KINDS)
 
 BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 
@@ -166,7 +168,7 @@ class Router(Routing):
             else:
                 self._resource(client, message)
         else:
-            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
+            self._extension(client, message)
 
     def _invalid(self, client: Client, message: Message) -> None:
         identifier = "null" if message.id is None else message.raw("id")

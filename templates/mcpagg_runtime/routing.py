@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import RESOURCE_NOT_FOUND, tool_not_found, tool_of_nobody
-from mcpagg_runtime.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.catalogue import PROMPTS, SKILLS, TOOLS, Item, Kind
 from mcpagg_runtime.lifecycle import Lifecycle
-from mcpagg_runtime.names import prefix_of
+from mcpagg_runtime.names import hides_address, own_address, prefix_of
 from mcpagg_runtime.peers import DOWN, READY, Call, Child
 from mcpagg_runtime.templates import fits
-from mcpagg_runtime.wire import INVALID_PARAMS, error, failure, parse, quote, result
+from mcpagg_runtime.wire import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    error,
+    failure,
+    parse,
+    quote,
+    result,
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,6 +28,9 @@ if TYPE_CHECKING:
 
 # Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
 APP_SCHEME = "ui://"
+# What is asked of the servers that have skills, and what a URI that is listed for one is read by.
+SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
+READING_METHODS = SKILL_METHODS | {"resources/read"}
 # How errors about names that are in no list begin.
 _UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
 
@@ -188,14 +199,55 @@ class Routing(Lifecycle):
 
     def _find_resource(self, client: Client, message: Message, uri: str) -> None:
         """Ask those who may have a resource, the likeliest first."""
+        owners, own = self._holders(message.method or "", uri)
+        if not owners and message.method in SKILL_METHODS:
+            self._deny(client, message, INVALID_PARAMS, f"No skill is served at {uri}")
+        elif not owners:
+            data = f'{{"uri":{quote(uri)}}}'
+            self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
+        else:
+            call = Call(client, message, owners[0], uri)
+            call.others = owners[1:]
+            if own != uri:
+                call.path, call.original = ("uri",), own
+            skilled = message.method in SKILL_METHODS and self.catalogues["skills"].apart
+            call.moved = own != uri or skilled
+            self._accept(call)
+            self._submit(call)
+
+    def _holders(self, method: str, uri: str) -> tuple[list[Child], str]:
+        """Return who may have what a URI is of, the likeliest first, and their own URI for it."""
+        skilled = [c for c in self.children.values() if self._answers(c, SKILLS.capability)]
+        listed = self.catalogues["resources"].find(uri) is not None
+        if self.catalogues["skills"].apart and method in READING_METHODS and not listed:
+            for child in skilled:
+                own = own_address(uri, child.name)
+                if own is not None:
+                    return [child], own
         owners = self.owners(uri)
-        if message.method == "resources/subscribe":
+        if method in SKILL_METHODS:
+            item = self.catalogues["skills"].find(uri)
+            first = [self.children[item.server]] if item is not None else []
+            return (
+                list(dict.fromkeys([*first, *(c for c in owners if c in skilled), *skilled])),
+                uri,
+            )
+        if method == "resources/subscribe":
             owners = [child for child in owners if self._tells_of_resources(child)] or owners
-        if owners:
-            self._route_in_turn(client, message, owners, uri)
-            return
-        data = f'{{"uri":{quote(uri)}}}'
-        self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
+        return owners, uri
+
+    def _answers(self, child: Child, extension: str) -> bool:
+        """Whether the requests of an extension go to a child."""
+        return extension in self.desk.extended.get(child.name, ())
+
+    def _extension(self, client: Client, message: Message) -> None:
+        """Ask the servers with extensions of their own in turn, until one knows the method."""
+        method = message.method or ""
+        servers = self.desk.extenders(method)
+        if servers:
+            self._route_in_turn(client, message, [self.children[one] for one in servers], method)
+        else:
+            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
 
     def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
         """End a subscription: at its child too, unless another client has it, or it is gone."""
@@ -230,7 +282,8 @@ class Routing(Lifecycle):
             servers += [s for s in self.children if any(i.names(uri) for i in tools.served(s))]
         has = [name for name, child in self.children.items() if self._has_resources(child)]
         owners = [self.children[name] for name in dict.fromkeys([*servers, *has]) if name]
-        return sorted(owners, key=lambda child: child.state == DOWN)
+        shown = [child for child in owners if not hides_address(uri, child.row)]
+        return sorted(shown, key=lambda child: child.state == DOWN)
 
     def _has_resources(self, child: Child) -> bool:
         return "resources" in self._capabilities(child)

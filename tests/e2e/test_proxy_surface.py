@@ -97,7 +97,8 @@ def test_extensions_of_the_servers_are_declared_and_nothing_that_is_not_passed_o
     more: Json = {"experimental": {"x": {}}, "unknownCap": {"a": 1}, "tasks": {}}
     servers = {
         "a": stub_entry(capabilities={"tools": {}, "extensions": ui, **more}),
-        "b": stub_entry(capabilities={"tools": {}, "extensions": {**other, **ui}}),
+        "b": stub_entry(capabilities={"tools": {}, "extensions": {**other, **ui, "x/two": {}}}),
+        "c": stub_entry(capabilities={"tools": {}, "extensions": {"x/two": {}}}),
     }
     with running(compiled(tmp_path, servers)) as wire:
         assert initialize(wire)["capabilities"] == {

@@ -14,18 +14,24 @@ from mcpagg.linking import Linked, link
 from mcpagg.options import Options
 from mcpagg.problems import NameClash
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+from mcpagg_runtime.catalogue import SKILLS
 from mcpagg_runtime.lifecycle import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PLAIN: Json = {"type": "object"}
 
 
-def linked(*children: ChildSnapshot, **options: Any) -> tuple[Linked, list[str]]:
-    """Link what these servers said; return the tables, and the warnings as text."""
+def linked(*children: ChildSnapshot, hide: Any = None, **options: Any) -> tuple[Linked, list[str]]:
+    """Link what these servers said; return the tables, and the warnings as text.
+
+    `hide` {server: globs} is what the config hides of them.
+    """
     config = {"mcpServers": {child.name: {"command": "x"} for child in children}}
     folder = Path("/")
     spec, _ = read_config(json.dumps(config).encode(), source="mcp.json", folder=folder)
     rows = launch_rows(spec, folder)
+    for server, globs in (hide or {}).items():
+        rows[server]["hide"] = globs
     tables, warnings = link(spec, rows, Snapshot(children), Options(**options))
     return tables, [str(warning) for warning in warnings]
 
@@ -143,3 +149,60 @@ def test_prompts_under_one_name_are_named_with_what_helps_for_prompts(
     assert f"'{one}' of 'a' and '{two}' of 'a:b'" in problem.what
     assert problem.remedy == remedy
     linked(*children, **({"names": "spec"} if names == "bare" else {"separator": "/"}))
+
+
+def test_an_extension_is_declared_where_its_methods_can_be_routed() -> None:
+    ui, own, two = "io.modelcontextprotocol/ui", "com.example/own", "com.example/two"
+    tables, warnings = linked(
+        ChildSnapshot("a", LEGACY, {}, {"extensions": {ui: {"n": 1}, own: {"x": 1}, two: {}}}),
+        ChildSnapshot("b", MODERN, {}, {"extensions": {ui: {"n": 2}, two: {}}}),
+    )
+    assert tables.capabilities["extensions"] == {ui: {"n": 1}, own: {"x": 1}}
+    assert tables.children["a"]["extensions"] == [own]
+    assert "extensions" not in tables.children["b"]
+    assert warnings == [
+        f"mcpServers.{name}: server '{name}' has the extension {two}, and so have others ('a' and "
+        "'b'), and a request of it names no server; clients cannot use it; --skip all of them but "
+        "one"
+        for name in "ab"
+    ]
+
+
+def skilled(name: str, *uris: str, **settings: Any) -> ChildSnapshot:
+    """Return a server with skills."""
+    extensions = {SKILLS.capability: settings}
+    skills: tuple[Json, ...] = tuple({"uri": uri, "resources": "dynamic"} for uri in uris)
+    return ChildSnapshot(name, LEGACY, {}, {"extensions": extensions}, skills=skills)
+
+
+def test_the_skills_of_one_server_keep_their_uris() -> None:
+    tables, warnings = linked(skilled("a", "skill://x/SKILL.md"), ChildSnapshot("b", LEGACY))
+    assert tables.capabilities["extensions"] == {SKILLS.capability: {}}
+    uri = "skill://x/SKILL.md"
+    assert tables.routes["skills"] == {uri: ("a", uri, uri)}
+    assert warnings == []
+
+
+def test_the_skills_of_two_servers_are_kept_apart() -> None:
+    uri = "skill://x/SKILL.md"
+    tables, warnings = linked(skilled("a", uri), skilled("b c", uri, directoryRead=True))
+    assert tables.capabilities["extensions"] == {SKILLS.capability: {"directoryRead": True}}
+    assert tables.routes["skills"] == {
+        "skill://a/x/SKILL.md": ("a", uri, "skill://a/x/SKILL.md"),
+        "skill://b%20c/x/SKILL.md": ("b c", uri, "skill://b%20c/x/SKILL.md"),
+    }
+    assert warnings == []
+
+
+def test_a_resource_of_two_servers_is_listed_once_unless_one_hides_it() -> None:
+    resources: tuple[Json, ...] = ({"uri": "x://y", "name": "r"},)
+    first, second = (ChildSnapshot(name, LEGACY, resources=resources) for name in "ab")
+    tables, warnings = linked(first, second)
+    assert tables.routes["resources"] == {"x://y": ("a",)}
+    assert warnings == [
+        "mcpServers.b: uri 'x://y' is also that of 'a', which is asked for it; to reach this one: "
+        "--hide 'a:x://y'"
+    ]
+    tables, warnings = linked(first, second, hide={"a": ["x://y"]})
+    assert tables.routes["resources"] == {"x://y": ("b",)}
+    assert warnings == []

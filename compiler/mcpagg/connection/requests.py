@@ -238,7 +238,7 @@ class Connection:
         Raises:
             BadList: the answer holds no list.
         """
-        if kind.capability not in self.capabilities:
+        if not kind.is_declared(self.capabilities):
             return []
         listing = Listing(kind, self.server.name)
         await self._read(listing)
