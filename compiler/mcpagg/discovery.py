@@ -27,11 +27,13 @@ from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.client import PAGES
 
 RELAYED: Json = {
     "roots": {"listChanged": True},
     "sampling": {},
     "elicitation": {"form": {}, "url": {}},
+    "extensions": {PAGES: {"mimeTypes": ["text/html;profile=mcp-app"]}},
 }
 """The client capabilities that a proxy can pass on between a child and its client."""
 

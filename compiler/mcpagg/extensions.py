@@ -8,13 +8,14 @@ from typing import Any
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import SKILLS
+from mcpagg_runtime.client import PAGES
 from mcpagg_runtime.lifecycle import TASKS
 
 # Extensions that clients need no methods of, so that several servers may have them: those of
 # https://modelcontextprotocol.io/extensions for pages of tools and for authorization.
 WITHOUT_METHODS = frozenset(
     {
-        "io.modelcontextprotocol/ui",
+        PAGES,
         "io.modelcontextprotocol/oauth-client-credentials",
         "io.modelcontextprotocol/enterprise-managed-authorization",
     }

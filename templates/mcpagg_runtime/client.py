@@ -29,6 +29,10 @@ LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "e
 # What a client may declare that the proxy can relay to it from a child.
 RELAYED = ("roots", "sampling", "elicitation")
 
+# The extension of clients that show the pages of tools: https://github.com/modelcontextprotocol/
+# ext-apps
+PAGES = "io.modelcontextprotocol/ui"
+
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
 REFUSE_COLON = {
@@ -88,6 +92,11 @@ class Client:
         self.next_id = 0
         self.connection = self
         self.modern: Client | None = None
+
+    @property
+    def capable(self) -> bool:
+        """Whether it declared anything on which the tools of a server may depend."""
+        return bool(self.capabilities or self.extensions)
 
     def introduce(self, message: Message, names: str) -> None:
         """Note what the client says about itself in its `initialize`.

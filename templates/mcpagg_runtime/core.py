@@ -97,7 +97,7 @@ class Core:
         conditional = self.catalogues[kind.name].conditional[server]
         public = [name for name in names if name not in conditional]
         for client in self.clients:
-            if client.initialized and (public or (names and client.capabilities)):
+            if client.initialized and (public or (names and client.capable)):
                 self._send(client, notification(kind.announcement))
 
 

@@ -174,7 +174,7 @@ class Desk:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(identifier, refusal)
         catalogue = self.catalogues[self.lists[method].name]
-        return result(identifier, catalogue.listing(client.spelling, bool(client.capabilities)))
+        return result(identifier, catalogue.listing(client.spelling, client.capable))
 
     def _introduction(self, client: Client, message: Message) -> str:
         client.introduce(message, self.plan.options["names"])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.calls import Calls, tool_not_found
 from mcpagg_runtime.catalogue import KINDS, TOOLS
+from mcpagg_runtime.client import PAGES
 from mcpagg_runtime.listing import Listing
 from mcpagg_runtime.live import Difference, drift, name_items
 from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, Reading
@@ -108,7 +109,8 @@ class Drift(Calls):
         self._arm(reading.again_at)
 
     def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
-        difference = drift(self.catalogues[reading.kind.name], child.name, items)
+        shows_pages = child.client is not None and PAGES in child.client.extensions
+        difference = drift(self.catalogues[reading.kind.name], child.name, items, shows_pages)
         # A change that was announced meanwhile may have come behind the page that it is about.
         overtaken = reading.again_at < FOREVER and self.plan.options["on_drift"] == "refuse"
         settled = self.clock() >= child.ready_at + SETTLE_SECONDS
@@ -135,8 +137,9 @@ class Drift(Calls):
         self, child: Child, reading: Reading, items: list[Item], difference: Difference
     ) -> None:
         catalogue = self.catalogues[reading.kind.name]
-        absent = catalogue.conditional[child.name] - {item.original for item in items}
-        if difference or absent or child.name in catalogue.live:
+        # What is no drift may differ all the same: the client cannot do what a tool needs.
+        differs = difference or Difference(catalogue.recorded(child.name), items)
+        if differs or child.name in catalogue.live:
             self._serve(child, reading, items)
 
     def _refuse_changed(

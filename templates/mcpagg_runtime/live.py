@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # What a person or a model reads, and no program acts upon.
 _WORDS = ("title", "description", "icons")
+# Members of `_meta` that name the page of a tool, the second one in older servers.
+_PAGE = ("ui", "ui/resourceUri")
 # Members of a schema whose lists of strings are sets: their order means nothing.
 SETS = ("required", "type")
 
@@ -57,13 +59,34 @@ class Difference:
         return "".join([char if char.isprintable() else "?" for char in said])
 
 
-def drift(catalogue: Catalogue, server: str, items: list[Item]) -> Difference:
+def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: bool) -> Difference:
     """Return how what a child says now differs from its snapshot.
 
-    A tool that depends on the client's capabilities may be missing.
+    A tool that depends on the client's capabilities may be missing. To a client that shows no
+    pages, a server may list its tools without them, and leave those out that are for pages only.
     """
-    absent = catalogue.conditional[server] - {item.original for item in items}
-    return Difference([t for t in catalogue.recorded(server) if t.original not in absent], items)
+    listed = {item.original: item for item in items}
+    absent = catalogue.conditional[server] - listed.keys()
+    expected = [item for item in catalogue.recorded(server) if item.original not in absent]
+    if not shows_pages and catalogue.kind is TOOLS:
+        pages = [_without_page(item, listed.get(item.original)) for item in expected]
+        expected = [item for item in pages if item is not None]
+    return Difference(expected, items)
+
+
+def _without_page(item: Item, now: Item | None) -> Item | None:
+    """Return what is expected of an item for clients that show no pages, None for nothing.
+
+    `now` is the item as it is listed to one.
+    """
+    value = parse(item.listed(""))
+    meta = value.get("_meta")
+    if type(meta) is not dict or not any(name in meta for name in _PAGE):
+        return item
+    value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+    if not value["_meta"]:
+        del value["_meta"]
+    return now if now is None or same(value, parse(now.listed("")), SETS) else item
 
 
 def name_items(

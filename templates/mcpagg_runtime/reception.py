@@ -75,7 +75,7 @@ def signature(plan: Plan) -> str:
 
 def _list_of(desk: Desk, catalogue: Catalogue, session: Session) -> str:
     """Return the result of a list request."""
-    texts = [text for _, text in catalogue.texts(session.spelling, bool(session.capabilities))]
+    texts = [text for _, text in catalogue.texts(session.spelling, session.capable)]
     ttl, scope = _hints(desk.plan, catalogue)
     return (
         f'{{"resultType":"complete","{catalogue.kind.member}":['

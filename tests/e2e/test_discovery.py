@@ -111,6 +111,7 @@ def test_each_child_is_started_once_and_asked_in_order(log: Path) -> None:
         "roots": {"listChanged": True},
         "sampling": {},
         "elicitation": {"form": {}, "url": {}},
+        "extensions": {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}},
     }
     assert first["params"]["clientInfo"]["name"] == "mcpagg"
     assert second["method"] == "notifications/initialized"

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 from proxies import compiled, running, served, swapped
-from wire import Json, Wire, enveloped, modern_entry, stub_entry, wait_until
+from wire import (
+    Json,
+    Wire,
+    call,
+    enveloped,
+    modern_entry,
+    stub_entry,
+    text,
+    tool_names,
+    wait_until,
+)
 
 SKILLS = "io.modelcontextprotocol/skills"
 URI = "skill://refunds/SKILL.md"
@@ -129,3 +139,24 @@ def test_a_method_that_one_server_knows_is_sent_on_to_it(tmp_path: Path) -> None
         assert asked(wire, "com.example/x/go", k=1) == {"n": 1.0}
         assert wire.request("com.example/x/none")["error"]["code"] == -32601
         assert wire.request("tasks/get")["error"]["code"] == -32601
+
+
+PAGES: Json = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_tools_for_clients_that_show_pages_are_compiled_and_no_drift(
+    tmp_path: Path, policy: str
+) -> None:
+    server = stub_entry(
+        tools=["echo", "click"], needs={"click": "extensions"}, does={"click": "echo"}
+    )
+    file = compiled(tmp_path, {"a": server}, "--on-drift", policy)
+    with served(file, extensions=PAGES) as wire:
+        assert tool_names(wire) == ["a:echo", "a:click"]
+        assert text(call(wire, "a:click", n=1)) == '{"n":1}'
+        assert wire.stderr == ""
+    with served(file) as wire:
+        assert tool_names(wire) == ["a:echo"]
+        assert text(call(wire, "a:echo", n=1)) == '{"n":1}'
+        assert wire.stderr == ""

@@ -20,6 +20,7 @@ from core import (
 )
 
 from mcpagg_runtime.catalogue import Item
+from mcpagg_runtime.client import PAGES
 from mcpagg_runtime.drift import (
     CALM_SECONDS,
     LONGEST_PAUSE_SECONDS,
@@ -806,3 +807,61 @@ def test_what_fits_a_template_that_changed_is_withheld(method: str) -> None:
     name = "a://1" if method == "resources/read" else "a://{x}"
     assert child.withheld(method, name) == "changed"
     assert child.withheld(method, "b://1") is None
+
+
+# --- Pages of tools ---------------------------------------------------------------------------
+
+SHOWS: Json = {"extensions": {PAGES: {"mimeTypes": ["text/html;profile=mcp-app"]}}}
+WITH_PAGE = tool("show", _meta={"ui": {"resourceUri": "ui://a/page"}})
+FOR_PAGES = tool("click", _meta={"ui": {"visibility": ["app"]}})
+
+
+def listed_to(
+    capabilities: Json | None, listed: list[Json], policy: str
+) -> tuple[World, list[str]]:
+    """Return the world of a client whose child lists these tools to it, and what it is listed."""
+    world = World({"a": [WITH_PAGE, FOR_PAGES], "b": ["z"]}, on_drift=policy)
+    client, a = world.client(capabilities), world.up("a", listed)
+    world.wait(SETTLE_SECONDS)
+    for line in world.received(a):
+        world.say(a, result(line["id"], {"tools": listed}))
+    return world, world.names(client)
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+@pytest.mark.parametrize("capabilities", [None, {"elicitation": {}}, SHOWS])
+def test_a_server_that_lists_pages_to_all_clients_does_not_drift(
+    capabilities: Json | None, policy: str
+) -> None:
+    world, names = listed_to(capabilities, [WITH_PAGE, FOR_PAGES], policy)
+    assert (world.said, names) == ([], ["a:show", "a:click", "b:z"])
+
+
+@pytest.mark.parametrize("capabilities", [None, {"elicitation": {}}])
+def test_a_server_that_lists_no_pages_to_who_shows_none_does_not_drift(
+    capabilities: Json | None,
+) -> None:
+    for policy in ("live", "warn", "refuse"):
+        world, names = listed_to(capabilities, [tool("show")], policy)
+        clicks = [] if policy == "live" else ["a:click"]
+        assert (world.said, names) == ([], ["a:show", *clicks, "b:z"])
+        assert world["a"].readings["tools"].refused == {}
+
+
+def test_without_its_page_a_tool_may_differ_in_nothing_else() -> None:
+    world, _ = listed_to(None, [tool("show", title="new")], "warn")
+    assert ": ~show(" in world.said[0]
+
+
+def test_a_client_that_shows_pages_is_to_get_them() -> None:
+    world, _ = listed_to(SHOWS, [tool("show")], "warn")
+    assert "-click ~show(other)" in world.said[0]
+
+
+def test_a_tool_for_pages_is_listed_as_it_is_and_called() -> None:
+    world = World({"a": [FOR_PAGES]})
+    client, a = world.client(), world.up("a")
+    [listed] = world.ask(client, request(1, "tools/list"))["result"]["tools"]
+    assert listed == {**FOR_PAGES, "name": "a:click"}
+    world.say(client, call(2, "a:click"))
+    assert [line["params"] for line in world.received(a)] == [{"name": "click"}]
