@@ -64,13 +64,24 @@ class Routing(Lifecycle):
         """
         items = self.named(kind, name)
         if len(items) == 1:
-            child = self.children[items[0].server]
-            self._route(client, message, child, items[0].exposed, ("name",), items[0])
+            self._call_listed(client, message, kind, items[0])
         elif items:
             meant = " or ".join([getattr(item, client.spelling) for item in items])
             self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}; say {meant}")
         elif kind is TOOLS:
             self._unknown(client, message, name)
+        else:
+            self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}")
+
+    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
+        """Route a call as if it had the listed name, which may be withheld, or gone."""
+        name = item.exposed
+        if self.catalogues[kind.name].find(name) is not None:
+            self._route(client, message, self.children[item.server], name, ("name",), item)
+        elif self._refused(client, message, name):
+            return
+        elif kind is TOOLS:
+            self._send(client, failure(message.raw("id"), tool_not_found(name)))
         else:
             self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}")
 
