@@ -97,7 +97,7 @@ def test_a_full_standard_output_is_no_drift(tmp_path: Path, flags: list[str], st
 
 def test_a_closed_standard_output_is_said(tmp_path: Path) -> None:
     config = write_config(tmp_path, {"one": stub_entry()})
-    done = closing(1, config, "-o", "-")
+    done = closing(1, config, "-q", "-o", "-")
     assert (done.returncode, done.stderr) == (
         2,
         b"standard output: cannot be written: it is closed\n",
