@@ -419,7 +419,7 @@ INHERITED = "unrelated-9f8e7d6c5b4a"
         ),
         (
             "instructions",
-            {"instructions": f"Basic {base64.b64encode(f'me:{INHERITED}'.encode()).decode()}"},
+            {"instructions": f"send {base64.b64encode(f'me:{INHERITED}'.encode()).decode()}"},
         ),
     ],
     ids=["instructions", "info", "name", "schema", "base64"],
