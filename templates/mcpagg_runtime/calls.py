@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.core import gone
 from mcpagg_runtime.peers import ASKS_FOR, FOREVER, Call, Child
-from mcpagg_runtime.questions import Questions, answer, code_of, is_error, latest, replaced
+from mcpagg_runtime.questions import (
+    Questions,
+    answer,
+    code_of,
+    is_error,
+    latest,
+    replaced,
+    span,
+)
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Message,
     error,
     failure,
-    members,
     notification,
     quote,
     read_message,
@@ -35,6 +42,9 @@ REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
 RESOURCE_NOT_FOUND = -32002
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
 UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+
+# A call may take so many times as long as its limit, if its server reports progress.
+LONGEST_TIMES = 10
 
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message("", {})
@@ -54,8 +64,8 @@ class Calls(Questions):
         child.active_at = self.clock()
         changes: list[tuple[Span, str]] = []
         if call.path:
-            changes.append((_span(message, call.path), quote(call.original)))
-        token = _span(message, ("_meta", "progressToken"))
+            changes.append((span(message, call.path), quote(call.original)))
+        token = span(message, ("_meta", "progressToken"))
         if token[1] and message.text[slice(*token)] != "null":
             call.token = message.text[slice(*token)]
             changes.append((token, str(call.child_id)))
@@ -109,7 +119,9 @@ class Calls(Questions):
         call.client.calls.append(call)
         limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
         if limit:
+            call.limit = limit
             call.deadline = self._arm(self.clock() + limit)
+            call.latest = self.clock() + LONGEST_TIMES * limit
 
     def _submit(self, call: Call) -> None:
         """See that a call reaches its child; the room of lifecycles knows how."""
@@ -174,10 +186,17 @@ class Calls(Questions):
         raise NotImplementedError
 
     def _progress(self, child: Child, message: Message) -> None:
-        """Pass progress on to the client whose call it is about, under the client's own token."""
+        """Pass progress on to the client whose call it is about, under the client's own token.
+
+        A call that makes progress has its time anew, so many times as long in all.
+        """
         token = message.params.get("progressToken")
         call = child.calls.get(token) if type(token) is int else None
-        if call is not None and call.token:
+        if call is None:
+            return
+        if call.deadline < FOREVER:
+            call.deadline = min(self.clock() + call.limit, call.latest)
+        if call.token:
             params = replaced(message, "progressToken", call.token)
             self._send(call.client, notification("notifications/progress", params))
 
@@ -202,13 +221,3 @@ def tool_not_found(name: str) -> str:
 def tool_of_nobody(name: str) -> str:
     """Return the error for a name without the prefix of a server."""
     return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-
-
-def _span(message: Message, path: tuple[str, ...]) -> Span:
-    """Return where the member of params that `path` leads to stands, (0, 0) if there is none."""
-    value, start, end = message.members.get("params", (None, 0, 0))
-    for name in path:
-        if type(value) is not dict or name not in value:
-            return 0, 0
-        value, start, end = members(message.text, start)[0][name]
-    return start, end

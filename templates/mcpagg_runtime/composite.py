@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.routed import repeated
 from mcpagg_runtime.wire import members, quote, read_message
 
 if TYPE_CHECKING:
@@ -32,16 +33,28 @@ class Subcall:
         self.server = self.tool = ""
         arguments = message.params.get("arguments")
         given = arguments if type(arguments) is dict else {}
+        twice = _twice(message)
         server, tool, args = given.get("server"), given.get("tool"), given.get("args")
         if type(server) is not str or type(tool) is not str or type(args) not in (dict, type(None)):
             shape = '{"server": SERVER, "tool": TOOL, "args": {…}}'
             self.fault = f"{name} needs the arguments {shape}; it may call {_listed(allowed)}"
+        elif twice:
+            self.fault = twice
         elif tool not in allowed.get(server, ()):
             self.fault = f"{name} may not call {server}/{tool}; it may call {_listed(allowed)}"
         else:
             self.fault = ""
             self.server, self.tool = server, tool
             self.message = _unwrapped(message, tool)
+
+
+def _twice(message: Message) -> str:
+    """Say which of the members stands twice that lead to the subtool, "" for none."""
+    params, _ = members(message.text, message.members["params"][1])
+    fault = repeated(message.text, message.members["params"][1], ("arguments",))
+    if not fault and type(params.get("arguments", (None,))[0]) is dict:
+        fault = repeated(message.text, params["arguments"][1], ("server", "tool", "args"))
+    return fault
 
 
 def _listed(allowed: Subtools) -> str:

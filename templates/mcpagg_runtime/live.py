@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.catalogue import RESOURCES, TOOLS, labelled
 from mcpagg_runtime.names import (
     exposed_name,
+    hashed_name,
     hides_address,
     offered,
     portable_names,
+    prefixes,
     server_address,
 )
 from mcpagg_runtime.wire import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from mcpagg_runtime.catalogue import Catalogue, Item
@@ -28,6 +30,9 @@ _WORDS = ("title", "description", "icons")
 _PAGE = ("ui", "ui/resourceUri")
 # Members of a schema whose lists of strings are sets: their order means nothing.
 SETS = ("required", "type")
+# How many items the line about a difference names, and how many characters of each.
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
 
 
 class Difference:
@@ -51,10 +56,13 @@ class Difference:
         return bool(self.added or self.removed or self.changed)
 
     def __str__(self) -> str:
-        """`+added -removed ~changed(schema)`, each name with its sign."""
+        """`+added -removed ~changed(schema)`, each name with its sign, the first SHOWN_NAMES."""
         changed = [f"{name}({nature})" for name, nature in self.changed.items()]
         marks = (("+", self.added), ("-", self.removed), ("~", changed))
-        said = " ".join(mark + name for mark, names in marks for name in names)
+        signed = [mark + name for mark, names in marks for name in names]
+        shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
+        more = len(shown) - SHOWN_NAMES
+        said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
         # One line, which a terminal prints and does not act upon.
         return "".join([char if char.isprintable() else "?" for char in said])
 
@@ -121,6 +129,7 @@ def _named(
         taken[other.exposed] = taken[other.portable] = other.server, other.original
     for exposed, route in catalogue.routes.items():
         taken[exposed] = taken[route[2]] = route[0], route[1]
+    is_anothers = _foreign(server, row, catalogue.servers, options)
     named: dict[str, Item] = {}
     for item in items:
         if item.original in known:
@@ -128,13 +137,35 @@ def _named(
         elif options["names"] != "bare":
             item.exposed = exposed_name(server, item.original, row, options["separator"])
         owner = server, item.original
+        free = taken.get(item.exposed, owner) == owner
+        if free and item.original not in known and is_anothers(item.exposed):
+            item.exposed = hashed_name(item.exposed)
         if taken.setdefault(item.exposed, owner) == owner:
             named[item.original] = item
     portable = portable_names([*taken])
     for item in named.values():
         same = known.get(item.original)
         item.portable = same.portable if same else portable[item.exposed]
+        if same is None and item.portable != item.exposed and is_anothers(item.portable):
+            item.portable = hashed_name(item.exposed)
     return list(named.values())
+
+
+def _foreign(
+    server: str, row: Row, servers: Iterable[str], options: Mapping[str, Any]
+) -> Callable[[str], bool]:
+    """Return what tells whether a name of a server's new item begins as those of another one do.
+
+    Where names have no prefix, or the config has chosen them, they are nobody's.
+    """
+    chosen = frozenset(row.get("rename", {}).values())
+    known = prefixes([name for name in servers if name], options["separator"])
+
+    def is_anothers(name: str) -> bool:
+        owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
+        return options["names"] != "bare" and name not in chosen and owner != server
+
+    return is_anothers
 
 
 def _values(items: Iterable[Item]) -> dict[str, Any]:

@@ -75,13 +75,20 @@ def portable_names(exposed: Iterable[str]) -> dict[str, str]:
 
 def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
     """Return the server whose prefix `name` starts with, in either spelling; the longest wins."""
-    matches = [
-        server
-        for server in servers
-        if name.startswith(server + separator)
-        or (_cleaned(server) and name.startswith(_cleaned(server) + "_"))
-    ]
-    return max(matches, key=len, default=None)
+    known = prefixes(servers, separator)
+    return next((server for server, prefix in known if name.startswith(prefix)), None)
+
+
+def prefixes(servers: Iterable[str], separator: str) -> list[tuple[str, str]]:
+    """Return each server with its prefix in either spelling, those of the longest name first."""
+    spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+    found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
+    return sorted(found, key=lambda pair: -len(pair[0]))
+
+
+def hashed_name(name: str) -> str:
+    """Return a portable name for an exposed one that ends in a short hash of it."""
+    return _hashed(name, _HASH_LENGTHS[0])
 
 
 def server_address(uri: str, server: str) -> str:

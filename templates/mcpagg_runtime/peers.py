@@ -147,7 +147,8 @@ class Call:
     that says most of those that came so far. `moved` says that URIs in the result are written as
     those of skills are listed. `identifier` is the client's id as JSON
     text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
-    `deadline` is a time of the router's clock.
+    `deadline` is a time of the router's clock, which progress may move by `limit` seconds from the
+    time that it comes, up to `latest`.
     """
 
     __slots__ = (
@@ -157,6 +158,8 @@ class Call:
         "deadline",
         "identifier",
         "key",
+        "latest",
+        "limit",
         "message",
         "method",
         "moved",
@@ -183,16 +186,18 @@ class Call:
         self.key = message.id
         self.token = ""
         self.child_id = 0
-        self.deadline = FOREVER
+        self.deadline = self.latest = FOREVER
+        self.limit = 0.0
 
 
 class Question:
     """One request of a child on its way to a client, with the child's id as text and value.
 
-    `reply` is what the client answers, None as long as it does not.
+    `reply` is what the client answers, None as long as it does not; `token` the JSON text of the
+    child's progress token, "" for none.
     """
 
-    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply")
+    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply", "token")
 
     def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
         self.child = child
@@ -201,6 +206,7 @@ class Question:
         self.key = message.id
         self.client_id = client_id
         self.reply: Message | None = None
+        self.token = ""
 
 
 class Child:

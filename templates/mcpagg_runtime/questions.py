@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.client import Client
+    from mcpagg_runtime.wire import Span
 
 # What a child may ask a client, and the capability that the client must have declared for it.
 QUESTIONS = {
@@ -85,8 +86,13 @@ class Questions(Core):
         question = Question(child, client, message, client.next_id)
         client.questions[client.next_id] = question
         child.questions.append(question)
+        params = message.params_text
+        token = span(message, ("_meta", "progressToken"))
+        if token[1] and message.text[slice(*token)] != "null":
+            question.token = message.text[slice(*token)]
+            params = message.spliced_params([(token, str(client.next_id))])
         several = len(self.plan.servers) > 1
-        params = attributed(message.method or "", message.params_text, child.name, several)
+        params = attributed(message.method or "", params, child.name, several)
         self._send(client, request(client.next_id, message.method or "", params))
         self._flush(child)
 
@@ -121,6 +127,14 @@ class Questions(Core):
         if question is not None:
             question.reply = message
             self._flush_replies(question.child)
+
+    def _progress_of_client(self, client: Client, message: Message) -> None:
+        """Pass a client's progress on to the child whose question it is about, by its own token."""
+        token = message.params.get("progressToken")
+        question = client.questions.get(token) if type(token) is int else None
+        if question is not None and question.token:
+            params = replaced(message, "progressToken", question.token)
+            self._send(question.child, notification("notifications/progress", params))
 
     def _flush_replies(self, child: Child) -> None:
         """Let a child go on with the calls that it got answers for, one client's at a time."""
@@ -213,6 +227,16 @@ def latest(line: list[Any], key: object) -> Any:
     """Return the youngest request of a peer that has the id `key`: one may be used again."""
     found = [asked for asked in line if asked.key == key] if is_id(key) else []
     return found[-1] if found else None
+
+
+def span(message: Message, path: tuple[str, ...]) -> Span:
+    """Return where the member of params that `path` leads to stands, (0, 0) if there is none."""
+    value, start, end = message.members.get("params", (None, 0, 0))
+    for name in path:
+        if type(value) is not dict or name not in value:
+            return 0, 0
+        value, start, end = members(message.text, start)[0][name]
+    return start, end
 
 
 def replaced(message: Message, member: str, text: str) -> str:

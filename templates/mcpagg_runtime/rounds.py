@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.peers import Child
 
+# Notifications of clients that this revision has not.
+OF_HANDSHAKES = frozenset({"notifications/progress", "notifications/roots/list_changed"})
+
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 
@@ -135,6 +138,8 @@ class Rounds:
                 self.streams.listen()
             elif method == "notifications/cancelled":
                 self._cancel(message)
+            elif method not in OF_HANDSHAKES:
+                self.border.send(self.child, notification(method, message.raw("params")))
         elif method == "initialize":
             self._discover(message)
         elif method == "logging/setLevel":

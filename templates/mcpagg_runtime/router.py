@@ -14,6 +14,7 @@ from mcpagg_runtime.client import LEVELS
 from mcpagg_runtime.lenient import Fragment
 from mcpagg_runtime.peers import READY, STARTING, Child
 from mcpagg_runtime.questions import is_response, minted, unusable, without_id
+from mcpagg_runtime.routed import ambiguity
 from mcpagg_runtime.routing import Routing
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
@@ -52,7 +53,18 @@ FORWARDED = {
     "skills/get": SKILLS.capability,
     "resources/directory/read": SKILLS.capability,
 }
+UPDATED = "notifications/resources/updated"
 ANNOUNCEMENTS = frozenset(kind.announcement for kind in KINDS)
+
+# Notifications that only the other side may send.
+ROOTS_CHANGED = "notifications/roots/list_changed"
+OF_CLIENTS = frozenset({"notifications/initialized", ROOTS_CHANGED})
+OF_SERVERS = ANNOUNCEMENTS | {
+    "notifications/message",
+    UPDATED,
+    "notifications/elicitation/complete",
+    "notifications/subscriptions/acknowledged",
+}
 
 BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 
@@ -157,8 +169,11 @@ class Router(Routing):
         if text is not None:
             self._send(client, text)
         elif FORWARDED.get(method) in self.desk.declared:
+            fault = ambiguity(message)
             if type(message.value("params")) not in (dict, type(None)):
                 self._deny(client, message, INVALID_PARAMS, "params must be an object")
+            elif fault:
+                self._deny(client, message, INVALID_PARAMS, fault)
             elif method == "logging/setLevel":
                 self._set_level(client, message)
             elif method in ("tools/call", "prompts/get"):
@@ -179,10 +194,16 @@ class Router(Routing):
             self._cancel(client, message)
         elif message.method == "notifications/initialized":
             self._initialized(client)
-        elif message.method == "notifications/roots/list_changed":
+        elif message.method == "notifications/progress":
+            self._progress_of_client(client, message)
+        elif (message.method or "").startswith(
+            "notifications/"
+        ) and message.method not in OF_SERVERS:
+            # One that is not known may be for any of them. A request without an id is none.
+            for_all = message.method != ROOTS_CHANGED
             for child in self.children.values():
-                if child.client is client and child.state == READY:
-                    text = notification(message.method, message.raw("params"))
+                if child.state == READY and (for_all or child.client is client):
+                    text = notification(message.method or "", message.raw("params"))
                     self._send(child, text)
 
     def _initialized(self, client: Client) -> None:
@@ -224,8 +245,14 @@ class Router(Routing):
             self._withdraw_question(child, message)
         elif message.method in ANNOUNCEMENTS:
             self._list_announced(child, message.method)
-        elif child.state == READY:
+        elif child.state == READY and self._may_say(child, message):
             self._pass_on(child, message)
+
+    def _may_say(self, child: Child, message: Message) -> bool:
+        """Whether a notification is a server's to send, and about what is its own."""
+        uri = message.params.get("uri") if message.method == UPDATED else None
+        item = self.catalogues["resources"].find(uri) if type(uri) is str else None
+        return message.method not in OF_CLIENTS and (item is None or item.server == child.name)
 
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
@@ -245,7 +272,7 @@ class Router(Routing):
                 self._send(client, notification(message.method or "", params))
 
     def _concerns(self, client: Client, message: Message) -> bool:
-        if message.method == "notifications/resources/updated":
+        if message.method == UPDATED:
             uri = message.params.get("uri")
             return type(uri) is str and any(_lies_in(uri, one) for one in client.subscriptions)
         if message.method == "notifications/message":

@@ -18,6 +18,7 @@ from mcpagg_runtime.modern import completed, edited, signed, without_meta
 from mcpagg_runtime.peers import FOREVER, LEGACY
 from mcpagg_runtime.questions import is_error
 from mcpagg_runtime.reception import LISTEN, MAY_ASK, receive
+from mcpagg_runtime.routed import ambiguity
 from mcpagg_runtime.session import ENVELOPE, Session
 from mcpagg_runtime.subscriptions import ASIDE, CALL, Subscriptions
 from mcpagg_runtime.wire import (
@@ -94,6 +95,9 @@ class Sessions:
         session, answer = receive(self.desk, client, message)
         if answer is not None:
             self.border.send(client, answer)
+        elif ambiguity(message):
+            refusal = error(INVALID_PARAMS, ambiguity(message))
+            self.border.send(client, failure(session.identifier, refusal))
         elif message.method == LISTEN:
             if self.subscriptions.open(session):
                 self.waiting.append(session)

@@ -135,8 +135,15 @@ def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]],
     return found, read_members(text, start, found)
 
 
-def read_members(text: str, start: int, found: dict[str, tuple[Any, int, int]]) -> int:
+def read_members(
+    text: str,
+    start: int,
+    found: dict[str, tuple[Any, int, int]],
+    names: list[str] | None = None,
+) -> int:
     """Put the members of the JSON object at text[start] into `found`; return the index behind it.
+
+    `names` gets the name of each, twice where it stands twice.
 
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
@@ -157,6 +164,8 @@ def read_members(text: str, start: int, found: dict[str, tuple[Any, int, int]]) 
             begin = skip(text, index + 1)
             value, index = value_at(text, begin)
             found[key] = value, begin, index
+            if names is not None:
+                names.append(key)
             index = skip(text, index)
             if text[index] == "}":
                 return index + 1

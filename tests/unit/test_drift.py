@@ -865,3 +865,32 @@ def test_a_tool_for_pages_is_listed_as_it_is_and_called() -> None:
     assert listed == {**FOR_PAGES, "name": "a:click"}
     world.say(client, call(2, "a:click"))
     assert [line["params"] for line in world.received(a)] == [{"name": "click"}]
+
+
+def test_a_new_tool_takes_no_name_that_looks_like_another_servers() -> None:
+    world = World({"a": ["t"], "a_b": ["t"], "a:b": ["t"]})
+    client, listed = world.client(), ["t", "b_hid", "b:evil", "mine"]
+    a = world.up("a", listed)
+    world.wait(SETTLE_SECONDS)
+    world.give_list(a, listed)
+    tools = world.router.catalogues["tools"]
+    names = {item.original: (item.exposed, item.portable) for item in tools.served("a")}
+    assert names["mine"] == ("a:mine", "a_mine")
+    assert names["b_hid"][0] == "a:b_hid"
+    assert names["b_hid"][1].startswith("a_b_hid_")
+    assert names["b:evil"][0] == names["b:evil"][1] != "a_b_evil"
+    assert tools.find("a_b_hid") is None
+    assert tools.find("a:b:evil") is None
+    assert "a:b_hid" in world.names(client)
+
+
+def test_the_line_about_a_difference_is_bounded() -> None:
+    world = World({"a": ["t"]})
+    world.client()
+    listed = ["t", "x" * 1000, *[f"n{number}" for number in range(100)]]
+    a = world.up("a", listed)
+    world.wait(SETTLE_SECONDS)
+    world.give_list(a, listed)
+    [line] = world.said
+    assert "+n18 and 81 more; its live list" in line
+    assert len(line) < 500

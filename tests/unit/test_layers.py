@@ -43,6 +43,7 @@ CORE = {
     "questions",
     "reception",
     "rounds",
+    "routed",
     "router",
     "routing",
     "secrecy",

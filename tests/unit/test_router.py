@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 from core import (
+    ASKABLE,
     INITIALIZED,
     ROOTS,
     TOOLS_CHANGED,
+    Bordered,
     Json,
     World,
     by,
     call,
+    enveloped,
     failure,
     notification,
     request,
@@ -740,7 +743,6 @@ def test_a_bad_line_of_a_client_gets_one_error_and_the_session_goes_on(
     [
         b"",
         b" \r",
-        b'{"method":"notifications/unknown"}',
         b'{"method":"tools/call","params":{"name":"a:t"}}',
         b'{"method":"ping"}',
         b'{"id":77,"result":{}}',
@@ -937,3 +939,115 @@ def test_an_own_request_that_is_never_answered_is_given_up() -> None:
     assert not world.idle()
     world.wait(60)
     assert world.idle()
+
+
+# --- Requests that say more than once what they are for -------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "member"),
+    [
+        ("tools/call", '{"name":"secret","name":"a:t"}', "name"),
+        ("tools/call", '{"name":"a:t","Name":"secret"}', "name"),
+        ("tools/call", '{"n\\u0061me":"a:t","name":"a:t"}', "name"),
+        ("prompts/get", '{"name":"secret","name":"a:p"}', "name"),
+        ("resources/read", '{"uri":"file:///secret","uri":"file:///x"}', "uri"),
+        ("resources/subscribe", '{"uri":"file:///x","URI":"file:///secret"}', "uri"),
+        ("resources/unsubscribe", '{"uri":"file:///x","uri":"file:///x"}', "uri"),
+        ("completion/complete", '{"ref":{"type":"ref/prompt","name":"a:p"},"ref":{}}', "ref"),
+        ("completion/complete", '{"ref":{"type":"ref/prompt","name":"s","name":"a:p"}}', "name"),
+        ("completion/complete", '{"ref":{"type":"ref/prompt","Type":"","name":"a:p"}}', "type"),
+    ],
+)
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_request_says_once_what_it_is_for(
+    method: str, params: str, member: str, modern: bool
+) -> None:
+    if modern and "subscribe" in method:
+        return  # that revision has no such requests
+    lists = {"prompts": {"a": ["p"]}, "resources": {"a": ["file:///x"]}}
+    world = Bordered({"a": ["t"]}, capabilities={"completions": {}}, **lists)
+    client, a = world.client(), world.up("a")
+    world.lines(a)
+    if modern:
+        envelope = json.dumps(enveloped(request(1, "ping"))["params"]["_meta"])
+        params = f'{params[:-1]},"_meta":{envelope}}}'
+    world.say(client, f'{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{params}}}')
+    fault = f"{member} stands more than once in params"
+    assert world.received(client) == [failure(1, -32602, fault)]
+    assert world.lines(a) == []
+
+
+# --- Notifications --------------------------------------------------------------------------------
+
+
+def test_progress_of_a_client_reaches_the_child_that_asked_under_its_own_token() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ASKABLE), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.lines(a)
+    asked = {"messages": [], "_meta": {"progressToken": "mine"}}
+    world.say(a, request("q", "sampling/createMessage", asked))
+    [question] = world.received(client)
+    token = question["params"]["_meta"]["progressToken"]
+    assert token == question["id"]
+    world.say(client, progress(token), progress("mine"), progress(99))
+    assert world.received(a) == [progress("mine")]
+    world.say(client, result(question["id"], {}), progress(token))
+    assert world.received(a) == [result("q", {})]
+
+
+def test_a_notification_that_nobody_knows_reaches_every_server_that_is_up() -> None:
+    world = World({"a": ["t"], "b": ["t"], "c": ["t"]})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    world.lines(a), world.lines(b)
+    world.say(client, notification("notifications/x", {"n": 1}))
+    assert world.received(a) == world.received(b) == [notification("notifications/x", {"n": 1})]
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["message", "tools/list_changed", "resources/updated", "elicitation/complete"],
+)
+def test_a_client_sends_no_notification_of_servers(method: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.lines(a)
+    world.say(client, notification(f"notifications/{method}", {}))
+    assert world.lines(a) == []
+
+
+@pytest.mark.parametrize("method", ["initialized", "roots/list_changed"])
+def test_a_child_sends_no_notification_of_clients(method: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    world.say(a, notification(f"notifications/{method}"))
+    assert world.lines(client) == []
+
+
+def test_a_child_says_nothing_of_the_resources_of_another_one() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, resources={"a": ["file:///x"]})
+    client, a, b = world.client(), world.up("a"), world.up("b")
+    world.say(client, request(1, "resources/subscribe", {"uri": "file:///x"}))
+    updated = notification("notifications/resources/updated", {"uri": "file:///x"})
+    world.say(b, updated)
+    assert world.lines(client) == []
+    world.say(a, updated)
+    assert world.received(client) == [updated]
+
+
+# --- Time limits and progress ---------------------------------------------------------------------
+
+
+def test_progress_gives_a_call_its_time_anew_but_not_for_ever() -> None:
+    world = World({"a": ["t"]}, timeout=2.0)
+    client, a = world.client(), world.up("a")
+    world.say(client, call(1, "a:t", None, "p"), call(2, "a:t", None, "q"))
+    for _ in range(19):
+        world.wait(1)
+        world.say(a, progress(3))
+    answers = [answer for answer in world.received(client) if "id" in answer]
+    assert [answer["id"] for answer in answers] == [2]
+    world.wait(1)
+    [answer] = world.received(client)
+    assert (answer["id"], answer["error"]["code"]) == (1, -32001)
