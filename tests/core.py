@@ -24,7 +24,6 @@ from mcpagg_runtime.border import Border
 from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.desk import Desk, Plan
-from mcpagg_runtime.lenient import read_line
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 from mcpagg_runtime.peers import MODERN, Child
 from mcpagg_runtime.router import Router
@@ -216,8 +215,9 @@ class World:
         """Note what the router wants done."""
         for kind, peer, text in actions:
             if kind == SEND:
-                assert "\n" not in text
-                self._sent.setdefault(peer, []).append(text)
+                line = text if isinstance(text, str) else text.decode().removesuffix("\n")
+                assert "\n" not in line
+                self._sent.setdefault(peer, []).append(line)
             elif kind == START:
                 self.started.append(peer.name)
             elif kind == STOP:
@@ -247,7 +247,7 @@ class World:
             if isinstance(peer, Client):
                 self.do(self.gate.from_client(peer, line))
             else:
-                self.do(self.gate.from_child(peer, read_line(line)))
+                self.do(self.gate.from_child(peer, self.gate.read(peer, line)))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""

@@ -41,7 +41,7 @@ class Backlog:
         self._gates: list[tuple[bool, Any]] = []
         self._took_at = 0.0  # when the peer last took something
 
-    def begin(self, rest: bytes) -> None:
+    def begin(self, rest: memoryview) -> None:
         """Have a thread write the rest of a line, and then what is added meanwhile."""
         self._took_at = monotonic()
         try:
@@ -90,8 +90,8 @@ class Backlog:
                 gate.release()
         self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
 
-    def _drain(self, rest: bytes) -> None:
-        line = rest
+    def _drain(self, rest: memoryview) -> None:
+        line: bytes | memoryview = rest
         while line:
             view = memoryview(line)
             try:

@@ -69,6 +69,10 @@ class Border:
                 self.carry(self.router.hear(client, message))
         return self._carried([])
 
+    def read(self, child: Child, line: bytes) -> Said:
+        """Read a line of a child, for `from_child`; the lock need not be held."""
+        return self.router.read(child, line)
+
     def from_child(self, child: Child, said: Said) -> list[Action]:
         """Take what was read of a line of a child."""
         rounds = self.rounds.get(child)

@@ -192,11 +192,9 @@ class Calls(Questions):
         """
         token = message.params.get("progressToken")
         call = child.calls.get(token) if type(token) is int else None
-        if call is None:
-            return
-        if call.deadline < FOREVER:
-            call.deadline = min(self.clock() + call.limit, call.latest)
-        if call.token:
+        if call is not None and call.token:
+            if call.deadline < FOREVER:
+                call.deadline = min(self.clock() + call.limit, call.latest)
             params = replaced(message, "progressToken", call.token)
             self._send(call.client, notification("notifications/progress", params))
 

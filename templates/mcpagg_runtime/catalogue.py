@@ -61,9 +61,10 @@ class Item:
 
     `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
     the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
+    `compared` is the item that it was last compared with, and how it differs from that.
     """
 
-    __slots__ = ("exposed", "head", "original", "portable", "server", "tail")
+    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
 
     def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
         self.server = server
@@ -72,6 +73,7 @@ class Item:
         self.portable = name
         self.head = head
         self.tail = tail
+        self.compared: tuple[Item, str] | None = None
 
     def listed(self, name: str) -> str:
         """Return the JSON text of the item under `name`."""
@@ -165,13 +167,15 @@ class Catalogue:
         if server not in self._recorded:
             text = self.snapshot[server].get(self.kind.name, "[]")
             items = {item.original: item for item in _cut(self.kind, server, text)}
-            self._recorded[server] = []
+            found = []
             for exposed, route in self.routes.items():
                 if route[0] == server:
                     item = items[route[1] if len(route) > 1 else exposed]
                     if len(route) > 1:
                         item.exposed, item.portable = exposed, route[2]
-                    self._recorded[server].append(item)
+                    found.append(item)
+            # At once: a list is compared by the thread that reads its server, without the lock.
+            self._recorded[server] = found
         return self._recorded[server]
 
     def serve(self, server: str, items: list[Item]) -> None:

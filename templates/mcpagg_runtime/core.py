@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.desk import Desk
 
-    Action = tuple[str, Any, str]
+    Action = tuple[str, Any, Any]
 
-SEND = "send"  # a line to a client or a child
+SEND = "send"  # a line to a client or a child: its text, or all of it in bytes
 START = "start"  # a child's process
 STOP = "stop"  # a child's process; the text says why, and `child_down` follows
 SLEEP = "sleep"  # end a child's process without a word: it is wanted again
@@ -55,7 +55,7 @@ class Core:
         actions, self._actions = self._actions, []
         return actions
 
-    def _send(self, peer: Client | Child, text: str) -> None:
+    def _send(self, peer: Client | Child, text: str | bytes) -> None:
         self._actions.append((SEND, peer, text))
 
     def _say(self, text: str) -> None:

@@ -1,18 +1,27 @@
-"""Reads JSON that nests deeper than the C scanner goes: some 1,000 levels before Python 3.12.
+"""Reads JSON that is deeper than the C scanner goes, or so large that it would be in the way.
 
-Such a message must get through, or its call would never be answered; it may take its time.
+The scanner goes some 1,000 levels deep before Python 3.12, and while it works no other thread of
+the interpreter does: a large text would hold up every server. Such messages must get through all
+the same, or their calls would never be answered; they may take their time.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.wire import Malformed, skip, value_at
+from mcpagg_runtime.wire import Malformed, read_members, skip, value_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 MAXIMUM_DEPTH = 100_000
+# How much is searched in one go, and how long a string is read.
+WINDOW = 1 << 20
+LONG_STRING = 1 << 24
+# A whole string, if it is short and plain; or what else opens or closes something.
+_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
 
 
 def deep_value(text: str, index: int) -> tuple[Any, int]:
@@ -71,3 +80,92 @@ def _key(text: str, index: int) -> tuple[str, int]:
     if text[index] != ":":
         raise Malformed(f"no colon at character {index}")
     return key, skip(text, index + 1)
+
+
+def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
+    """Read the JSON value at text[index] of a large text; return it and the index behind it.
+
+    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
+    and stands as an empty value of its type.
+
+    Raises:
+        Malformed: there is no JSON value there, as far as it was read.
+    """
+    kind = text[index : index + 1]
+    if kind == "{" and levels:
+        found: dict[str, tuple[Any, int, int]] = {}
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if kind not in ("{", "[", '"'):
+        return value_at(text, index)
+    end, _ = extent(text, index)
+    if kind == '"' and end - index <= LONG_STRING:
+        return value_at(text, index)
+    return {"{": {}, "[": [], '"': ""}[kind], end
+
+
+def extents(text: str, index: int) -> Iterator[tuple[int, int, int]]:
+    """Yield where each element of the JSON array at text[index] is, and its depth; see `extent`.
+
+    Raises:
+        Malformed: there is no JSON array there.
+    """
+    if text[index : index + 1] != "[":
+        raise Malformed("not a JSON array")
+    index = skip(text, index + 1)
+    while text[index : index + 1] != "]":
+        end, depth = extent(text, index)
+        yield index, end, depth
+        index = skip(text, end)
+        if text[index : index + 1] == ",":
+            index = skip(text, index + 1)
+        elif text[index : index + 1] != "]":
+            raise Malformed(f"no comma at character {index}")
+
+
+def extent(text: str, index: int) -> tuple[int, int]:
+    """Return the index behind the JSON value at text[index], and how many levels it has.
+
+    Of what is in an object or an array only brackets and strings are looked at.
+
+    Raises:
+        Malformed: it has no end, or nests deeper than MAXIMUM_DEPTH.
+    """
+    if text[index : index + 1] not in ("{", "["):
+        is_string = text[index : index + 1] == '"'
+        return (_string_end(text, index) if is_string else value_at(text, index)[1]), 0
+    awaited: list[str] = []
+    deepest = 0
+    while index < len(text):
+        limit = index + WINDOW
+        for found in _MARK.finditer(text, index, limit):
+            mark, index = found[0], found.end()
+            if mark in "{[":
+                awaited.append("}" if mark == "{" else "]")
+                deepest = max(deepest, len(awaited))
+                if deepest > MAXIMUM_DEPTH:
+                    raise Malformed("nested too deep")
+            elif mark in "}]":
+                if awaited.pop() != mark:
+                    raise Malformed(f"no comma at character {index - 1}")
+                if not awaited:
+                    return index, deepest
+            elif mark == '"':
+                index = _string_end(text, index - 1)
+                break
+        else:
+            index = max(index, limit)
+    raise Malformed("it ends too early")
+
+
+def _string_end(text: str, index: int) -> int:
+    """Return the index behind the string at text[index]."""
+    while True:
+        index = text.find('"', index + 1)
+        if index < 0:
+            raise Malformed("it ends too early")
+        behind = index
+        while text[behind - 1] == "\\":
+            behind -= 1
+        if (index - behind) % 2 == 0:
+            return index + 1

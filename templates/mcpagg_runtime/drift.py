@@ -13,9 +13,9 @@ from mcpagg_runtime.calls import Calls, tool_not_found
 from mcpagg_runtime.catalogue import KINDS, TOOLS
 from mcpagg_runtime.client import PAGES
 from mcpagg_runtime.listing import Listing
-from mcpagg_runtime.live import Difference, drift, name_items
-from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, Reading
-from mcpagg_runtime.wire import Malformed, Message, quote
+from mcpagg_runtime.live import Difference, drift, name_items, nature, renewed
+from mcpagg_runtime.peers import ASKS_FOR, FOREVER, READY, Call, Child, OwnRequest, Reading
+from mcpagg_runtime.wire import Message, quote
 
 if TYPE_CHECKING:
     from mcpagg_runtime.catalogue import Item
@@ -64,15 +64,28 @@ class Drift(Calls):
         reading.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
         self._ask(child, reading.kind.method, params, reading)
 
-    def _page(self, child: Child, reading: Reading, message: Message) -> None:
+    def read_ahead(self, child: Child, own: OwnRequest, message: Message) -> None:
+        """Read a page of a list that a child answers, and compare what is on it.
+
+        That may take long, and changes nothing but the page: it is done before the lock is taken,
+        by the thread that reads the child.
+        """
+        own.take(message.raw("result"))
+        if own.listing is not None and own.cursor is None:
+            recorded = self.catalogues[own.listing.kind.name].recorded(child.name)
+            known = {item.original: item for item in recorded}
+            for item in own.listing.items:
+                if item.original in known:
+                    nature(known[item.original], item)
+
+    def _page(self, child: Child, reading: Reading, own: OwnRequest, message: Message) -> None:
         """Take one page of a list; ask for the next, or compare."""
-        try:
-            cursor = reading.listing.take(message.raw("result"))
-        except Malformed as problem:
-            self._unread(child, reading, str(problem))
+        own.take(message.raw("result"))
+        if own.fault:
+            self._unread(child, reading, own.fault)
             return
-        if cursor is not None:
-            self._ask_page(child, reading, f'{{"cursor":{quote(cursor)}}}')
+        if own.cursor is not None:
+            self._ask_page(child, reading, f'{{"cursor":{quote(own.cursor)}}}')
             return
         self._end_reading(child, reading)
         self._report_faults(child, reading)
@@ -160,10 +173,9 @@ class Drift(Calls):
     def _serve(self, child: Child, reading: Reading, items: list[Item]) -> None:
         """Serve a list from now on, and tell clients if theirs is another one than before."""
         catalogue = self.catalogues[reading.kind.name]
-        change = Difference(catalogue.served(child.name), items)
-        if change:
+        names = renewed(catalogue.served(child.name), items)
+        if names:
             catalogue.serve(child.name, items)
-            names = [*change.added, *change.removed, *change.changed]
             self._lists_changed(reading.kind, child.name, names)
             if self.clock() >= reading.served_at + CALM_SECONDS:
                 reading.pause = 0.0

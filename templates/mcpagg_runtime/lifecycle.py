@@ -228,7 +228,7 @@ class Lifecycle(Drift):
             if is_error(message):
                 self._unread(child, own.reading, message.raw("error"))
             else:
-                self._page(child, own.reading, message)
+                self._page(child, own.reading, own, message)
 
     def _is_of_the_other(self, child: Child, message: Message) -> bool:
         """Whether the error that a child answers a handshake with may mean: not in this era.

@@ -15,9 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import Item
-from mcpagg_runtime.wire import Malformed, elements, member_stands_twice, members
+from mcpagg_runtime.wire import LARGE, Malformed, elements, member_stands_twice, members, value_at
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from mcpagg_runtime.catalogue import Kind
@@ -26,6 +27,10 @@ MAXIMUM_PAGES = 1000
 # Levels; the message around an entry takes four more.
 MAXIMUM_ENTRY_DEPTH = 100
 
+# What a list may hold. Nobody has so many tools, and each costs every client something.
+MAXIMUM_ENTRIES = 10_000
+
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
 _LARGEST_DOUBLE = 1.7976931348623157e308
 
 
@@ -62,8 +67,12 @@ class Listing:
         cursor = found["nextCursor"][0] if "nextCursor" in found else None
         # An empty cursor is one like any other (specification, server/utilities/pagination).
         in_circle = type(cursor) is str and cursor in self._followed
-        for value, start, end in elements(result, found[self.kind.member][1]):
-            fault = _entry_fault(self.kind, value, result, start)
+        for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+            if len(self._first) == MAXIMUM_ENTRIES:
+                what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+                self.faults.append(f"{what}; the list ends there")
+                return None
+            fault = _entry_fault(self.kind, value, result, start, odd)
             if fault:
                 self.faults.append(f"lists {fault}; it is left out")
                 continue
@@ -83,7 +92,27 @@ class Listing:
         return cursor
 
 
-def _entry_fault(kind: Kind, value: Any, text: str, start: int) -> str:
+def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
+    """Yield each entry of an array, where it is, and what is odd about one that is not read.
+
+    Of such a one, there are only its own members.
+    """
+    if len(text) <= LARGE:
+        for value, begin, end in elements(text, start):
+            yield value, begin, end, ""
+        return
+    from mcpagg_runtime.deep import extents, outline
+
+    for begin, end, depth in extents(text, start):
+        if depth > MAXIMUM_ENTRY_DEPTH:
+            odd = TOO_DEEP
+        else:
+            odd = f"more than {LARGE >> 20} MiB of text" if end - begin > LARGE else ""
+        entry = text[begin:end]
+        yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
+
+
+def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str:
     """Say what an entry is, if it is left out, "" if it is listed."""
     what = kind.name[:-1]
     name = value.get(kind.label) if type(value) is dict else None
@@ -92,7 +121,7 @@ def _entry_fault(kind: Kind, value: Any, text: str, start: int) -> str:
         return f"a {what} without a {kind.label}" + (
             f" or {kind.key}" if kind.key != kind.label else ""
         )
-    odd = unreadable(value)
+    odd = odd or unreadable(value)
     if not odd and member_stands_twice(text, start):
         odd = "a member that stands twice"
     return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
@@ -105,7 +134,7 @@ def unreadable(value: Any) -> str:
         item, depth = todo.pop()
         if type(item) is dict or type(item) is list:
             if depth > MAXIMUM_ENTRY_DEPTH:
-                return f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+                return TOO_DEEP
             if type(item) is dict:
                 if not all(_has_utf8(key) for key in item):
                     return "a lone surrogate"

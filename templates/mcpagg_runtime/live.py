@@ -45,11 +45,12 @@ class Difference:
     __slots__ = ("added", "changed", "removed")
 
     def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
-        before, now = _values(old), _values(new)
+        before = {item.original: item for item in old}
+        now = {item.original: item for item in new}
         self.added = [name for name in now if name not in before]
         self.removed = [name for name in before if name not in now]
         both = [name for name in now if name in before]
-        changed = {name: _nature(before[name], now[name]) for name in both}
+        changed = {name: nature(before[name], now[name]) for name in both}
         self.changed = {name: nature for name, nature in changed.items() if nature}
 
     def __bool__(self) -> bool:
@@ -168,8 +169,38 @@ def _foreign(
     return is_anothers
 
 
-def _values(items: Iterable[Item]) -> dict[str, Any]:
-    return {item.original: parse(item.listed("")) for item in items}
+def renewed(old: Iterable[Item], new: Iterable[Item]) -> list[str]:
+    """Return the names of items that one of two lists lacks, or that may look different in them.
+
+    Without reading their values: equal ones in another text count as different, unless both are
+    known to be equal to a third.
+    """
+    before = {item.original: item for item in old}
+    now = {item.original: item for item in new}
+    return [
+        name
+        for name in {**before, **now}
+        if name not in before or name not in now or not _look_alike(before[name], now[name])
+    ]
+
+
+def _look_alike(one: Item, other: Item) -> bool:
+    same_text = one.head == other.head and one.tail == other.tail
+    return same_text or _equal_of(one) is _equal_of(other)
+
+
+def _equal_of(item: Item) -> Item:
+    """Return the item that this one is known to be equal to, or itself."""
+    return item.compared[0] if item.compared is not None and not item.compared[1] else item
+
+
+def nature(old: Item, new: Item) -> str:
+    """Say what changed between two items of one name, "" for nothing; the new one keeps it."""
+    if new.compared is None or new.compared[0] is not old:
+        same_text = old.head == new.head and old.tail == new.tail
+        found = "" if same_text else _nature(parse(old.listed("")), parse(new.listed("")))
+        new.compared = old, found
+    return new.compared[1]
 
 
 def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:

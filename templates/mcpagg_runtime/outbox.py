@@ -104,24 +104,25 @@ class Outbox:
             self._broke()
         self.broken = True
 
-    def _begin(self, rest: bytes) -> None:
+    def _begin(self, rest: memoryview) -> None:
         if self._backlog is None:
             from mcpagg_runtime.backlog import Backlog
 
             self._backlog = Backlog(self)
         self._backlog.begin(rest)
 
-    def _write_at_once(self, line: bytes) -> bytes:
-        """Write what can be written without waiting; return the rest."""
+    def _write_at_once(self, line: bytes) -> memoryview:
+        """Write what can be written without waiting; return the rest, which is no copy."""
+        rest = memoryview(line)
         try:
             if self._private or self._has_room(line):
-                return line[os.write(self.descriptor, line) :]
+                return rest[os.write(self.descriptor, line) :]
         except BlockingIOError:
-            return line
+            return rest
         except OSError:
             self.break_off()
-            return b""
-        return line
+            return rest[:0]
+        return rest
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.

@@ -8,6 +8,7 @@ from mcpagg_runtime.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.client import MODERN_VERSION
 from mcpagg_runtime.listing import Listing
 from mcpagg_runtime.templates import fits
+from mcpagg_runtime.wire import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -88,15 +89,31 @@ class Reading:
 class OwnRequest:
     """One request of the proxy itself to a child: its handshake, a page of a list, a level.
 
-    Nobody waits for the answer to one of the last kind; at `deadline` it is given up.
+    Nobody waits for the answer to one of the last kind; at `deadline` it is given up. The answer to
+    one for a page goes into `listing`, once; `cursor` is that of the next page, None for none, and
+    `fault` says why there is no list in the answer.
     """
 
-    __slots__ = ("deadline", "method", "reading")
+    __slots__ = ("cursor", "deadline", "fault", "listing", "method", "reading", "taken")
 
     def __init__(self, method: str, reading: Reading | None, deadline: float) -> None:
         self.method = method
         self.reading = reading
         self.deadline = deadline
+        self.listing = reading.listing if reading is not None else None
+        self.taken = False
+        self.cursor: str | None = None
+        self.fault = ""
+
+    def take(self, result: str) -> None:
+        """Take the page that answers this request, the JSON text of a result, if nobody has."""
+        if self.listing is None or self.taken:
+            return
+        self.taken = True
+        try:
+            self.cursor = self.listing.take(result)
+        except Malformed as problem:
+            self.fault = str(problem)
 
 
 class LostAnswers:

@@ -216,8 +216,21 @@ def minted(identifier: object) -> int:
     return identifier if type(identifier) is int else 0
 
 
-def answer(identifier: str, message: Message) -> str:
-    """Return the text that passes a response on under another id."""
+def make_ready(message: Message, line: bytes, identifier: str) -> None:
+    """Write the line that passes a large result on, from the line that it came in."""
+    if "result" not in message.members or is_error(message):
+        return
+    _, start, end = message.members["result"]
+    whole = line.startswith(b"{") and message.text.isascii()
+    body = memoryview(line)[start:end] if whole else message.raw("result").encode("utf-8")
+    head = f'{{"jsonrpc":"2.0","id":{identifier},"result":'
+    message.ready = identifier, b"".join([head.encode("utf-8"), body, b"}\n"])
+
+
+def answer(identifier: str, message: Message) -> str | bytes:
+    """Return the text that passes a response on under another id, or the line if it is ready."""
+    if message.ready is not None and message.ready[0] == identifier:
+        return message.ready[1]
     if is_error(message):
         return failure(identifier, message.raw("error"))
     return result(identifier, message.raw("result") or "{}")

@@ -11,7 +11,6 @@ from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.faults import where
 from mcpagg_runtime.launch import MissingVariables, prepare
-from mcpagg_runtime.lenient import read_line
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.process import Process
@@ -245,8 +244,8 @@ class Relay:
         if not self._apart(process.close):
             process.kill()
 
-    def _send(self, peer: Client | Child, text: str) -> None:
-        line = text.encode("utf-8") + b"\n"
+    def _send(self, peer: Client | Child, text: str | bytes) -> None:
+        line = text if isinstance(text, bytes) else text.encode("utf-8") + b"\n"
         if isinstance(peer, Client):
             self._sinks[peer].send(line)
         elif peer in self._processes:
@@ -276,7 +275,7 @@ class Relay:
 
         def hear(line: bytes) -> None:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = read_line(line)
+            said = self.router.read(child, line)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.

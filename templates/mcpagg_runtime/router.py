@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.attribution import attributed_log
 from mcpagg_runtime.catalogue import KINDS, SKILLS
 from mcpagg_runtime.client import LEVELS
-from mcpagg_runtime.lenient import Fragment
-from mcpagg_runtime.peers import READY, STARTING, Child
-from mcpagg_runtime.questions import is_response, minted, unusable, without_id
+from mcpagg_runtime.lenient import Fragment, read_line
+from mcpagg_runtime.peers import LEGACY, READY, STARTING, Call, Child
+from mcpagg_runtime.questions import is_error, is_response, make_ready, minted, unusable, without_id
 from mcpagg_runtime.routed import ambiguity
 from mcpagg_runtime.routing import Routing
 from mcpagg_runtime.wire import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    LARGE,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     Malformed,
@@ -129,8 +130,24 @@ class Router(Routing):
         self._ask_client(client, child, message)
         return self._taken()
 
+    def read(self, child: Child, line: bytes) -> Said:
+        """Read a line of a child, for `from_child`; the lock need not be held.
+
+        What takes long about it is done here: nothing of it depends on what others do.
+        """
+        said = read_line(line)
+        for message in said[0]:
+            if isinstance(message, Message) and message.method is None and not is_error(message):
+                number = minted(message.value("id"))
+                own, call = child.own.get(number), child.calls.get(number)
+                if own is not None:
+                    self.read_ahead(child, own, message)
+                elif call is not None and len(line) > LARGE and _passes_untouched(child, call):
+                    make_ready(message, line, call.identifier)
+        return said
+
     def from_child(self, child: Child, said: Said) -> list[Action]:
-        """Take what `read_line` read of a line of a child; what is odd is warned of once."""
+        """Take what was read of a line of a child; what is odd is warned of once."""
         if child.state not in (STARTING, READY):  # the last words of one that is down
             return []
         messages, oddity = said
@@ -315,6 +332,11 @@ class Router(Routing):
 
 def _id_text(identifier: Id) -> str:
     return quote(identifier) if type(identifier) is str else str(identifier)
+
+
+def _passes_untouched(child: Child, call: Call) -> bool:
+    """Whether a result reaches the client as it is: of one era, and with nothing masked."""
+    return child.era == LEGACY and call.client.connection is call.client and not child.masks
 
 
 def _is_loud(level: object, threshold: str) -> bool:

@@ -37,6 +37,9 @@ UNSUPPORTED_VERSION = -32022  # of the revision without a handshake
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
 
+# Of a value in a longer text, in characters, nothing is read that is not needed.
+LARGE = 1 << 20
+
 _BLANK = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -140,10 +143,12 @@ def read_members(
     start: int,
     found: dict[str, tuple[Any, int, int]],
     names: list[str] | None = None,
+    levels: int = 3,
 ) -> int:
     """Put the members of the JSON object at text[start] into `found`; return the index behind it.
 
-    `names` gets the name of each, twice where it stands twice.
+    `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
+    no more than so many levels deep; see `outline`.
 
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
@@ -162,7 +167,7 @@ def read_members(
             if text[index] != ":":
                 raise Malformed(f"no colon at character {index}")
             begin = skip(text, index + 1)
-            value, index = value_at(text, begin)
+            value, index = _member_value(text, begin, levels)
             found[key] = value, begin, index
             if names is not None:
                 names.append(key)
@@ -178,6 +183,14 @@ def read_members(
         if isinstance(problem, Malformed):
             raise
         raise Malformed("a member name is no JSON string") from None
+
+
+def _member_value(text: str, index: int, levels: int) -> tuple[Any, int]:
+    if len(text) - index <= LARGE:
+        return value_at(text, index)
+    from mcpagg_runtime.deep import outline
+
+    return outline(text, index, levels)
 
 
 def member_stands_twice(text: str, start: int) -> bool:
@@ -238,10 +251,10 @@ class Message:
 
     `members` maps a member of the message to (value, start, end) within `text`. `id` is the
     request id as int or str, or None if the message has none or an illegal one; `method` is None
-    for a response.
+    for a response. `ready` is, of a large answer, the line that passes it on, and under which id.
     """
 
-    __slots__ = ("id", "members", "method", "text")
+    __slots__ = ("id", "members", "method", "ready", "text")
 
     def __init__(self, text: str, found: dict[str, tuple[Any, int, int]]) -> None:
         self.text = text
@@ -250,6 +263,7 @@ class Message:
         self.method: str | None = method if type(method) is str else None
         identifier = found["id"][0] if "id" in found else None
         self.id: Id | None = identifier if is_id(identifier) else None
+        self.ready: tuple[str, bytes] | None = None
 
     def raw(self, member: str) -> str:
         """Return the JSON text of a member, "" if the message has none of that name."""

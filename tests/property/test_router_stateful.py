@@ -22,6 +22,7 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from mcpagg_runtime.calls import LONGEST_TIMES
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.drift import PATIENCE_SECONDS, SETTLE_SECONDS
 from mcpagg_runtime.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
@@ -123,6 +124,7 @@ class Asked:
     known: bool
     child_id: int = 0  # 0: not sent yet
     deadline: float = float("inf")
+    latest: float = float("inf")
 
 
 @dataclass(eq=False)
@@ -448,6 +450,7 @@ class RouterMachine(RuleBasedStateMachine):
             return
         if self.timeout is not None:
             asked.deadline = self.world.now + self.timeout
+            asked.latest = self.world.now + LONGEST_TIMES * self.timeout
         self.owed.append(asked)
         self.wake(server, asked.client)
 
@@ -627,6 +630,8 @@ class RouterMachine(RuleBasedStateMachine):
         asked = self.pick(self.sent(), which)
         if asked.token:
             self.expect(asked.client, self._progress(asked.token))
+            if self.timeout is not None:
+                asked.deadline = min(self.world.now + self.timeout, asked.latest)
         self.hear(self.servers[asked.server], self._progress(asked.child_id))
 
     @move(which=numbers, raw=ids, capability=st.sampled_from(sorted(QUESTIONS)), often=seldom)

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from mcpagg.jsontext import loads
+from mcpagg_runtime import listing
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.listing import MAXIMUM_ENTRY_DEPTH, MAXIMUM_PAGES, Listing, unreadable
-from mcpagg_runtime.wire import Malformed
+from mcpagg_runtime.wire import LARGE, Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:
@@ -114,3 +115,30 @@ def test_what_holds_no_list_is_malformed(result: str) -> None:
 def test_the_compilers_numbers_are_judged_alike(text: str) -> None:
     assert unreadable(loads(f'{{"a":[{text}]}}')) == "a number that no double holds"
     assert unreadable(loads("[1E5, 0.1000000000000000055511151231257827, -0]")) == ""
+
+
+def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAXIMUM_ENTRIES", 2)
+    found = Listing(TOOLS, "s")
+    entries = ",".join([f'{{"name":"t{number}","inputSchema":{{}}}}' for number in range(5)])
+    assert found.take(f'{{"tools":[{entries}],"nextCursor":"more"}}') is None
+    assert [item.original for item in found.items] == ["t0", "t1"]
+    assert found.faults == ["lists more than 2 tools; the list ends there"]
+
+
+@pytest.mark.parametrize(
+    ("more", "odd"),
+    [
+        (f'"x":{"[" * 5000}{"]" * 5000}', "values nested more than 100 deep"),
+        (f'"x":"{"a" * LARGE}"', "more than 1 MiB of text"),
+    ],
+)
+def test_an_entry_of_a_large_list_that_is_too_deep_or_too_large_is_left_out(
+    more: str, odd: str
+) -> None:
+    large = f'{{"name":"plain","description":"{"a" * (LARGE - 100)}"}}'
+    found = Listing(TOOLS, "s")
+    assert found.take(f'{{"tools":[{large},{{"name":"odd",{more}}},{{"name":"t"}}]}}') is None
+    assert [item.original for item in found.items] == ["plain", "t"]
+    [fault] = found.faults
+    assert fault.startswith(f"lists the tool 'odd' with {odd}")

@@ -26,6 +26,7 @@ from core import (
 
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.peers import MAXIMUM_LOST, Child
+from mcpagg_runtime.wire import LARGE
 
 PREFIX = '{"jsonrpc":"2.0",'
 
@@ -1051,3 +1052,22 @@ def test_progress_gives_a_call_its_time_anew_but_not_for_ever() -> None:
     world.wait(1)
     [answer] = world.received(client)
     assert (answer["id"], answer["error"]["code"]) == (1, -32001)
+
+
+# --- Large answers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("letter", ["a", "é"])
+@pytest.mark.parametrize("before", ["", " "])
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_large_result_passes_as_it_is(letter: str, before: str, modern: bool) -> None:
+    world = Bordered({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    asked = call("x", "a:t")
+    world.say(client, enveloped(asked) if modern else asked)
+    [to_a] = world.received(a)
+    value = {"content": [{"type": "text", "text": letter * LARGE}], "n": 1.0}
+    world.say(a, before + json.dumps(result(to_a["id"], value), ensure_ascii=False))
+    [answer] = world.received(client)
+    assert answer["id"] == "x"
+    assert {name: answer["result"][name] for name in value} == value
