@@ -54,7 +54,7 @@ FORWARDED = {
     "skills/get": SKILLS.capability,
     "resources/directory/read": SKILLS.capability,
 }
-UPDATED = "notifications/resources/updated"
+RESOURCE_UPDATED = "notifications/resources/updated"
 ANNOUNCEMENTS = frozenset(kind.announcement for kind in KINDS)
 
 # Notifications that only the other side may send.
@@ -62,7 +62,7 @@ ROOTS_CHANGED = "notifications/roots/list_changed"
 OF_CLIENTS = frozenset({"notifications/initialized", ROOTS_CHANGED})
 OF_SERVERS = ANNOUNCEMENTS | {
     "notifications/message",
-    UPDATED,
+    RESOURCE_UPDATED,
     "notifications/elicitation/complete",
     "notifications/subscriptions/acknowledged",
 }
@@ -262,14 +262,8 @@ class Router(Routing):
             self._withdraw_question(child, message)
         elif message.method in ANNOUNCEMENTS:
             self._list_announced(child, message.method)
-        elif child.state == READY and self._may_say(child, message):
+        elif child.state == READY and message.method not in OF_CLIENTS:
             self._pass_on(child, message)
-
-    def _may_say(self, child: Child, message: Message) -> bool:
-        """Whether a notification is a server's to send, and about what is its own."""
-        uri = message.params.get("uri") if message.method == UPDATED else None
-        item = self.catalogues["resources"].find(uri) if type(uri) is str else None
-        return message.method not in OF_CLIENTS and (item is None or item.server == child.name)
 
     def _pass_on(self, child: Child, message: Message) -> None:
         """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
@@ -281,17 +275,18 @@ class Router(Routing):
         for client in self.clients:
             # One that has not shaken hands hears of its own calls, if they are nobody else's.
             hears = client.initialized or callers == {client}
-            if not hears or not self._concerns(client, message):
+            if not hears or not self._concerns(client, child, message):
                 continue
             # What a server logs is told once over one connection, whoever speaks over it.
             if message.method != "notifications/message" or client.connection not in told:
                 told.append(client.connection)
                 self._send(client, notification(message.method or "", params))
 
-    def _concerns(self, client: Client, message: Message) -> bool:
-        if message.method == UPDATED:
+    def _concerns(self, client: Client, child: Child, message: Message) -> bool:
+        if message.method == RESOURCE_UPDATED:
             uri = message.params.get("uri")
-            return type(uri) is str and any(_lies_in(uri, one) for one in client.subscriptions)
+            watched = [one for one, owner in client.subscriptions.items() if owner is child]
+            return type(uri) is str and any(_lies_in(uri, one) for one in watched)
         if message.method == "notifications/message":
             loud = _is_loud(message.params.get("level"), client.level)
             return loud and "logging" in self.desk.declared

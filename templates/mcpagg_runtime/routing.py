@@ -277,7 +277,8 @@ class Routing(Lifecycle):
 
         Whoever lists it is alone. Else it is those whose templates fit, whoever named the URI in a
         result or in the description of a tool, and then every other child that has resources.
-        Those that are down come last: they can only say that they are.
+        Those that are down come last: they can only say that they are. Under `refuse` nobody is
+        asked for what does not fit: it may be another spelling of what is withheld.
         """
         item = self.catalogues["resources"].find(uri)
         if item is not None:
@@ -288,6 +289,8 @@ class Routing(Lifecycle):
             for server in self.children
             if any(fits(item.original, uri) for item in templates.served(server))
         ]
+        if self.plan.options["on_drift"] == "refuse":
+            return [self.children[name] for name in servers]
         servers += [self.origins.of(uri) or ""]
         if uri.startswith(APP_SCHEME):
             servers += [s for s in self.children if any(i.names(uri) for i in tools.served(s))]

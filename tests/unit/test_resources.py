@@ -316,3 +316,11 @@ def test_only_who_tells_of_a_resource_is_kept_awake() -> None:
     world.say(a, result(asked(world, a)["id"], {}))
     world.wait(100)
     assert world.asleep == ["b"]
+
+
+def test_under_refuse_nobody_is_asked_for_what_may_be_withheld_under_another_name() -> None:
+    world = world_of("a", "b", on_drift="refuse")
+    client = world.client()
+    up(world, "a"), up(world, "b")
+    assert world.router.owners("FILE:///a.txt") == []
+    assert world.ask(client, about(1, "read"))["error"]["code"] == -32002
