@@ -44,7 +44,9 @@ from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION, Client
 from mcpagg_runtime.core import SEND, SLEEP, START, STOP
 from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.lenient import Fragment, read_line
 from mcpagg_runtime.peers import Child
+from mcpagg_runtime.questions import is_response
 from mcpagg_runtime.session import LEVEL_KEY
 from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
 from mcpagg_runtime.wire import members
@@ -288,8 +290,15 @@ def prepared(count: int, seed: int, side: str) -> list[bytes]:
         return [mutated(rng, rng.choice(seeds), rng.choice(seeds)) for _ in range(count)]
     seeds = [json.dumps(line).encode() for number in range(5) for line in child_lines(FAR + number)]
     lines = [mutated(rng, rng.choice(seeds), rng.choice(seeds)) for _ in range(count)]
-    # What answers a call in flight is an answer, however strange.
-    return [NEAR.sub(rb"\g<1>%d" % FAR, line) for line in lines]
+    # What answers a call in flight is an answer, however strange, and without an id as well.
+    lines = [NEAR.sub(rb"\g<1>%d" % FAR, line) for line in lines]
+    return [line for line in lines if not any(map(answers_anything, line.split(b"\n")))]
+
+
+def answers_anything(line: bytes) -> bool:
+    """Whether a line of a child holds an answer that may be to any request in flight."""
+    parts = [part for part in read_line(line)[0] if part.id is None and not part.method]
+    return any(isinstance(part, Fragment) or is_response(part) for part in parts)
 
 
 def fuzz_client(lines: list[bytes]) -> Iterator[int]:
