@@ -29,8 +29,10 @@ MAXIMUM_ENTRY_DEPTH = 100
 
 # What a list may hold. Nobody has so many tools, and each costs every client something.
 MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
 
 TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
 _LARGEST_DOUBLE = 1.7976931348623157e308
 
 
@@ -107,7 +109,7 @@ def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
         if depth > MAXIMUM_ENTRY_DEPTH:
             odd = TOO_DEEP
         else:
-            odd = f"more than {LARGE >> 20} MiB of text" if end - begin > LARGE else ""
+            odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
         entry = text[begin:end]
         yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
 
@@ -121,6 +123,8 @@ def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str
         return f"a {what} without a {kind.label}" + (
             f" or {kind.key}" if kind.key != kind.label else ""
         )
+    if odd == TOO_LARGE:
+        return f"the {what} {key!r} with {odd}"
     odd = odd or unreadable(value)
     if not odd and member_stands_twice(text, start):
         odd = "a member that stands twice"

@@ -20,6 +20,8 @@ _ROUTED = {
     "resources/read": "uri",
     "resources/subscribe": "uri",
     "resources/unsubscribe": "uri",
+    "skills/get": "uri",
+    "resources/directory/read": "uri",
     "completion/complete": "ref",
 }
 _OF_REFERENCE = ("type", "name", "uri")

@@ -330,8 +330,9 @@ def _id_text(identifier: Id) -> str:
 
 
 def _passes_untouched(child: Child, call: Call) -> bool:
-    """Whether a result reaches the client as it is: of one era, and with nothing masked."""
-    return child.era == LEGACY and call.client.connection is call.client and not child.masks
+    """Whether a result reaches the client as it is: of one era, with nothing masked or moved."""
+    of_one_era = child.era == LEGACY and call.client.connection is call.client
+    return of_one_era and not child.masks and not call.moved
 
 
 def _is_loud(level: object, threshold: str) -> bool:

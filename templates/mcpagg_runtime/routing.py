@@ -289,12 +289,14 @@ class Routing(Lifecycle):
             for server in self.children
             if any(fits(item.original, uri) for item in templates.served(server))
         ]
-        if self.plan.options["on_drift"] == "refuse":
-            return [self.children[name] for name in servers]
-        servers += [self.origins.of(uri) or ""]
+        guarded = self.plan.options["on_drift"] == "refuse"
+        if not guarded:
+            servers += [self.origins.of(uri) or ""]
         if uri.startswith(APP_SCHEME):
             servers += [s for s in self.children if any(i.names(uri) for i in tools.served(s))]
-        has = [name for name, child in self.children.items() if self._has_resources(child)]
+        has = [
+            s for s, child in self.children.items() if not guarded and self._has_resources(child)
+        ]
         owners = [self.children[name] for name in dict.fromkeys([*servers, *has]) if name]
         shown = [child for child in owners if not hides_address(uri, child.row)]
         return sorted(shown, key=lambda child: child.state == DOWN)

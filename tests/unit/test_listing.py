@@ -10,7 +10,13 @@ import pytest
 from mcpagg.jsontext import loads
 from mcpagg_runtime import listing
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.listing import MAXIMUM_ENTRY_DEPTH, MAXIMUM_PAGES, Listing, unreadable
+from mcpagg_runtime.listing import (
+    MAXIMUM_ENTRY_CHARACTERS,
+    MAXIMUM_ENTRY_DEPTH,
+    MAXIMUM_PAGES,
+    Listing,
+    unreadable,
+)
 from mcpagg_runtime.wire import LARGE, Malformed
 
 
@@ -129,8 +135,8 @@ def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("more", "odd"),
     [
-        (f'"x":{"[" * 5000}{"]" * 5000}', "values nested more than 100 deep"),
-        (f'"x":"{"a" * LARGE}"', "more than 1 MiB of text"),
+        (f'"x":{"[" * 5000}{"]" * 5000}', "values nested more than 100 deep, which"),
+        (f'"x":"{"a" * MAXIMUM_ENTRY_CHARACTERS}"', "more than 4 MiB of text; it is left out"),
     ],
 )
 def test_an_entry_of_a_large_list_that_is_too_deep_or_too_large_is_left_out(
