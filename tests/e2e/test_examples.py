@@ -47,4 +47,4 @@ def test_the_demos_first_command_of_the_readme_shows_what_it_says(tmp_path: Path
     readme = (GENERATED.parent / "README.md").read_text("utf-8")
     for line in shown.splitlines()[1:4]:
         assert line in readme
-    assert json.loads(shown.split("config: ")[1])["mcpServers"]["mcp"]["args"] == [str(file)]
+    assert json.loads(shown.split("config: ")[1])["mcpServers"]["mcp"]["args"] == ["-I", str(file)]
