@@ -35,8 +35,10 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFil
     names = wheel.namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"mcpagg", "mcpagg_runtime"}
-    source = {p.relative_to(ROOT / "compiler").as_posix() for p in _files(ROOT / "compiler")}
-    source |= {p.relative_to(ROOT / "templates").as_posix() for p in _files(ROOT / "templates")}
+    compiler = _files(ROOT / "compiler/mcpagg")
+    source = {p.relative_to(ROOT / "compiler").as_posix() for p in compiler}
+    runtime = _files(ROOT / "templates/mcpagg_runtime")
+    source |= {p.relative_to(ROOT / "templates").as_posix() for p in runtime}
     assert {name for name in names if ".dist-info" not in name} == source
 
 
