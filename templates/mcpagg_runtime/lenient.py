@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.terminal import printable
 from mcpagg_runtime.wire import (
     Malformed,
     Message,
@@ -91,8 +92,7 @@ def _parts(text: str) -> tuple[list[Message | Fragment], str]:
 
 def _shown(text: str) -> str:
     """Return the beginning of a text in quotes, as a terminal prints it; "" for an empty one."""
-    printable = [char if char.isprintable() else "?" for char in text[:SHOWN_CHARACTERS]]
-    return f'"{"".join(printable)}"' if text else ""
+    return f'"{printable(text[:SHOWN_CHARACTERS])}"' if text else ""
 
 
 def _next_message(text: str, index: int) -> int:

@@ -14,6 +14,7 @@ from mcpagg_runtime.names import (
     prefixes,
     server_address,
 )
+from mcpagg_runtime.terminal import printable
 from mcpagg_runtime.wire import parse
 
 if TYPE_CHECKING:
@@ -64,8 +65,7 @@ class Difference:
         shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
         more = len(shown) - SHOWN_NAMES
         said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-        # One line, which a terminal prints and does not act upon.
-        return "".join([char if char.isprintable() else "?" for char in said])
+        return printable(said)
 
 
 def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: bool) -> Difference:

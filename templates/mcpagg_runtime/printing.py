@@ -9,8 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.process import seen
 from mcpagg_runtime.standard import complain
+from mcpagg_runtime.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ UNWRITABLE = 2
 def print_lines(lines: Iterable[str]) -> int:
     """Print lines without what a terminal would act upon; return the exit status."""
     _configure(errors="backslashreplace")
-    return _written(seen(line) for line in lines)
+    return _written(printable(line) for line in lines)
 
 
 def print_json(document: Any) -> int:

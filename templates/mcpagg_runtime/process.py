@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.terminal import printable
 from mcpagg_runtime.wire import MAXIMUM_LINE_BYTES, Lines
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Process:
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
         if self._claim.acquire(False):
-            self.ended(seen(self.launch.redact(reason)), self.last_words())
+            self.ended(printable(self.launch.redact(reason)), self.last_words())
         self.close()
 
     def silence(self) -> None:
@@ -188,8 +189,8 @@ class Process:
         if len(self._last_words) > LAST_WORDS_BYTES:
             # What stands before the first line end may be the rest of a value that was cut.
             text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
-        lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
-        return "\n".join([seen(line) for line in lines[-LAST_WORDS_LINES:]])
+        lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+        return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
 
     def _group_gone(self, seconds: float) -> bool:
         """Wait for the end of the whole group: the leader tells it, the rest is asked for.
@@ -255,11 +256,6 @@ class Process:
             pass  # what it has said is still to come
         self.silent.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
-
-
-def seen(text: str) -> str:
-    """Return text as one line that a terminal prints and does not act upon."""
-    return "".join([char if char.isprintable() else " " for char in text])
 
 
 def describe(status: int) -> str:

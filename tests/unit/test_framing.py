@@ -60,7 +60,7 @@ def test_all_messages_of_a_line_are_read(form: str) -> None:
 @pytest.mark.parametrize(
     ("line", "oddity"),
     [
-        ("\x1b]0;title\x07" + LINE, '"?]0;title?"'),
+        ("\x1b]0;title\x07" + LINE, '""'),
         (f"Loading... {LINE}", '"Loading..."'),
         (f"{LINE} trailing", '"trailing"'),
     ],

@@ -52,6 +52,7 @@ CORE = {
     "skills",
     "streams",
     "subscriptions",
+    "terminal",
     "wire",
 }
 """Rooms that do no I/O, read no clock and start nothing."""

@@ -7,7 +7,6 @@ unknown members and refuse a whole list over one odd tool.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from importlib.metadata import version as installed_version
 from typing import Any
@@ -42,6 +41,7 @@ from mcpagg_runtime.catalogue import TOOLS, Kind
 from mcpagg_runtime.client import LEGACY_VERSIONS
 from mcpagg_runtime.launch import Launch
 from mcpagg_runtime.listing import Listing, unreadable
+from mcpagg_runtime.terminal import printable
 from mcpagg_runtime.wire import Malformed
 
 # The SDK logs a traceback for each odd line; without a handler Python would print it on stderr.
@@ -51,10 +51,6 @@ TOOLS_CHANGED = "notifications/tools/list_changed"
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
 STDERR_LINES = 10
 LINE_WIDTH = 400  # characters
-
-# What a terminal would act on: escape sequences, then the other control characters.
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
-_CONTROLS = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 Link = ChildProcess | RemoteChild
 
@@ -303,9 +299,9 @@ class Connection:
         return ConnectionFault(" ".join(self._shown(what)), words[-STDERR_LINES:])
 
     def _shown(self, text: str) -> list[str]:
-        text = _ESCAPES.sub("", self.launch.redact(text)).replace("\r", "\n")
-        lines = _CONTROLS.sub(" ", text).split("\n")
-        return [line.rstrip()[:LINE_WIDTH] for line in lines if line.strip()]
+        lines = self.launch.redact(text).replace("\r", "\n").split("\n")
+        shown = [printable(line).rstrip()[:LINE_WIDTH] for line in lines]
+        return [line for line in shown if line]
 
     def noise(self) -> str:
         """What was on stdout first that was no message, without secrets, or nothing."""
