@@ -2,13 +2,13 @@
 
 Code is kept as text, comments included. What joining modules makes meaningless goes: their own
 imports of one another, blocks for type checkers, module docstrings (the first line of each becomes
-the heading of its room). Imports of the standard library are gathered at the top.
+the heading of its module). Imports of the standard library are gathered at the top.
 
-A script is compiled at every start. So a room that another one imports only within a function is
-folded: it stays text in the emitted file until that function runs.
+Python compiles a script at every start. So a module that others import only within functions is
+deferred: it stays text in the emitted file until one of these functions runs.
 
-What cannot be joined safely is refused with module and line, so this file is also the style guide
-of the runtime.
+Source that cannot be joined safely is refused with module and line, so this file is also the style
+guide of the runtime.
 """
 
 from __future__ import annotations
@@ -32,69 +32,69 @@ class BundleError(InternalFault):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The imports of the rooms that a start needs, those rooms, and {name: source} of the folded.
-
-    Each in an order in which a room stands behind all that it needs.
-    """
+    """The runtime as text; modules stand in an order in which each follows all that it imports."""
 
     imports: str
-    rooms: str
-    folded: dict[str, str]
+    """Of the standard library, for the modules that a start needs."""
+    modules: str
+    """The modules that a start needs."""
+    deferred: dict[str, str]
+    """{name: source} of the other modules, each with its own imports."""
 
 
 def bundle(entry: str, taken: Iterable[str] = (), without: Iterable[str] = ()) -> Bundle:
     """Join the runtime module `entry` and all that it imports.
 
-    `taken` are names that what surrounds the rooms defines, and no room may. `without` are rooms to
-    fold that are left out: this proxy will not ask for them.
+    `taken` are names that the text around the modules defines, so no module may. `without` are
+    deferred modules to leave out: this proxy never loads them.
 
     Raises:
         BundleError: a module breaks a rule of joining.
     """
-    needed: dict[str, _Room] = {}
+    needed: dict[str, _Module] = {}
     _collect(entry, needed, ())
     everything = dict(needed)
     seen = 0
-    while seen < len(everything):  # a folded room may bring others along
-        room = list(everything.values())[seen]
+    while seen < len(everything):  # a deferred module may bring others along
+        module = list(everything.values())[seen]
         seen += 1
-        for late in room.later:
+        for late in module.later:
             if late not in without:
                 _collect(late, everything, ())
     _refuse_doubles(everything.values(), taken)
-    plain = sorted({line for room in needed.values() for line in room.imports})
-    guarded = [block for room in needed.values() for block in room.guarded]
-    folded = {
-        name: "\n".join([*sorted(room.imports), *room.guarded, "", room.code])
-        for name, room in everything.items()
+    plain = sorted({line for module in needed.values() for line in module.imports})
+    guarded = [block for module in needed.values() for block in module.guarded]
+    deferred = {
+        name: "\n".join([*sorted(module.imports), *module.guarded, "", module.code])
+        for name, module in everything.items()
         if name not in needed
     }
-    rooms = "\n\n".join(f"{_RULE}\n# {r.heading}\n{_RULE}\n\n\n{r.code}" for r in needed.values())
-    return Bundle("\n".join([*plain, *guarded]), rooms, folded)
+    modules = "\n\n".join(f"{_RULE}\n# {r.heading}\n{_RULE}\n\n\n{r.code}" for r in needed.values())
+    return Bundle("\n".join([*plain, *guarded]), modules, deferred)
 
 
-def _collect(name: str, rooms: dict[str, _Room], above: tuple[str, ...]) -> None:
+def _collect(name: str, modules: dict[str, _Module], above: tuple[str, ...]) -> None:
     if name in above:
         raise BundleError(f"{name}: imported in a circle by {' -> '.join(above)}")
-    if name in rooms:
+    if name in modules:
         return
     source = resources.files(PACKAGE).joinpath(f"{name}.py").read_text("utf-8")
-    room = _taken_apart(name, source)
-    for needed in room.needs:
-        _collect(needed, rooms, (*above, name))
-    rooms[name] = room
+    module = _taken_apart(name, source)
+    for needed in module.needs:
+        _collect(needed, modules, (*above, name))
+    modules[name] = module
 
 
-def _refuse_doubles(rooms: Iterable[_Room], taken: Iterable[str]) -> None:
+def _refuse_doubles(modules: Iterable[_Module], taken: Iterable[str]) -> None:
     owners = dict.fromkeys(taken, "the emitted file itself")
-    for room in rooms:
-        for defined in room.defines:
+    for module in modules:
+        for defined in module.defines:
             if defined in owners:
-                raise BundleError(f"{room.name}: {defined} is also defined in {owners[defined]}")
-            owners[defined] = room.name
+                raise BundleError(f"{module.name}: {defined} is also defined in {owners[defined]}")
+            owners[defined] = module.name
 
 
-class _Room:
+class _Module:
     """One module, taken apart."""
 
     def __init__(self, name: str, source: str) -> None:
@@ -107,13 +107,13 @@ class _Room:
         self.defines: list[str] = []
         self.dropped: set[int] = set()
         if QUOTES in source:
-            raise BundleError(f"{name}: three single quotes, which end a folded room")
+            raise BundleError(f"{name}: three single quotes, which end a deferred module")
         tree = ast.parse(source)
         for statement in tree.body:
             self._take(statement)
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and node.lineno not in self.dropped:
-                self._fold(node)
+                self._defer(node)
         self.heading = f"{name}: {(ast.get_docstring(tree) or '').splitlines()[0]}"
         kept = [line for number, line in enumerate(self.lines, 1) if number not in self.dropped]
         self.code = "\n".join(kept).strip() + "\n"
@@ -128,9 +128,11 @@ class _Room:
             return
         self.dropped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         if isinstance(node, ast.Import) and any(_is_package(a.name) for a in node.names):
-            raise BundleError(f"{self.name}:{node.lineno}: write `from {PACKAGE}.room import name`")
+            raise BundleError(
+                f"{self.name}:{node.lineno}: write `from {PACKAGE}.module import name`"
+            )
         if isinstance(node, ast.ImportFrom) and _is_own(node):
-            self.needs.append(self._room_of(node))
+            self.needs.append(self._module_of(node))
         elif isinstance(node, ast.Import | ast.ImportFrom):
             if not (isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing")):
                 self.imports.append(self._source(node))
@@ -139,33 +141,35 @@ class _Room:
         elif not (_is_docstring(node) or _is_for_checkers(node)):
             raise BundleError(f"{self.name}:{node.lineno}: only definitions stand in a module")
 
-    def _fold(self, node: ast.ImportFrom) -> None:
-        """Turn an import of an own room within a function into its unfolding."""
+    def _defer(self, node: ast.ImportFrom) -> None:
+        """Turn an import of an own module within a function into a call that loads it."""
         if not _is_own(node):
             return
-        room = self._room_of(node)
+        module = self._module_of(node)
         if node.lineno != node.end_lineno:
-            raise BundleError(f"{self.name}:{node.lineno}: an import to fold stands on one line")
-        self.later.append(room)
-        self.lines[node.lineno - 1] = f'{" " * node.col_offset}unfold(FOLDED, "{room}")'
+            raise BundleError(f"{self.name}:{node.lineno}: a deferred import stands on one line")
+        self.later.append(module)
+        self.lines[node.lineno - 1] = f'{" " * node.col_offset}unfold(FOLDED, "{module}")'
         if "folding" not in self.needs:
             self.needs.append("folding")
 
-    def _room_of(self, node: ast.ImportFrom) -> str:
-        package, _, room = (node.module or "").partition(".")
+    def _module_of(self, node: ast.ImportFrom) -> str:
+        package, _, module = (node.module or "").partition(".")
         renamed = [alias.name for alias in node.names if alias.asname or alias.name == "*"]
-        if node.level or package != PACKAGE or not room or renamed:
-            raise BundleError(f"{self.name}:{node.lineno}: write `from {PACKAGE}.room import name`")
-        return room
+        if node.level or package != PACKAGE or not module or renamed:
+            raise BundleError(
+                f"{self.name}:{node.lineno}: write `from {PACKAGE}.module import name`"
+            )
+        return module
 
     def _source(self, node: ast.stmt) -> str:
         return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
 
 
 @cache
-def _taken_apart(name: str, source: str) -> _Room:
+def _taken_apart(name: str, source: str) -> _Module:
     """Take a module apart, once in a process, however often it compiles."""
-    return _Room(name, source)
+    return _Module(name, source)
 
 
 def _is_own(node: ast.ImportFrom) -> bool:

@@ -73,7 +73,7 @@ def compile_proxy(
 ) -> Compilation:
     """Compile a config. `file` is where the proxy will lie, None for standard output.
 
-    `warn` is told of what is odd as soon as it is known: it may be why a later pass fails.
+    `warn` is called with each warning as soon as it is known: it may be why a later pass fails.
     `offline` needs nothing of what a start needs. Where `file` exists, the order in it is kept
     (see `ordering`). `check`: the text is to be compared with `file`, so what a server computes
     anew each time is taken from there (see `Snapshot.with_known_ttl`).

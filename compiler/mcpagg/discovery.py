@@ -1,10 +1,9 @@
 """The discovery pass: start every child once and ask it what it offers.
 
-Lists may depend on the client's capabilities, and may settle only after the handshake, in the
-revisions that have one. So a child is asked as a client that has every capability a proxy can
-relay, and its list is read again once its `list_changed` notifications have come to rest. A child
-whose list moved so is started a second time, as a client with no capabilities, to learn which tools
-need one.
+A list may depend on the client's capabilities, and a child may complete it only after the
+handshake. So discovery declares every capability that a proxy can relay, and reads a list again
+when no more `list_changed` notifications come. If a child's list changed in this way, the child is
+started a second time by a client without capabilities, to learn which tools need one.
 """
 
 from __future__ import annotations
@@ -37,8 +36,9 @@ RELAYED: Json = {
 }
 """The client capabilities that a proxy can pass on between a child and its client."""
 
-# Seconds. A list is at rest when no news of it came for QUIET; LONGEST bounds the whole wait.
-# A child that says that its list may change gets HINT to begin with, one whose list is empty all.
+# Seconds. A list is complete when no notification came for QUIET; LONGEST limits the whole wait.
+# The first notification is waited for: HINT if the child declares `listChanged`, LONGEST if its
+# list is empty.
 HINT = 0.25
 QUIET = 0.5
 LONGEST = 2.0
@@ -67,7 +67,7 @@ def discover(
     `connect_timeout` bounds, in seconds, the handshake of each child and then each reading of its
     list. With `allow_failed`, children that fail are left out and named in the snapshot; with
     `minimal`, children inherit the basic variables of `environ` only.
-    `progress(server, text)` is told of each step: "starting", "13 tools, 0.8 s", "failed: …".
+    `progress(server, text)` is called at each step: "starting", "13 tools, 0.8 s", "failed: …".
 
     No process is left running, whether it returns, raises, or is ended by Ctrl-C, SIGTERM or
     SIGHUP.

@@ -35,7 +35,7 @@ TABLES = {
     "templates": "TEMPLATE_ROUTES",
     "skills": "SKILL_ROUTES",
 }
-# The names that the templates define, which no room may define again.
+# The names that the templates define, which no module of the runtime may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
 DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
 NEEDS_NOTHING = "no variable of the environment"
@@ -81,8 +81,8 @@ def emit(
             literal(server): {literal(kind): text for kind, text in texts.items()}
             for server, texts in snapshot_texts.items()
         },
-        runtime=runtime.rooms,
-        folded={literal(name): source for name, source in runtime.folded.items()},
+        runtime=runtime.modules,
+        folded={literal(name): source for name, source in runtime.deferred.items()},
         about={key: literal(value) for key, value in about.items()},
     )
     body = body.rstrip("\n") + "\n"
@@ -101,7 +101,7 @@ def emit(
     )
     written_tables = tables | {
         "SNAPSHOT": snapshot_texts,
-        "FOLDED": {name: f"\n{source}" for name, source in runtime.folded.items()},
+        "FOLDED": {name: f"\n{source}" for name, source in runtime.deferred.items()},
         "PLAN": about,
     }
     read_back(text, written_tables, lists)
@@ -155,7 +155,7 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
-    """Return the rooms that this proxy has no use for."""
+    """Return the modules of the runtime that this proxy has no use for."""
     extensions = {
         name for facts in linked.children.values() for name in facts.get("extensions", ())
     }
@@ -165,7 +165,7 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
         "skills": SKILLS.capability in extensions,
         "extensions": bool(extensions - {SKILLS.capability}),
     }
-    return {room for room, needed in used.items() if not needed}
+    return {module for module, needed in used.items() if not needed}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Has a row of the launch table mean from the proxy's folder what it meant from the config's."""
+"""Rewrites the relative paths of a launch table's row: from the config's folder to the proxy's."""
 
 from __future__ import annotations
 

@@ -177,28 +177,28 @@ def test_a_terminal_that_goes_away_ends_the_proxy_and_its_servers(tmp_path: Path
 
 def test_a_group_that_was_seen_gone_is_never_signalled_again(tmp_path: Path) -> None:
     """The number of a dead child may be another process's by then."""
-    from mcpagg_runtime import process as room
+    from mcpagg_runtime import process as module
     from mcpagg_runtime.launch import Launch
 
     ended: queue.Queue[str] = queue.Queue()
     launch = Launch(["true"], dict(os.environ), None, {})
-    child = room.Process(launch, lambda line: None, lambda reason, words: ended.put(reason))
+    child = module.Process(launch, lambda line: None, lambda reason, words: ended.put(reason))
     child.read()
     child.close()
     assert ended.get(timeout=TIMEOUT) == "exited with status 0"
     sent: list[int] = []
-    original = room.signal_group
+    original = module.signal_group
 
     def note(leader: int, number: int) -> bool:
         sent.append(number)
         return True
 
-    room.signal_group = note
+    module.signal_group = note
     try:
         child.close()
         child.kill()
     finally:
-        room.signal_group = original
+        module.signal_group = original
     assert sent == []
 
 

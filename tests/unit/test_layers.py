@@ -1,4 +1,4 @@
-"""The house's order: who may import whom, and what a start may cost."""
+"""Who may import whom, and what a start may cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import mcpagg_runtime
 
 COMPILER, RUNTIME = (Path(str(package.__file__)).parent for package in (mcpagg, mcpagg_runtime))
 COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))
-ROOMS = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
+MODULES = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
 
 CORE = {
     "attribution",
@@ -55,7 +55,7 @@ CORE = {
     "terminal",
     "wire",
 }
-"""Rooms that do no I/O, read no clock and start nothing."""
+"""Modules that do no I/O, read no clock and start nothing."""
 
 DOORS = {
     "_thread",
@@ -74,15 +74,15 @@ SLOW = {"argparse", "asyncio", "dataclasses", "enum", "json", "re", "subprocess"
 """Standard modules that take longer to import than all else that a start does."""
 
 
-def rooms_at_start() -> list[str]:
-    """Return the rooms that `main` brings along before anything is asked of it."""
+def modules_at_start() -> list[str]:
+    """Return the modules of the runtime that `main` brings along before anything is asked of it."""
     found, todo = {"main"}, ["main"]
     while todo:
         for _, module in imports(RUNTIME / f"{todo.pop()}.py", top=True):
-            package, _, room = module.partition(".")
-            if package == "mcpagg_runtime" and room not in found:
-                found.add(room)
-                todo.append(room)
+            package, _, name = module.partition(".")
+            if package == "mcpagg_runtime" and name not in found:
+                found.add(name)
+                todo.append(name)
     return sorted(found)
 
 
@@ -107,46 +107,46 @@ def _imports(nodes: list[ast.AST] | list[ast.stmt], top: bool) -> Iterator[tuple
             yield from _imports(list(ast.iter_child_nodes(node)), top)
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_nothing_of_the_compiler(room: str) -> None:
-    assert [found for found in imports(RUNTIME / f"{room}.py") if "mcpagg." in found[1] + "."] == []
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_nothing_of_the_compiler(name: str) -> None:
+    assert [found for found in imports(RUNTIME / f"{name}.py") if "mcpagg." in found[1] + "."] == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_imports_only_the_standard_library(room: str) -> None:
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_only_the_standard_library(name: str) -> None:
     allowed = {"mcpagg_runtime", *sys.stdlib_module_names}
     foreign = [
         (line, module)
-        for line, module in imports(RUNTIME / f"{room}.py")
+        for line, module in imports(RUNTIME / f"{name}.py")
         if module.split(".")[0] not in allowed
     ]
     assert foreign == []
 
 
-@pytest.mark.parametrize("room", sorted(CORE))
-def test_a_room_of_the_core_does_no_io(room: str) -> None:
-    assert room in ROOMS
-    for line, module in imports(RUNTIME / f"{room}.py"):
+@pytest.mark.parametrize("name", sorted(CORE))
+def test_a_module_of_the_core_does_no_io(name: str) -> None:
+    assert name in MODULES
+    for line, module in imports(RUNTIME / f"{name}.py"):
         top, _, rest = module.partition(".")
-        assert top not in DOORS, f"{room}.py:{line} imports {module}"
-        assert top != "mcpagg_runtime" or rest in CORE, f"{room}.py:{line} imports {module}"
+        assert top not in DOORS, f"{name}.py:{line} imports {module}"
+        assert top != "mcpagg_runtime" or rest in CORE, f"{name}.py:{line} imports {module}"
 
 
-@pytest.mark.parametrize("room", rooms_at_start())
-def test_a_room_that_a_start_needs_imports_nothing_slow(room: str) -> None:
-    slow = [found for found in imports(RUNTIME / f"{room}.py", top=True) if found[1] in SLOW]
+@pytest.mark.parametrize("name", modules_at_start())
+def test_a_module_that_a_start_needs_imports_nothing_slow(name: str) -> None:
+    slow = [found for found in imports(RUNTIME / f"{name}.py", top=True) if found[1] in SLOW]
     assert slow == []
 
 
 def test_a_discovery_brings_nothing_that_only_calls_need() -> None:
     needed = {module for _, module in imports(RUNTIME / "reception.py", top=True)}
     needed |= {module for _, module in imports(RUNTIME / "session.py", top=True)}
-    rooms = {module.partition(".")[2] for module in needed if module.startswith("mcpagg_runtime.")}
-    assert rooms - {"session"} <= set(rooms_at_start())
+    names = {module.partition(".")[2] for module in needed if module.startswith("mcpagg_runtime.")}
+    assert names - {"session"} <= set(modules_at_start())
 
 
 def test_a_start_reaches_the_desk_and_nothing_that_needs_a_child() -> None:
-    found = rooms_at_start()
+    found = modules_at_start()
     assert {"main", "stdio", "desk", "wire"} <= set(found)
     assert not {"router", "relay", "process", "launch", "commands", "live"} & set(found)
 
@@ -155,7 +155,7 @@ def test_a_start_reaches_the_desk_and_nothing_that_needs_a_child() -> None:
     "module",
     [
         *(f"mcpagg.{name}" for name in COMPILER_MODULES if name != "__main__"),
-        *(f"mcpagg_runtime.{name}" for name in ROOMS),
+        *(f"mcpagg_runtime.{name}" for name in MODULES),
     ],
 )
 def test_a_module_imports_alone(module: str) -> None:
