@@ -79,25 +79,28 @@ def _shown(server: ServerSpec) -> dict[str, Any]:
     """Return the row of a server without the literal credentials in it."""
     row = server.row()
     for found in (*find_credentials(server), *hidden_literals(server)):
-        group, _, key = found.place.partition(".")
+        field, key = found.location.field, found.location.key
         if found.placeholder:
             continue
-        if group == "masks":
-            row["masks"][key]["value"] = HIDDEN
-        elif key:
-            row[group][key] = HIDDEN
-        elif group.startswith("args["):
-            row["args"][int(group[len("args[") : -1])] = HIDDEN
+        if field == "masks":
+            row[field][key]["value"] = HIDDEN
+        elif key is None:
+            row[field] = HIDDEN
         else:
-            row[group] = HIDDEN
+            row[field][key] = HIDDEN
     return row
 
 
 def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    for place, text in strings(server.row()):
+    for location, text in strings(server.row()):
         for name, default in references(text):
             has_default = default is not None
-            yield {"name": name, "place": place, "set": name in environ, "default": has_default}
+            yield {
+                "name": name,
+                "place": str(location),
+                "set": name in environ,
+                "default": has_default,
+            }
 
 
 def _problem(problem: Problem) -> dict[str, str]:

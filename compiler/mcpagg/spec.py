@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from mcpagg_runtime.launch import Location
+
 Transport = Literal["stdio", "sse", "streamable-http"]
 
 
@@ -34,7 +36,7 @@ class Mask(Frozen):
     unexpand: bool = False
 
 
-class ServerSpec(Frozen):
+class ServerSpec(Frozen, arbitrary_types_allowed=True):
     """One child as the config describes it.
 
     `path` is the entry's JSON path (`mcpServers.github`). `timeout` is in seconds per call, None
@@ -59,8 +61,8 @@ class ServerSpec(Frozen):
     rename: dict[str, str] = Field(default_factory=dict)
     """Original tool name → the exposed name that replaces `server:tool` (`exposedTools`)."""
     masks: tuple[Mask, ...] = ()
-    places: dict[str, str] = Field(default_factory=dict, repr=False)
-    """Place within the spec (`env.TOKEN`, `args[1]`) → its JSON path in the config."""
+    paths: dict[Location, str] = Field(default_factory=dict, repr=False)
+    """Where the strings of its row stand in the config, as JSON paths."""
 
     def row(self) -> dict[str, Any]:
         """Return what the launch table holds of it, references as written; see launch.prepare."""

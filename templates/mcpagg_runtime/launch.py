@@ -33,14 +33,37 @@ _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUES
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
 
 
-class MissingVariables(Exception):
-    """Raised when a row refers to variables that are not set.
+class Location:
+    """Where a string stands in a row: printed as `command`, `env.TOKEN` or `args[1]`.
 
-    `missing` holds (place within the entry, variable), the place as in `env.TOKEN` or `args[1]`.
+    `key` is the name or the index within the field, None if the field is the string itself.
     """
 
-    def __init__(self, missing: list[tuple[str, str]]) -> None:
-        uses = ", ".join(f"{variable} (in {place})" for place, variable in missing)
+    __slots__ = ("field", "key")
+
+    def __init__(self, field: str, key: str | int | None = None) -> None:
+        self.field = field
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+
+    def __hash__(self) -> int:
+        return hash((self.field, self.key))
+
+    def __str__(self) -> str:
+        if self.key is None:
+            return self.field
+        return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+
+    __repr__ = __str__
+
+
+class MissingVariables(Exception):
+    """Raised when a row refers to variables that are not set, with (location, variable) of each."""
+
+    def __init__(self, missing: list[tuple[Location, str]]) -> None:
+        uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
         super().__init__(f"not set in the environment: {uses}")
         self.missing = missing
 
@@ -89,27 +112,28 @@ class Launch:
         return self._redactor.redact(text)
 
 
-def strings(row: Row) -> list[tuple[str, str]]:
-    """Return every string of a row that may hold references, with its place in the entry."""
-    found = [(key, row[key]) for key in ("env_file", "command", "cwd", "url") if row.get(key)]
-    found += [(f"args[{index}]", value) for index, value in enumerate(row.get("args", ()))]
+def strings(row: Row) -> list[tuple[Location, str]]:
+    """Return every string of a row that may hold references, with its location."""
+    plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+    found = [(Location(key), row[key]) for key in plain]
+    found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
     for group in ("env", "headers"):
-        found += [(f"{group}.{key}", value) for key, value in row.get(group, {}).items()]
-    found += [(f"masks.{name}", mask["value"]) for name, mask in row.get("masks", {}).items()]
-    return found
+        found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+    masks = row.get("masks", {}).items()
+    return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
 
 
-def uses(row: Row) -> list[tuple[str, str, str | None]]:
-    """Return what a row asks its environment for: (place, variable, default or None).
+def uses(row: Row) -> list[tuple[Location, str, str | None]]:
+    """Return what a row asks its environment for: (location, variable, default or None).
 
     A name that the row's own `env` defines comes from there, unless the definition itself asks.
     """
     own = row.get("env", {})
     return [
-        (place, name, default)
-        for place, text in strings(row)
+        (location, name, default)
+        for location, text in strings(row)
         for name, default in references(text)
-        if name not in own or place == f"env.{name}"
+        if name not in own or location == Location("env", name)
     ]
 
 
@@ -142,17 +166,18 @@ def prepare(
     folder = os.path.abspath(folder)
     scope = _LaunchScope(own, environ, folder)
     env = _inherited_by(name, rows, environ, minimal)
-    missing: list[tuple[str, str]] = []
-    values: dict[str, str] = {}
-    for place, text in strings(row):
-        owner = place[4:] if place.startswith("env.") else None
+    missing: list[tuple[Location, str]] = []
+    values: dict[Location, str] = {}
+    for location, text in strings(row):
+        owner = str(location.key) if location.field == "env" else None
         try:
-            values[place] = resolve(text, scope.lookup(owner))
+            value = resolve(text, scope.lookup(owner))
         except MissingVariable:
-            missing += [(place, variable) for variable in _missing(text, scope.lookup(owner))]
+            missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
             continue
-        if place == "env_file":
-            path = _path_within(folder, values[place])
+        values[location] = value
+        if location.field == "env_file":
+            path = _path_within(folder, value)
             if os.path.exists(path) and not os.path.isfile(path):
                 raise ValueError(f"{path} is no file")  # reading a pipe might never end
             with open(path, encoding="utf-8") as file:
@@ -160,13 +185,15 @@ def prepare(
     if missing:
         raise MissingVariables(missing)
     env.update(scope.file)
-    env.update({key: values[f"env.{key}"] for key in own})
-    cwd = _path_within(folder, values["cwd"]) if "cwd" in values else None
-    argv = [_program_within(values.get("command", ""), cwd or folder)]
-    argv += [values[f"args[{index}]"] for index in range(len(row.get("args", ())))]
-    headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
-    masks = {key: values[f"masks.{key}"] for key in row.get("masks", {})}
-    return Launch(argv, env, cwd, scope.mentioned, values.get("url", ""), headers, masks)
+    env.update({key: values[Location("env", key)] for key in own})
+    cwd = values.get(Location("cwd"))
+    cwd = _path_within(folder, cwd) if cwd is not None else None
+    argv = [_program_within(values.get(Location("command"), ""), cwd or folder)]
+    argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+    headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+    masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+    url = values.get(Location("url"), "")
+    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks)
 
 
 def unset(

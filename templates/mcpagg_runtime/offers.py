@@ -93,10 +93,10 @@ def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
     found = []
     for server, row in plan.servers.items():
         lacking = missing[server].missing if server in missing else []
-        for place, name, default in uses(row):
-            in_file = "env_file" in row and default is None and (place, name) not in lacking
+        for location, name, default in uses(row):
+            in_file = "env_file" in row and default is None and (location, name) not in lacking
             use = {"name": name, "set": name in os.environ or in_file}
-            use |= {"has_default": default is not None, "server": server, "place": place}
+            use |= {"has_default": default is not None, "server": server, "place": str(location)}
             found.append(use)
     return found
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from mcpagg.config.findings import Place
 from mcpagg.config.variables import ClientVariables
 from mcpagg_runtime.dotenv import parse_env_file
+from mcpagg_runtime.launch import Location
 from mcpagg_runtime.references import references, resolve
 
 TEXT = st.text(st.sampled_from('$${}}:-ab_1envX /%é"\n')) | st.text()
@@ -51,7 +52,9 @@ def test_a_reference_between_literals_is_replaced_alone(
 @given(st.text(st.sampled_from("$${}:-abX_1 ")))
 def test_rewriting_keeps_whatever_is_a_plain_reference_already(text: str) -> None:
     at = Place()
-    rewritten = ClientVariables({}, frozenset(), "the folder").rewrite(text, "args[0]", at)
+    rewritten = ClientVariables({}, frozenset(), "the folder").rewrite(
+        text, Location("args", 0), at
+    )
     if not at.errors:
         assert rewritten == text
 

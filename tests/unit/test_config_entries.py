@@ -9,6 +9,7 @@ import pytest
 from configs import ENTRY, FOLDER, entry, entry_refusal, read, refusal, warnings_of
 
 from mcpagg.config.findings import where
+from mcpagg_runtime.launch import Location
 
 
 def test_arguments_stay_as_they_are() -> None:
@@ -302,7 +303,7 @@ def test_a_command_of_zed_may_be_an_object() -> None:
     spec, warnings = read({"context_servers": {"a": {"command": command, "settings": {}}}})
     [server] = spec.servers
     assert (server.command, server.args, server.env) == ("npx", ("-y", "x"), {"K": "v"})
-    assert where(server, "args[1]") == "context_servers.a.command.args[1]"
+    assert where(server, Location("args", 1)) == "context_servers.a.command.args[1]"
     assert warnings == []
 
 
@@ -345,23 +346,27 @@ def test_the_route_of_a_proxy_is_no_url() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "place", "path"),
+    ("keys", "location", "path"),
     [
-        ({"httpUrl": "http://h/${X}"}, "url", "httpUrl"),
-        ({"command": "x", "environment": {"K": "v"}}, "env.K", "environment.K"),
-        ({"command": "x", "env_vars": ["K"]}, "env.K", "env_vars[0]"),
-        ({"command": "x", "working_directory": "d"}, "cwd", "working_directory"),
-        ({"command": ["x", "1"], "args": ["2"]}, "args[0]", "command[1]"),
-        ({"command": ["x", "1"], "args": ["2"]}, "args[1]", "args[0]"),
-        ({"command": "x", "arguments": ["1", "2"]}, "args[1]", "arguments[1]"),
-        ({"command": "x", "options": {"env": {"Q": "v"}}}, "env.Q", "options.env.Q"),
-        ({"transport": {"command": "x", "args": ["1"]}}, "args[0]", "transport.args[0]"),
-        ({"url": "http://h", "bearerTokenEnv": "T"}, "headers.Authorization", "bearerTokenEnv"),
-        ({"command": "x", "envFile": ".env"}, "env_file", "envFile"),
-        ({"command": "x", "arguments": ["1"]}, "args", "arguments"),
+        ({"httpUrl": "http://h/${X}"}, Location("url"), "httpUrl"),
+        ({"command": "x", "environment": {"K": "v"}}, Location("env", "K"), "environment.K"),
+        ({"command": "x", "env_vars": ["K"]}, Location("env", "K"), "env_vars[0]"),
+        ({"command": "x", "working_directory": "d"}, Location("cwd"), "working_directory"),
+        ({"command": ["x", "1"], "args": ["2"]}, Location("args", 0), "command[1]"),
+        ({"command": ["x", "1"], "args": ["2"]}, Location("args", 1), "args[0]"),
+        ({"command": "x", "arguments": ["1", "2"]}, Location("args", 1), "arguments[1]"),
+        ({"command": "x", "options": {"env": {"Q": "v"}}}, Location("env", "Q"), "options.env.Q"),
+        ({"transport": {"command": "x", "args": ["1"]}}, Location("args", 0), "transport.args[0]"),
+        (
+            {"url": "http://h", "bearerTokenEnv": "T"},
+            Location("headers", "Authorization"),
+            "bearerTokenEnv",
+        ),
+        ({"command": "x", "envFile": ".env"}, Location("env_file"), "envFile"),
+        ({"command": "x", "arguments": ["1"]}, Location("args"), "arguments"),
     ],
 )
 def test_a_path_in_a_message_is_the_path_in_the_file(
-    keys: dict[str, Any], place: str, path: str
+    keys: dict[str, Any], location: Location, path: str
 ) -> None:
-    assert where(entry(**keys), place) == f"mcpServers.a.{path}"
+    assert where(entry(**keys), location) == f"mcpServers.a.{path}"

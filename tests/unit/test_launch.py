@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from mcpagg_runtime.dotenv import parse_env_file
-from mcpagg_runtime.launch import Launch, MissingVariables, mentioned, prepare, unset, uses
+from mcpagg_runtime.launch import (
+    Launch,
+    Location,
+    MissingVariables,
+    mentioned,
+    prepare,
+    unset,
+    uses,
+)
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 
@@ -39,7 +47,12 @@ def test_every_string_of_a_row_is_resolved() -> None:
 def test_all_missing_variables_of_a_row_are_reported() -> None:
     with pytest.raises(MissingVariables) as caught:
         launch({"command": "$A", "args": ["x", "${B}"], "env": {"K": "${C}", "L": "${TOKEN}"}})
-    assert caught.value.missing == [("command", "A"), ("args[1]", "B"), ("env.K", "C")]
+    assert caught.value.missing == [
+        (Location("command"), "A"),
+        (Location("args", 1), "B"),
+        (Location("env", "K"), "C"),
+    ]
+    assert "A (in command), B (in args[1]), C (in env.K)" in str(caught.value)
 
 
 def test_a_name_that_the_rows_own_env_defines_resolves_to_it() -> None:
@@ -170,9 +183,9 @@ def test_an_env_file_with_a_nul_is_refused() -> None:
 def test_what_a_row_asks_the_environment_for() -> None:
     env = {"A": "$A", "B": "$A ${C:-c}"}
     assert uses({"command": "$X", "env": env}) == [
-        ("command", "X", None),
-        ("env.A", "A", None),
-        ("env.B", "C", "c"),
+        (Location("command"), "X", None),
+        (Location("env", "A"), "A", None),
+        (Location("env", "B"), "C", "c"),
     ]
 
 
@@ -185,5 +198,5 @@ def test_what_is_not_set_is_told_by_server(tmp_path: Path) -> None:
     }
     found = unset(rows, {"SET": ""}, str(tmp_path))
     assert {name: problem.missing for name, problem in found.items()} == {
-        "lacking": [("args[0]", "IN_FILE"), ("env.K", "NONE")]
+        "lacking": [(Location("args", 0), "IN_FILE"), (Location("env", "K"), "NONE")]
     }

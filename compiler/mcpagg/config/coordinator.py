@@ -13,6 +13,7 @@ from mcpagg.config.credentials import Credential
 from mcpagg.config.findings import Place, kind, quoted
 from mcpagg.literal import is_visible
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
+from mcpagg_runtime.launch import Location
 from mcpagg_runtime.references import references
 
 _SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
@@ -132,7 +133,7 @@ def hidden_literals(server: ServerSpec) -> list[Credential]:
     """Return the values that are to be masked in results, and stand in the config all the same."""
     return [
         Credential(
-            f"masks.{mask.name}",
+            Location("masks", mask.name),
             "a value that clients must not see",
             f'set {mask.name} in the environment and write "${{{mask.name}}}"',
         )

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.launch import strings
+from mcpagg_runtime.launch import Location, strings
 from mcpagg_runtime.references import references, resolve
 from mcpagg_runtime.secrecy import LIKELY, NOTHING, looks_random, promise, words_of
 
 
 class Credential(NamedTuple):
-    """A literal credential: its place in the entry, what it is, and what to write instead."""
+    """A literal credential: where it stands in the row, what it is, and what to write instead."""
 
-    place: str
+    location: Location
     what: str
     remedy: str
     placeholder: bool = False
@@ -176,11 +176,11 @@ _NO_CLUE = _Clue("", "", "")
 def find_credentials(server: ServerSpec) -> list[Credential]:
     """Return the literal credentials of an entry, at most one for each string, in its order."""
     found = []
-    for place, written, name in _places(server):
+    for location, written, name in _strings(server):
         evidence = _strongest(written, name)
         if evidence is not None:
-            remedy = _remedy(server, place, evidence.clue)
-            found.append(Credential(place, evidence.what, remedy, evidence.placeholder))
+            remedy = _remedy(server, location, evidence.clue)
+            found.append(Credential(location, evidence.what, remedy, evidence.placeholder))
     return found
 
 
@@ -190,15 +190,14 @@ def credential_in(name: str, value: str) -> str | None:
     return None if evidence is None or evidence.placeholder else evidence.what
 
 
-def _places(server: ServerSpec) -> Iterator[tuple[str, str, str]]:
-    """Yield (place, text, the name that stands outside of the text) of every string."""
+def _strings(server: ServerSpec) -> Iterator[tuple[Location, str, str]]:
+    """Yield (location, text, the name that stands outside of the text) of every string."""
     flag = None
-    for place, text in strings(server.row()):
-        group, _, key = place.partition(".")
-        if group in ("env", "headers", "masks"):
-            yield place, text, key
+    for location, text in strings(server.row()):
+        if location.field in ("env", "headers", "masks"):
+            yield location, text, str(location.key)
         else:
-            yield place, text, flag["name"] if flag and group.startswith("args") else ""
+            yield location, text, flag["name"] if flag and location.field == "args" else ""
             flag = _FLAG.fullmatch(text)
 
 
@@ -285,16 +284,16 @@ def _is_placeholder(value: str) -> bool:
     return bool(_PLACEHOLDER.fullmatch(value) or _NAME_ALONE.fullmatch(value))
 
 
-def _remedy(server: ServerSpec, place: str, clue: _Clue) -> str:
+def _remedy(server: ServerSpec, location: Location, clue: _Clue) -> str:
     """Return the exact replacement, with nothing of the value in it."""
-    group, _, key = place.partition(".")
-    if group == "env":
+    key = str(location.key)
+    if location.field == "env":
         variable = key if references(f"${{{key}}}") else _variable("", key)
         return f'write {quoted(key)}: "${{{variable}}}" and export {variable}'
     variable = clue.variable or _variable(server.name, clue.name or "secret")
     scheme = _SCHEME.fullmatch(clue.value)
     reference = f"{scheme['scheme'] if scheme else ''}${{{variable}}}"
-    if group == "headers":
+    if location.field == "headers":
         return f'write {quoted(key)}: "{reference}" and export {variable}'
     return f"write `{clue.lead}{reference}{clue.tail}` in its place and export {variable}"
 

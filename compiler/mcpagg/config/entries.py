@@ -21,6 +21,7 @@ from mcpagg.config.dialects import (
 from mcpagg.config.findings import Place, Written, kind, meant, quoted
 from mcpagg.config.readers import Filter
 from mcpagg.spec import ServerSpec, Transport
+from mcpagg_runtime.launch import Location
 
 STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
 REMOTE_FIELDS = ("url", "headers", "bearer")
@@ -48,7 +49,7 @@ def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerS
         hide=chosen.hide,
         rename=chosen.rename,
         masks=entry.fields.get("masks", ()),
-        places=entry.recorded,
+        paths=entry.paths,
         **fields,
     )
 
@@ -63,7 +64,7 @@ class _Entry:
         self.filters: list[tuple[str, Filter]] = []
         self.spelled: dict[str, str] = {}
         self.places: dict[str, Place] = {}
-        self.recorded: dict[str, str] = {}
+        self.paths: dict[Location, str] = {}
         self.keys: list[str] = []
 
     def collect(self, value: dict[str, Any], place: Place, within: str = "") -> None:
@@ -156,10 +157,10 @@ class _Entry:
         program, *first = self.fields["command"]
         args = [*first, *self.fields.get("args", ())]
         for index, word in enumerate(args):
-            self.recorded[f"args[{index}]"] = word.path
+            self.paths[Location("args", index)] = word.path
         if "args" in self.places:
-            self.recorded["args"] = self.places["args"].path
-        self.recorded["command"] = program.path
+            self.paths[Location("args")] = self.places["args"].path
+        self.paths[Location("command")] = program.path
         return {
             "command": program.text,
             "args": tuple(word.text for word in args),
@@ -171,13 +172,13 @@ class _Entry:
     def _plain(self, field: str) -> str | None:
         """Return the string of a field, and record where it stands."""
         if field in self.fields:
-            self.recorded[field] = self.places[field].path
+            self.paths[Location(field)] = self.places[field].path
         return self.fields.get(field)
 
     def _members(self, field: str, members: Mapping[str, Written]) -> dict[str, str]:
         """Return the strings of an object, and record where each stands."""
         for name, member in members.items():
-            self.recorded[f"{field}.{name}"] = member.path
+            self.paths[Location(field, name)] = member.path
         return {name: member.text for name, member in members.items()}
 
     def filter(self, place: Place) -> Filter:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
+from mcpagg_runtime.launch import Location
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 100
@@ -69,21 +70,18 @@ def quoted(text: str) -> str:
     return json.dumps(short.encode("utf-8", "replace").decode("utf-8"), ensure_ascii=False)
 
 
-def where(server: ServerSpec, place: str) -> str:
-    """Return the JSON path of a place within an entry, as in `env.TOKEN` or `args[1]`.
+def where(server: ServerSpec, location: Location) -> str:
+    """Return the JSON path in the config of a string of a server's row.
 
     It is the path that was recorded when the entry was read. What the entry does not have (a
     folder that is missing, say) is meant at the entry's own path.
     """
-    if place in server.places:
-        return server.places[place]
-    group, dot, key = place.partition(".")
-    if group == "masks":  # which may stand beside the servers
-        return next(mask.path for mask in server.masks if mask.name == key)
-    base, bracket, index = group.partition("[")
-    path = server.places.get(base) or step(server.path, base)
-    path += bracket + index
-    return step(path, key) if dot else path
+    if location in server.paths:
+        return server.paths[location]
+    if location.field == "masks":  # which may stand beside the servers
+        return next(mask.path for mask in server.masks if mask.name == location.key)
+    path = server.paths.get(Location(location.field)) or step(server.path, location.field)
+    return path if location.key is None else step(path, location.key)
 
 
 def kind(value: object) -> str:

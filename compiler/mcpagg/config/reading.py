@@ -22,7 +22,7 @@ from mcpagg.config.variables import ClientVariables, look_alikes, password_input
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import Composite, ProxySpec, ServerSpec
-from mcpagg_runtime.launch import strings
+from mcpagg_runtime.launch import Location, strings
 
 
 def read_config(
@@ -147,19 +147,22 @@ def _enabled_tools(
 def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> ServerSpec:
     """Return the server with plain references for whatever only a client could fill in."""
     new = {
-        place: variables.rewrite(
-            text, place, Place(where(server, place), root.errors, root.warnings)
+        location: variables.rewrite(
+            text, location, Place(where(server, location), root.errors, root.warnings)
         )
-        for place, text in strings(server.row())
+        for location, text in strings(server.row())
     }
     changed: dict[str, Any] = {
-        field: new[field] for field in ("command", "cwd", "env_file", "url") if field in new
+        field: new[Location(field)]
+        for field in ("command", "cwd", "env_file", "url")
+        if Location(field) in new
     }
-    changed["args"] = tuple(new[f"args[{index}]"] for index in range(len(server.args)))
-    changed["env"] = {key: new[f"env.{key}"] for key in server.env}
-    changed["headers"] = {key: new[f"headers.{key}"] for key in server.headers}
+    changed["args"] = tuple(new[Location("args", index)] for index in range(len(server.args)))
+    changed["env"] = {key: new[Location("env", key)] for key in server.env}
+    changed["headers"] = {key: new[Location("headers", key)] for key in server.headers}
     changed["masks"] = tuple(
-        mask.model_copy(update={"value": new[f"masks.{mask.name}"]}) for mask in server.masks
+        mask.model_copy(update={"value": new[Location("masks", mask.name)]})
+        for mask in server.masks
     )
     return server.model_copy(update=changed)
 
@@ -167,14 +170,14 @@ def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> S
 def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     """Report credentials that are written out, and what only looks like a reference."""
     literals = [*find_credentials(server), *hidden_literals(server)]
-    credentials = {found.place: found for found in literals}.values()
-    for place, text in strings(server.row()):
-        if all(found.place != place for found in credentials):
-            for name, remedy in look_alikes(text, place):
-                at = Place(where(server, place), root.errors, root.warnings)
+    credentials = {found.location: found for found in literals}.values()
+    for location, text in strings(server.row()):
+        if all(found.location != location for found in credentials):
+            for name, remedy in look_alikes(text, location):
+                at = Place(where(server, location), root.errors, root.warnings)
                 at.warn(f"holds what looks like {name}; it stays as it is", remedy)
     for found in credentials:
-        at = Place(where(server, found.place), root.errors, root.warnings)
+        at = Place(where(server, found.location), root.errors, root.warnings)
         if found.placeholder:
             at.warn("holds a placeholder instead of a credential", found.remedy)
         elif allowed:

@@ -17,6 +17,7 @@ from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.readers import switch
 from mcpagg.spec import ServerSpec
+from mcpagg_runtime.launch import Location
 
 
 def select(
@@ -96,7 +97,7 @@ def check_hosts(
     for server in servers:
         host = _host(server.url)
         if server.url and not any(fnmatchcase(host, glob) for glob in globs):
-            at = Place(where(server, "url"), root.errors, root.warnings)
+            at = Place(where(server, Location("url")), root.errors, root.warnings)
             at.error(f"is no host that `{'.'.join(dialect.hosts)}` allows", "--skip it, or add it")
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcpagg.config.findings import Place, quoted
-from mcpagg_runtime.launch import BASIC_VARIABLES
+from mcpagg_runtime.launch import BASIC_VARIABLES, Location
 from mcpagg_runtime.references import CONFIG_FOLDER
 from mcpagg_runtime.secrecy import NOTHING, promise
 
@@ -76,9 +76,9 @@ LOOK_ALIKES: tuple[tuple[re.Pattern[str], str, str], ...] = (
 _HOME_IS_UNDERSTOOD = ("command", "cwd", "env_file")
 
 
-def look_alikes(text: str, field: str) -> list[tuple[str, str]]:
+def look_alikes(text: str, location: Location) -> list[tuple[str, str]]:
     """Return what a string of plain references still looks like, with the remedy for each."""
-    if text.startswith("~") and field in _HOME_IS_UNDERSTOOD:
+    if text.startswith("~") and location.field in _HOME_IS_UNDERSTOOD:
         return []
     return [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
 
@@ -117,10 +117,10 @@ class ClientVariables:
         """Return the names of those of `defines` that no string asked for."""
         return [name for name in self.defines if name not in self._used]
 
-    def rewrite(self, text: str, field: str, at: Place) -> str:
-        """Return `text` with nothing but plain references; `field` is as in `env.TOKEN`."""
+    def rewrite(self, text: str, location: Location, at: Place) -> str:
+        """Return `text` with nothing but plain references."""
         bare: list[str] = []
-        result = _TOKENS.sub(lambda match: self._token(match, field, at, bare), text)
+        result = _TOKENS.sub(lambda match: self._token(match, location, at, bare), text)
         if bare:
             names = ", ".join(f"${name}" for name in dict.fromkeys(bare))
             at.warn(
@@ -129,10 +129,10 @@ class ClientVariables:
             )
         return result
 
-    def _token(self, match: re.Match[str], field: str, at: Place, bare: list[str]) -> str:
+    def _token(self, match: re.Match[str], location: Location, at: Place, bare: list[str]) -> str:
         whole = match[0]
         if match["secret"]:
-            return self._asked("secret", match["secret"], field, at)
+            return self._asked("secret", match["secret"], location, at)
         if match["braced"]:
             return self._variable(match["braced"], f"${{{match['braced']}}}", at)
         if match["bare"]:
@@ -140,9 +140,9 @@ class ClientVariables:
             if value == whole:
                 bare.append(match["bare"])
             return value
-        return whole if match["body"] is None else self._braced(match["body"], whole, field, at)
+        return whole if match["body"] is None else self._braced(match["body"], whole, location, at)
 
-    def _braced(self, body: str, whole: str, field: str, at: Place) -> str:
+    def _braced(self, body: str, whole: str, location: Location, at: Place) -> str:
         if plain := _VARIABLE.fullmatch(body):
             if "${" in (plain["default"] or ""):
                 at.error("a default cannot hold another reference", "define that one instead")
@@ -153,7 +153,7 @@ class ClientVariables:
         if own and own["kind"] in EDITOR:
             return self._variable(own["kind"], whole, at)
         if own and own["kind"] in KINDS:
-            return self._asked(own["kind"], own["rest"].strip(), field, at)
+            return self._asked(own["kind"], own["rest"].strip(), location, at)
         at.warn("holds a ${…} that is no reference; it stays as it is", "write ${NAME}")
         return whole
 
@@ -170,13 +170,13 @@ class ClientVariables:
         at.warn(f"${{{name}}} is the client's own; here it means {meaning or self.folder}")
         return replacement
 
-    def _asked(self, kind: str, rest: str, field: str, at: Place) -> str:
-        group, _, key = field.partition(".")
+    def _asked(self, kind: str, rest: str, location: Location, at: Place) -> str:
+        key = location.key if isinstance(location.key, str) else ""
         secret = kind in SECRET_KINDS or rest in self.passwords
         defined = next((n for n in (rest, f"{kind}:{rest}") if n in self.defines), None)
         if defined is not None and not secret:
             return self._defined(defined)
-        wanted = key if kind != "input" and group == "env" else rest
+        wanted = key if kind != "input" and location.field == "env" else rest
         variable = self._named(f"{kind}:{rest}", wanted)
         if defined is not None:
             self._refuse(defined, f"${{{kind}:…}} may be a secret", variable, at)

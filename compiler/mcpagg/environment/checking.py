@@ -16,7 +16,7 @@ from mcpagg.environment.pins import find_unpinned
 from mcpagg.environment.programs import find_fault
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.launch import Launch, MissingVariables, prepare
+from mcpagg_runtime.launch import Launch, Location, MissingVariables, prepare
 from mcpagg_runtime.references import CONFIG_FOLDER, resolve
 
 
@@ -74,7 +74,7 @@ def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
             what = f"{package} has no exact version: a start may run another one"
             if server.name in seen:
                 what += f" than the snapshot's, which calls itself {seen[server.name]}"
-            found.append(Problem(where(server, "args"), what, "name it"))
+            found.append(Problem(where(server, Location("args")), what, "name it"))
     return tuple(found)
 
 
@@ -88,18 +88,18 @@ def _checked(
 ) -> ServerSpec:
     """Return the server as it is to be started; report what it lacks."""
 
-    def at(place: str) -> Place:
-        return Place(where(server, place), root.errors, root.warnings)
+    def at(location: Location) -> Place:
+        return Place(where(server, location), root.errors, root.warnings)
 
     launch, unknown = _launch(server, rows, environ, folder, minimal, at)
     if server.transport != "stdio":
         return server
-    if "cwd" not in unknown and not _report_folder(launch, at("cwd")):
+    if Location("cwd") not in unknown and not _report_folder(launch, at(Location("cwd"))):
         return server
-    if unknown & {"command", "cwd", "env.PATH"}:
+    if unknown & {Location("command"), Location("cwd"), Location("env", "PATH")}:
         return server
     if fault := find_fault(launch.argv[0], launch.env):
-        at("command").error(*map(launch.redact, fault))
+        at(Location("command")).error(*map(launch.redact, fault))
     return server
 
 
@@ -109,26 +109,26 @@ def _launch(
     environ: Mapping[str, str],
     folder: Path,
     minimal: bool,
-    at: Callable[[str], Place],
-) -> tuple[Launch, set[str]]:
-    """Return what would be started, and the places in it that nobody can know.
+    at: Callable[[Location], Place],
+) -> tuple[Launch, set[Location]]:
+    """Return what would be started, and the strings in it that nobody can know.
 
     What is missing is reported and taken as empty, so that the rest can be checked all the same.
     Without its env file, what else a server lacks cannot be told, as the file may define it.
     """
-    unknown: set[str] = set()
+    unknown: set[Location] = set()
     while True:  # each turn has one missing thing less
         try:
             return prepare(server.name, rows, environ, str(folder), minimal), unknown
         except MissingVariables as problem:
-            for place, variable in problem.missing:
+            for location, variable in problem.missing:
                 if rows[server.name].get("env_file") or not server.env_file:
-                    _report_missing(server, variable, at(place))
-                unknown.add(place)
+                    _report_missing(server, variable, at(location))
+                unknown.add(location)
             environ = {**environ, **{variable: "" for _, variable in problem.missing}}
         except (OSError, ValueError) as problem:
-            if "env_file" not in unknown:
-                _report_env_file(server, folder, problem, at("env_file"))
+            if Location("env_file") not in unknown:
+                _report_env_file(server, folder, problem, at(Location("env_file")))
             rows = {**rows, server.name: {**rows[server.name], "env_file": ""}}
 
 
