@@ -1,8 +1,8 @@
 """Inlines the runtime's modules into one text, as they were written.
 
-Code is kept as text, comments included. What joining modules makes meaningless goes: their own
-imports of one another, blocks for type checkers, module docstrings (the first line of each becomes
-the heading of its module). Imports of the standard library are gathered at the top.
+Code is kept as text, comments included. What has no meaning in one file is removed: imports of one
+another, blocks for type checkers, module docstrings (the first line of each becomes the heading of
+its module). Imports of the standard library are gathered at the top.
 
 Python compiles a script at every start. So a module that others import only within functions is
 deferred: it stays text in the emitted file until one of these functions runs.

@@ -171,7 +171,7 @@ class Discovery(Aggregator):
     async def _at_rest(
         self, connection: Connection, patience: float
     ) -> tuple[list[Json], float | None]:
-        """Read a child's list once it is at rest: the tools, and how many seconds it moved, if so.
+        """Read a child's tools once no change comes; also return for how many seconds they changed.
 
         `patience` is how long to wait for news of a list that is not empty, in seconds. At most
         two readings, whatever the child announces.
@@ -180,7 +180,7 @@ class Discovery(Aggregator):
         tools = await self._tools(connection)
         declared = connection.capabilities.get("tools")
         # A modern list is not settling: it may depend on no connection and on no capability
-        # (specification 2026-07-28, the lists), and its changes are told to listeners alone.
+        # (specification 2026-07-28, the lists), and only listeners are notified of changes.
         if declared is None or connection.modern:
             return tools, None
         hinted = isinstance(declared, dict) and declared.get("listChanged") is True

@@ -279,14 +279,14 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
 
 def _instructions(snapshot: Snapshot) -> str:
     """Merge the children's instructions, each under its name, within what clients keep."""
-    told = [child for child in snapshot.children if (child.instructions or "").strip()]
-    if not told:
+    with_words = [child for child in snapshot.children if (child.instructions or "").strip()]
+    if not with_words:
         return ""
     head = (
         "Tools are named server:tool. What the servers say of their own tools, by their own names:"
     )
-    share = (INSTRUCTIONS_LIMIT - len(head)) // len(told)
-    return "\n\n".join([head, *(_section(child, share) for child in told)])
+    share = (INSTRUCTIONS_LIMIT - len(head)) // len(with_words)
+    return "\n\n".join([head, *(_section(child, share) for child in with_words)])
 
 
 def _section(child: ChildSnapshot, share: int) -> str:

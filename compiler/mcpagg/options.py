@@ -1,4 +1,4 @@
-"""What the command line can ask of a compilation, as plain values."""
+"""The options of a compilation, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNTIME_OPTIONS = (
     "idle_stop",
     "allow_failed",
 )
-"""Those that the emitted file acts upon."""
+"""The options that the emitted file acts upon."""
 
 
 class Options(Frozen):
@@ -52,5 +52,5 @@ class Options(Frozen):
         return self.env == "minimal"
 
     def runtime(self) -> dict[str, object]:
-        """Return those that the emitted file acts upon, by the runtime's names."""
+        """Return the options that the emitted file acts upon, by the runtime's names."""
         return {name: getattr(self, name) for name in RUNTIME_OPTIONS}

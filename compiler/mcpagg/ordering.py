@@ -1,9 +1,9 @@
-"""Keeps the order of an emitted file: a server that shuffles what it lists changes nothing.
+"""Keeps the order of an existing emitted file: another order of a server's lists is no change.
 
 Equality is the runtime's (`mcpagg_runtime.live.same`), so compiling again, `--check` and drift
-agree on what a change is. A value that is equal to the one before is taken from there as it is; of
-one that changed, the members that both have stand in the order from before, so that the difference
-between the two texts is the change alone.
+agree on what a change is. A value that equals the recorded one is replaced by the recorded one. In
+a value that changed, the members that both versions have keep their recorded order, so that the
+diff of the two files shows the change alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the compiler says when it cannot go on, by whose fault it is.
+"""The compiler's errors, by whose fault they are.
 
     CompileError            exit_code
     ├─ Drift            1   --check: the file is not what compiling now would write

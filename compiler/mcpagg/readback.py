@@ -1,7 +1,7 @@
-"""Reads an emitted text back before it is written: every table must be what went in.
+"""Reads an emitted text back before it is written: every table must equal what it was made of.
 
-Whatever prints a value (the literals, the formatter, the templates) may get it wrong; then nothing
-is written, rather than a proxy that means something else than its config.
+If the literals, the formatter or a template print a value wrongly, nothing is written, rather than
+a proxy that does something else than its config says.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What makes a schema of a tool unusable: faults that validators refuse when they compile it.
+"""Faults in the schemas of tools: what validators refuse to compile.
 
 The rules are those of JSON Schema 2020-12, and of its older dialects where they allow more: arrays
 in `items`, `definitions`, `dependencies`. One thing goes beyond the specification: what Ajv, the
 validator of the official TypeScript SDK, refuses to compile (an empty `enum`, a `nullable` without
-a `type`). Keywords that do no work, such as `title`, are not looked at, nor are unknown ones.
+a `type`). Annotations such as `title`, and unknown keywords, are not checked.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the children said about themselves, as plain JSON values.
+"""What the children say about themselves, as plain JSON values.
 
-A snapshot holds the children's own words: unknown members are kept, nothing is renamed, and the
+A snapshot holds what each child sent: unknown members are kept, nothing is renamed, and the
 order is the config's, then each child's own. It is the only thing that crosses from discovery to
 linking, so compiling from a recorded snapshot starts no child.
 """

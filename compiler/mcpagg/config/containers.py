@@ -1,4 +1,4 @@
-"""Where the servers are in a config: the shape is recognised, never asked for."""
+"""Finds the servers in a config, and recognises its dialect by where they are."""
 
 from __future__ import annotations
 

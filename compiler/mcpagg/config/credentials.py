@@ -1,4 +1,4 @@
-"""Literal credentials in a config or on the command line: they would stand in the emitted file.
+"""Finds literal credentials in a config or on the command line: the emitted file would hold them.
 
 Evidence, from strong to weak: the shape of a known token, or of a URL whose path is the secret; a
 name that promises a secret (see `mcpagg_runtime.secrecy`) beside a value that can be one; a value

@@ -33,28 +33,27 @@ LISTING_MS = Key("listing limit", readers.milliseconds)
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Where a kind of config keeps its servers, and what it means by what it says of them.
-
-    `container` are the keys that lead to the servers, `ANY` standing for every key. `files` are
-    globs for the ends of its files' paths, none if the container says enough; `schema` is a part
-    of the `$schema` of its files. `keys` are those that it reads in its own way: `a.b` is key b
-    of the object a. `url` is the transport of a server that gives nothing but a URL. `provided`
-    tells entries that only the client itself can start. `tool_patterns` are keys at the root that
-    switch tools of all servers; `restricting` are places from the root whose value restricts
-    servers in a way that is not honoured, with what it does; at `hosts` there may be a list of
-    the only hosts that remote servers may have.
-    """
+    """The config of one client, or of several alike: where its servers are, what its keys mean."""
 
     name: str
     container: tuple[str, ...] = ("mcpServers",)
+    """The keys that lead to the servers; `ANY` stands for every key."""
     files: tuple[str, ...] = ()
+    """Globs for the ends of its files' paths; none if the container is distinctive enough."""
     schema: str = ""
+    """A part of the `$schema` of its files, as good as a path."""
     keys: Mapping[str, Key] = field(default_factory=dict)
+    """Keys of an entry that it reads in its own way; `a.b` is key b of the object a."""
     url: Transport = "streamable-http"
+    """The transport of a server of which the entry gives nothing but a URL."""
     provided: Callable[[Mapping[str, Any]], bool] = lambda entry: False
+    """Whether only the client itself can start the server of an entry."""
     tool_patterns: Mapping[str, PatternReader] = field(default_factory=dict)
+    """Keys at the root that switch tools of all servers on or off."""
     restricting: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    """Keys from the root that restrict servers in a way that we cannot honour → what they do."""
     hosts: tuple[str, ...] = ()
+    """Keys from the root that lead to a list of the only hosts that remote servers may have."""
 
 
 def _zed_extension(entry: Mapping[str, Any]) -> bool:
@@ -345,5 +344,5 @@ SERVER_LISTS: Mapping[tuple[str, ...], bool] = {
 
 
 def is_quiet(key: str) -> bool:
-    """Tell whether an entry's key needs no word: it is a client's, or a comment."""
+    """Whether an entry's key needs no warning: it only matters to the client, or is a comment."""
     return key in QUIET or key in APPROVALS or key.startswith(("_", "//", "$", "#"))

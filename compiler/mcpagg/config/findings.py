@@ -1,7 +1,7 @@
-"""Where in the config something stands, and what is to be said about it.
+"""Places in a config, and the faults that are reported there.
 
-A `Place` is handed down while the config is read. Whoever finds a fault reports it there and
-reads on, so that one run shows them all.
+A `Place` is passed down while the config is read. A reader that finds a fault reports it there and
+continues, so that one run shows all faults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How each kind of value in an entry is read.
 
-A reader gets a value and its place, and returns what a `ServerSpec` holds, strings with the path
-where they stand; or reports an error there and returns None. Readers never put a value into a
-message.
+A reader takes a value and its place. It returns what a `ServerSpec` holds (each string with its
+JSON path), or reports an error at the place and returns None. A message never holds a value.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which entries of a config are read: chosen before they are judged.
+"""Selects the entries of a config that are read, before any of them is checked.
 
-An entry is left out because the user says so (`--only`, `--skip`), because its client switches it
-off, or because nobody but its client can start it. An entry that is left out stops nothing.
+An entry is left out if the user says so (`--only`, `--skip`), if its client switches it off, or
+if only its client can start it. Faults of an entry that is left out are not reported.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What clients alone can fill in: `${input:token}`, `${workspaceFolder}`, and so on.
+"""Variables that only a client can fill in: `${input:token}`, `${workspaceFolder}`, and so on.
 
-They become references that a start can resolve, or values that `--define` gives. Those values are
-written into the file, so they are not taken for what may be secret, nor for a variable, which the
-file refers to. What only looks like a reference stays as it is, with a warning.
+Each becomes a reference that a start can resolve, or a value given by `--define`. Such a value is
+written into the file, so `--define` is refused for what may be secret, and for environment
+variables, since the file keeps references to these. Text that only looks like a reference stays as
+it is, with a warning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a server of the config to a connection: start it or reach it, and agree on a version.
 
-A handshake is tried first: it is right for every legacy server, and for those that speak both eras.
-The specification would have a client probe with `server/discover` instead; servers are known that
-exit on it. So that is what a child is asked only once it has refused all handshakes.
+A handshake is tried first: it works with every legacy server, and with those that speak both eras.
+The specification recommends to probe with `server/discover` instead, but some servers exit on it.
+So a child gets that request only after it has refused all handshakes.
 """
 
 from __future__ import annotations

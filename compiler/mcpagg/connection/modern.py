@@ -1,7 +1,7 @@
-"""What the 2026-07-28 revision asks of a client: envelopes, headers, and answers to questions.
+"""The client side of revision 2026-07-28: envelopes, headers, and requests for input.
 
-A modern server shakes no hands. Each request says which version it is in and what its client can
-do, and a server that wants something of the user answers with a question instead of asking one:
+There is no handshake. Each request carries its version and the client's capabilities. A server that
+needs something from the user answers with a result of the type `input_required`:
 https://modelcontextprotocol.io/specification/2026-07-28.
 """
 

@@ -1,7 +1,8 @@
 """A child over stdio: its process, its pipes, and how it ended.
 
-The SDK's own `stdio_client` hides the exit status and stderr, and refuses lines that the emitted
-file accepts; both sides must agree on what a child may write, so the framing is the runtime's.
+The SDK's `stdio_client` hides the exit status and stderr, and refuses lines that the emitted file
+accepts. Compiler and emitted file must agree on what a child may write, so the framing is the
+runtime's.
 """
 
 from __future__ import annotations
