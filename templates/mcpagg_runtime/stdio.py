@@ -224,9 +224,6 @@ class _Input:
                 return os.read(0, STDIN_CHUNK)
             except BlockingIOError:
                 readable(0, None)
-            except OSError as problem:  # a folder, or what is open for writing alone
-                complain(f"standard input cannot be read: {problem.strerror}")
-                return b""
 
 
 def _taken_output() -> Outbox:

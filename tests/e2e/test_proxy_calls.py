@@ -243,7 +243,7 @@ def test_large_messages_pass_both_ways(wire: Wire) -> None:
 def test_a_child_asks_the_client_and_gets_its_answer(wire: Wire) -> None:
     number = start_call(wire, "one:ask", method="roots/list", params={"x": 1.0})
     question = wire.next_request("roots/list")
-    assert question["params"] == {"x": 1.0}
+    assert question["params"] == {"x": 1.0, "_meta": {"mcpagg/server": "one"}}
     wire.answer(question, {"roots": [{"uri": "file:///x"}]})
     answer = json.loads(text(wire.response(number)))
     assert answer["result"] == {"roots": [{"uri": "file:///x"}]}

@@ -129,12 +129,3 @@ def test_a_variable_with_a_default_in_one_place_alone_is_needed(
     with running(file) as wire:
         assert wire.wait() == 3
         assert "environment: SOME_TOKEN (in env.B)\n" in wire.stderr
-
-
-def test_an_input_that_cannot_be_read_ends_the_proxy_in_a_line(tmp_path: Path) -> None:
-    file = compiled(tmp_path, {"one": stub_entry()})
-    command = [sys.executable, "-I", "-S", str(file)]
-    with (tmp_path / "written").open("wb") as written:
-        done = subprocess.run(command, stdin=written, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "standard input cannot be read: Bad file descriptor\n"
