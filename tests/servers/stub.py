@@ -398,8 +398,12 @@ class Stub:
 
     def spawn(self) -> int:
         """Start a process in our group that keeps our pipes open and ignores EOF and SIGTERM."""
-        script = "trap '' TERM; exec sleep 600"
-        pid = os.posix_spawn("/bin/sh", ["sh", "-c", script], os.environ)
+        import subprocess
+
+        argv = ["/bin/sh", "-c", "trap '' TERM; exec sleep 600"]
+        if sys.platform == "win32":
+            argv = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+        pid = subprocess.Popen(argv, close_fds=False).pid
         self.log("spawn", child=pid)
         return pid
 
@@ -497,10 +501,12 @@ def stop_reading(stub: Stub, call: Call) -> str:
 
 
 def where(stub: Stub, call: Call) -> str:
-    links = {fd: f"/dev/fd/{fd}" for fd in os.listdir("/dev/fd")}
-    fds = {fd: os.path.realpath(link) for fd, link in links.items() if os.path.exists(link)}
-    ids = {"pid": os.getpid(), "ppid": os.getppid(), "pgid": os.getpgid(0), "sid": os.getsid(0)}
-    return dumps({"cwd": os.getcwd(), "argv": sys.argv[1:], "fds": fds, **ids})
+    about = {"cwd": os.getcwd(), "argv": sys.argv[1:], "pid": os.getpid(), "ppid": os.getppid()}
+    if sys.platform != "win32":
+        links = {fd: f"/dev/fd/{fd}" for fd in os.listdir("/dev/fd")}
+        fds = {fd: os.path.realpath(link) for fd, link in links.items() if os.path.exists(link)}
+        about |= {"fds": fds, "pgid": os.getpgid(0), "sid": os.getsid(0)}
+    return dumps(about)
 
 
 def grow(stub: Stub, call: Call) -> str:
