@@ -124,6 +124,9 @@ def _refuse(client: str, what: str, remedy: str) -> NoReturn:
 
 
 def desktop_entry(name: str, server_file: Path) -> dict[str, Any]:
-    """Return what to paste into Claude Desktop's config for an emitted file."""
-    python = "python" if sys.platform == "win32" else "python3"
+    """Return what to paste into Claude Desktop's config for an emitted file.
+
+    On Windows `python` may be no more than a hint to the store, so it is this very Python.
+    """
+    python = sys.executable if sys.platform == "win32" else "python3"
     return {"mcpServers": {name: {"command": python, "args": ["-I", str(server_file.absolute())]}}}

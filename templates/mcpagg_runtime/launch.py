@@ -11,20 +11,21 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.dotenv import parse_env_file
+from mcpagg_runtime.platforms import find_program, variable_key
 from mcpagg_runtime.references import CONFIG_FOLDER, MissingVariable, references, resolve
 from mcpagg_runtime.secrecy import Redactor, secrets_in, url_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     Row = Mapping[str, Any]
 
 # What the official SDKs pass to every child: https://modelcontextprotocol.io, client/stdio.
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
-_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
-BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO)
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
 
 # Nobody's own: that one entry sets them takes them from no other.
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
@@ -70,6 +71,9 @@ class MissingVariables(Exception):
 
 class Launch:
     """A child ready to be started: `argv`, the whole `env`, and `cwd` or None for the caller's.
+
+    `argv` begins with the absolute path of the program, or with the command as it was written if
+    there is no such program.
 
     For a remote child, `url` and `headers` instead. `mentioned` maps the value of every variable
     that the row refers to back to its name. `masks` {name: value} are the variables that clients
@@ -155,7 +159,8 @@ def prepare(
     The child gets `environ` less the variables that only other rows mention, so that one server's
     key is not every server's key (`minimal`: the basic variables alone); over it the row's
     `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
-    definition, unless it is the definition itself that asks.
+    definition, unless it is the definition itself that asks. The program is looked up on the
+    child's own PATH, here and nowhere else.
 
     Raises:
         MissingVariables: with every missing variable of the row.
@@ -163,6 +168,7 @@ def prepare(
     """
     row = rows[name]
     own = row.get("env", {})
+    environ = _keyed(environ)
     folder = os.path.abspath(folder)
     scope = _LaunchScope(own, environ, folder)
     env = _inherited_by(name, rows, environ, minimal)
@@ -185,10 +191,11 @@ def prepare(
     if missing:
         raise MissingVariables(missing)
     env.update(scope.file)
-    env.update({key: values[Location("env", key)] for key in own})
+    env.update(_keyed({key: values[Location("env", key)] for key in own}))
     cwd = values.get(Location("cwd"))
     cwd = _path_within(folder, cwd) if cwd is not None else None
-    argv = [_program_within(values.get(Location("command"), ""), cwd or folder)]
+    command = _program_within(values.get(Location("command"), ""), cwd or folder)
+    argv = [find_program(command, env, cwd or folder) or command]
     argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
     headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
     masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
@@ -238,6 +245,15 @@ def _program_within(command: str, folder: str) -> str:
     return _path_within(folder, command) if "/" in command or os.sep in command else command
 
 
+def _keys(names: Iterable[str]) -> set[str]:
+    return {variable_key(name) for name in names}
+
+
+def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables by the names under which an environment knows them."""
+    return {variable_key(name): value for name, value in variables.items()}
+
+
 def _inherited_by(
     name: str, rows: Mapping[str, Row], environ: Mapping[str, str], minimal: bool
 ) -> dict[str, str]:
@@ -245,7 +261,7 @@ def _inherited_by(
     if minimal:
         return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
     others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
-    hidden = others - mentioned(rows[name]) - COMMON_VARIABLES
+    hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
     return {key: value for key, value in environ.items() if key not in hidden}
 
 
@@ -256,7 +272,7 @@ class _LaunchScope:
     """
 
     def __init__(self, own: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
-        self.own = own
+        self.own = _keyed(own)
         self.environ = environ
         self.folder = folder
         self.file: dict[str, str] = {}
@@ -264,7 +280,7 @@ class _LaunchScope:
         self.open: list[str] = []
 
     def add_file(self, variables: dict[str, str]) -> None:
-        self.file = variables
+        self.file = _keyed(variables)
         for name, value in variables.items():
             self._remember(name, value)
 
@@ -273,15 +289,16 @@ class _LaunchScope:
         return lambda name: self.value(name, owner)
 
     def value(self, name: str, owner: str | None = None) -> str | None:
-        if name in self.own and name != owner and name not in self.open:
-            self.open.append(name)
+        key = variable_key(name)
+        if key in self.own and key != variable_key(owner or "") and key not in self.open:
+            self.open.append(key)
             try:
-                return resolve(self.own[name], self.lookup(name))
+                return resolve(self.own[key], self.lookup(name))
             finally:
-                self.open.remove(name)
+                self.open.remove(key)
         if name == CONFIG_FOLDER:
             return self.folder
-        value = self.file.get(name, self.environ.get(name))
+        value = self.file.get(key, self.environ.get(key))
         if value is not None:
             self._remember(name, value)
         return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import os
 import select
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.backlog import Backlog
 
+# Windows has no way to wait for a pipe, and macOS no RDHUP.
+POLLS = hasattr(select, "poll")
+POLLIN = getattr(select, "POLLIN", 0)
+POLLOUT = getattr(select, "POLLOUT", 0)
+POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
@@ -40,7 +46,8 @@ class Outbox:
         Without `overflowed` all is taken: whoever sends is to heed `gate`.
 
         The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
-        also someone's standard error, it would surprise whoever shares it.
+        also someone's standard error, it would surprise whoever shares it. And without a way to
+        wait, whoever has something left to write would have to try over and over.
         """
         self.descriptor = descriptor
         self.broken = False
@@ -49,9 +56,9 @@ class Outbox:
         self._backlog: Backlog | None = None
         self._broke = broke
         self._overflowed = overflowed
-        self._private = private and hasattr(os, "set_blocking")
+        self._private = private and POLLS
         if self._private:
-            os.set_blocking(descriptor, False)
+            set_nonblocking(descriptor)
 
     def send(self, line: bytes) -> None:
         """Write a line, which ends in a newline, now or as soon as the peer reads."""
@@ -131,30 +138,43 @@ class Outbox:
         return writable(self.descriptor, 0)
 
 
+def new_poll() -> Any:
+    """Return what waits for descriptors; where POLLS, and nowhere else."""
+    system: Any = select
+    return system.poll()
+
+
+def set_nonblocking(descriptor: int) -> None:
+    """Have reads and writes fail that would wait; where POLLS, and nowhere else."""
+    if sys.platform != "win32":
+        os.set_blocking(descriptor, False)
+
+
 def writable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever."""
-    return _ready(descriptor, seconds, "POLLOUT")
+    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever.
+
+    Without POLLS, nobody can tell, and writing waits.
+    """
+    return not POLLS or _ready(descriptor, seconds, POLLOUT)
 
 
 def readable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor has something to read, or its end; None: for ever."""
-    return _ready(descriptor, seconds, "POLLIN")
+    """Wait until a descriptor has something to read, or its end; None: for ever. Where POLLS."""
+    return _ready(descriptor, seconds, POLLIN)
 
 
 def hung_up(descriptor: int) -> bool:
     """Whether the writer of a pipe is gone, though something may be left to read."""
-    if not hasattr(select, "poll"):
+    if not POLLS:
         return False
-    poll = select.poll()
+    poll = new_poll()
     # A socket may be closed in one direction alone.
-    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
+    poll.register(descriptor, POLLRDHUP)
     return bool(poll.poll(0))
 
 
-def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
-    # poll, because select knows no descriptor above 1,023; Windows has neither for pipes.
-    if not hasattr(select, "poll"):
-        return event == "POLLOUT"
-    poll = select.poll()
-    poll.register(descriptor, getattr(select, event))
+def _ready(descriptor: int, seconds: float | None, event: int) -> bool:
+    # poll, because select knows no descriptor above 1,023.
+    poll = new_poll()
+    poll.register(descriptor, event)
     return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -1,19 +1,18 @@
 """One life of a child started over stdio: its process group, its pipes and who reads them.
 
 Closing follows the specification (basic/lifecycle, shutdown): close stdin, wait, SIGTERM, wait,
-SIGKILL; always to the whole group, because `npx` and `sh -c` leave grandchildren. On Windows,
-which has no process groups in this sense, the tree is ended by taskkill at the second step.
+SIGKILL; always to the whole group, because `npx` and `sh -c` leave grandchildren. On Windows the
+second step is the last one.
 """
 
 from __future__ import annotations
 
 import _thread
 import os
-import select
-import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.outbox import POLLIN, POLLS, Outbox, new_poll
+from mcpagg_runtime.platforms import command_line, describe, lead_group, start_options
 from mcpagg_runtime.terminal import printable
 from mcpagg_runtime.wire import MAXIMUM_LINE_BYTES, Lines
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.launch import Launch
+    from mcpagg_runtime.platforms import Group
 
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
@@ -50,7 +50,7 @@ class Process:
 
         Raises:
             OSError: the command cannot be started.
-            ValueError: an argument holds a NUL.
+            ValueError: an argument holds a NUL, or what a shell that it needs cannot be given.
             RuntimeError: no thread can be started.
         """
         # Not before a child is started: these take as long to import as the rest of a start.
@@ -78,14 +78,15 @@ class Process:
                     end.append(descriptor)
             ours += os.pipe()
             self.popen = subprocess.Popen(
-                launch.argv,
+                command_line(launch.argv),
                 stdin=theirs[0],
                 stdout=theirs[1],
                 stderr=theirs[2],
                 env=launch.env,
                 cwd=launch.cwd,
-                start_new_session=True,
+                **start_options(),
             )
+            self._group = self._led()
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)
@@ -110,6 +111,14 @@ class Process:
             _thread.start_new_thread(self._wait, ())
         except RuntimeError:
             self._undo(self._stdout)
+            raise
+
+    def _led(self) -> Group:
+        try:
+            return lead_group(self.popen.pid)
+        except OSError:
+            self.popen.kill()
+            self.popen.wait()
             raise
 
     def _undo(self, *descriptors: int) -> None:
@@ -202,7 +211,7 @@ class Process:
         deadline = monotonic() + seconds
         self.exited.wait(seconds)
         while not self.gone.is_set():
-            if self.exited.is_set() and not signal_group(self.popen.pid, 0):
+            if self.exited.is_set() and not self._group.signal(0):
                 self.gone.set()
             elif monotonic() > deadline:
                 return False
@@ -212,7 +221,7 @@ class Process:
 
     def _signal(self, number: int) -> None:
         if not self.gone.is_set():
-            signal_group(self.popen.pid, number)
+            self._group.signal(number)
 
     def _read_stderr(self, descriptor: int) -> None:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
@@ -226,10 +235,10 @@ class Process:
 
         What was written before that is lost without a word: only the pipe itself tells.
         """
-        if not hasattr(select, "poll"):
+        if not POLLS:
             return lambda: None
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
+        poll = new_poll()
+        poll.register(descriptor, POLLIN)
         watched = [self._closed, self.outbox.descriptor]
         for number in watched:
             poll.register(number, 0)
@@ -258,16 +267,6 @@ class Process:
         self.end(describe(status))
 
 
-def describe(status: int) -> str:
-    """Say how a process ended, from its return code: negative is minus a signal."""
-    if status >= 0:
-        return f"exited with status {status}"
-    import signal
-
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
 
 
 def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
@@ -283,21 +282,3 @@ def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterato
         return
     finally:
         os.close(descriptor)
-
-
-def signal_group(leader: int, number: int) -> bool:
-    """Send a signal (0: none, only ask) to a process group; return whether it has members."""
-    if sys.platform == "win32":
-        if number:
-            import subprocess
-
-            command = ["taskkill", "/F", "/T", "/PID", str(leader)]
-            subprocess.run(command, capture_output=True, check=False)
-        return False
-    try:
-        os.killpg(leader, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # macOS: the group has only zombies left
-        return False
-    return True

@@ -13,6 +13,7 @@ from mcpagg_runtime.faults import where
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
+from mcpagg_runtime.platforms import not_found
 from mcpagg_runtime.process import Process
 from mcpagg_runtime.router import BATCH_VERSION, Router, read_messages
 from mcpagg_runtime.wire import (
@@ -361,8 +362,8 @@ def _why(problem: Exception, launch: Launch | None) -> str:
     """Say why a command could not be started; where it was looked for, if that matters."""
     if not isinstance(problem, (MissingVariables, OSError, ValueError)):
         why = f"{where(problem)}: {problem}"
-    elif isinstance(problem, FileNotFoundError) and launch and "/" not in launch.argv[0]:
-        why = f"{launch.argv[0]} is not on the PATH: searched {launch.env.get('PATH', '')}"
+    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+        why = not_found(launch.argv[0], launch.env)
     else:
         why = str(problem)
     return launch.redact(why) if launch is not None else why

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-import select
 import stat
 import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.desk import Desk
-from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox, hung_up, readable
+from mcpagg_runtime.outbox import (
+    LOOK_SECONDS,
+    POLLIN,
+    POLLS,
+    Outbox,
+    hung_up,
+    new_poll,
+    readable,
+    set_nonblocking,
+)
 from mcpagg_runtime.standard import complain
 from mcpagg_runtime.wire import INVALID_REQUEST, MAXIMUM_LINE_BYTES, Lines, error, failure
 
@@ -25,12 +33,14 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.desk import Plan
     from mcpagg_runtime.relay import Relay
+    from mcpagg_runtime.windows_input import ThreadedInput
 
 # A client that has shaken hands asks for its lists next. Starting children takes the processor, so
 # they leave it that moment.
 HEAD_START_SECONDS = 0.02
-# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal.
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15)
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
+# has SIGBREAK instead of the first, which is the one that a program can send to another.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 STDIN_CHUNK = 1 << 16
@@ -60,7 +70,7 @@ class Stdio:
         self.log: Outbox | None = None
         self.waiting = False
         self.stopped = False
-        self.input = _Input(self.outbox.descriptor)
+        self.input = _input(self.outbox)
 
     def run(self) -> int:
         """Serve, then end: answers already owed are written, and no child is left.
@@ -120,7 +130,7 @@ class Stdio:
             self.waiting = True
             if self.stopped or self.outbox.broken:
                 raise Stopped
-            wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
+            wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
             data = self.input.read() if not wakes else None
             self.waiting = False
             if data is None:
@@ -194,21 +204,23 @@ class Stdio:
 class _Input:
     """Standard input, whose reading a signal ends, whenever it comes.
 
-    So does a client that reads no more from `output`, where the system can say so.
+    So does a client that reads no more from `output`.
     """
 
     def __init__(self, output: int) -> None:
         self.output = output
-        self.poll: Any = None
-        if hasattr(select, "poll"):
-            # One that comes just before the wait would not end it; the byte that it writes does.
-            woken, wake = os.pipe()
-            os.set_blocking(wake, False)
-            set_wakeup_fd(wake, warn_on_full_buffer=False)
-            self.poll = select.poll()
-            self.poll.register(0, select.POLLIN)
-            self.poll.register(woken, select.POLLIN)
-            self.poll.register(output, 0)
+        # One that comes just before the wait would not end it; the byte that it writes does.
+        woken, wake = os.pipe()
+        set_nonblocking(wake)
+        set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.poll = new_poll()
+        self.poll.register(0, POLLIN)
+        self.poll.register(woken, POLLIN)
+        self.poll.register(output, 0)
+
+    def ready(self, seconds: float) -> bool:
+        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        return readable(0, seconds)
 
     def read(self) -> bytes:
         """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
@@ -216,9 +228,7 @@ class _Input:
         What else wakes up is a signal, whose handler has then been called.
         """
         while True:
-            if self.poll is not None and any(
-                number == self.output for number, _ in self.poll.poll()
-            ):
+            if any(number == self.output for number, _ in self.poll.poll()):
                 raise Stopped
             try:
                 return os.read(0, STDIN_CHUNK)
@@ -226,9 +236,21 @@ class _Input:
                 readable(0, None)
 
 
+def _input(output: Outbox) -> _Input | ThreadedInput:
+    """Return standard input, as this system can wait for it."""
+    if POLLS:
+        return _Input(output.descriptor)
+    from mcpagg_runtime.windows_input import ThreadedInput
+
+    return ThreadedInput(output)
+
+
 def _taken_output() -> Outbox:
-    """Return standard output, as an open file of our own where the system has a way to it."""
-    if stat.S_ISFIFO(os.fstat(1).st_mode):
+    """Return standard output, as an open file of our own where the system has a way to it.
+
+    Elsewhere, anyone may have put something at that path.
+    """
+    if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
         try:
             return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
         except OSError:

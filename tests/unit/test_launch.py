@@ -90,7 +90,8 @@ def test_a_minimal_environment_holds_the_basic_variables_and_the_rows_own() -> N
 @pytest.mark.parametrize(
     ("command", "cwd", "program"),
     [
-        ("npx", None, "npx"),
+        ("no-such-tool", None, "no-such-tool"),
+        ("sh", None, "/bin/sh"),
         ("./x", None, "/project/./x"),
         ("bin/x", "sub", "/project/sub/bin/x"),
         ("/abs/my dir/x", None, "/abs/my dir/x"),

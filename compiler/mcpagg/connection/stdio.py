@@ -28,7 +28,8 @@ from mcpagg.connection.framing import encode, messages
 from mcpagg.connection.modern import DISCOVER
 from mcpagg_runtime.launch import Launch
 from mcpagg_runtime.peers import LostAnswers
-from mcpagg_runtime.process import KILL, TERMINATE, describe, signal_group
+from mcpagg_runtime.platforms import crashed, describe, lead_group, shell_line, start_options
+from mcpagg_runtime.process import KILL, TERMINATE
 from mcpagg_runtime.questions import minted
 from mcpagg_runtime.wire import Lines
 
@@ -54,13 +55,22 @@ async def open_child(launch: Launch) -> AsyncGenerator[ChildProcess, None]:
 
     Raises:
         OSError: the command or its folder cannot be used.
-        ValueError: a NUL in the command line or the environment.
+        ValueError: the command line or the environment holds a NUL, or what a shell that it needs
+            cannot be given.
     """
     process = await anyio.open_process(
-        launch.argv, stderr=subprocess.PIPE, env=launch.env, cwd=launch.cwd, start_new_session=True
+        shell_line(launch.argv) or launch.argv,
+        stderr=subprocess.PIPE,
+        env=launch.env,
+        cwd=launch.cwd,
+        **start_options(),
     )
     # From here to the first await everything is inside `try`: a cancelled caller leaks no process.
-    child = ChildProcess(process, launch.redact)
+    try:
+        child = ChildProcess(process, launch.redact)
+    except OSError:
+        process.kill()
+        raise
     try:
         async with anyio.create_task_group() as pumps:
             for pump in (child.pump_stdin, child.pump_stdout, child.pump_stderr, child.watch):
@@ -89,6 +99,7 @@ class ChildProcess:
     def __init__(self, process: Process, redact: Callable[[str], str]) -> None:
         """Take over a process that was started with three pipes; `redact` hides its secrets."""
         self.process = process
+        self._group = lead_group(process.pid)
         self._redact = redact
         self._deliver, self.read = anyio.create_memory_object_stream[SessionMessage | Exception]()
         self.write, self._outbox = anyio.create_memory_object_stream[SessionMessage]()
@@ -130,7 +141,7 @@ class ChildProcess:
         words = self.last_words.strip().lower()
         named = any(sign in words for sign in ("protocol", DISCOVER))
         spoke = self.spoke or named or not (words or self.noise)
-        return self.exited < 0 or not spoke
+        return crashed(self.exited) or not spoke
 
     @property
     def last_words(self) -> str:
@@ -190,7 +201,7 @@ class ChildProcess:
         await _closed(self.process.stdin)
         await _until(lambda: self.exited is not None, EOF_GRACE)
         if not self._gone():
-            signal_group(self.process.pid, TERMINATE)
+            self._group.signal(TERMINATE)
             await _until(self._gone, SIGTERM_GRACE)
         self.kill()
         await _until(self._gone, REAP_GRACE)
@@ -202,10 +213,10 @@ class ChildProcess:
     def kill(self) -> None:
         """End what is left of the group at once."""
         if not self._gone():  # a group that is gone may have left its number to another
-            signal_group(self.process.pid, KILL)
+            self._group.signal(KILL)
 
     def _gone(self) -> bool:
-        return self.exited is not None and not signal_group(self.process.pid, 0)
+        return self.exited is not None and not self._group.signal(0)
 
     async def _receive(self, line: bytes) -> None:
         """Deliver the messages of a line; note what else is there."""

@@ -161,7 +161,8 @@ def _report_folder(launch: Launch, at: Place) -> bool:
 
 def _names_a_file_of(folder: Path, command: str, args: Sequence[str]) -> bool:
     """Tell whether the command line holds a relative path to something in `folder`."""
-    words = [*args, command if "/" in command else ""]  # a bare name is one of the PATH
+    # A bare name is one of the PATH.
+    words = [*args, command if "/" in command or os.sep in command else ""]
     words += [word.partition("=")[2] for word in args if word.startswith("-")]
     return any(
         word and not os.path.isabs(word) and os.path.exists(os.path.join(folder, word))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
+
+from mcpagg_runtime.platforms import WINDOWS, find_program, where_to_find
 
 _SHEBANG_LIMIT = 256
 _ONE_PROGRAM = "`command` is one program: move what follows it to `args`"
@@ -23,41 +24,47 @@ class Fault(NamedTuple):
 def find_fault(program: str, env: dict[str, str]) -> Fault | None:
     """Return why `program` cannot be started in `env`, None if it can.
 
-    A bare name is looked up on the PATH of `env`, which is the child's own.
+    It is what a launch begins with: an absolute path, or a bare name that is not on the PATH.
     """
-    path = env.get("PATH", os.defpath)
-    found = shutil.which(program, path=path)
-    if found is not None:
-        return _shebang_fault(Path(found), path)
-    if os.path.dirname(program):
-        return _path_fault(Path(program))
-    return _lookup_fault(program, path)
+    if os.path.isabs(program):
+        found = find_program(program, env, "")
+        return _shebang_fault(Path(found), env) if found else _path_fault(Path(program))
+    return _lookup_fault(program, env.get("PATH", os.defpath))
 
 
 def _path_fault(program: Path) -> Fault:
     if program.is_dir():
         return Fault(f"{program} is a directory", "name the program in it")
     if program.is_file():
-        return Fault(f"{program} is not executable", f"run chmod +x {program}")
+        return _unstartable(program)
     first, space, _ = str(program).partition(" ")
     words = space and os.path.isfile(first)
     return Fault(f"{program} does not exist", _ONE_PROGRAM if words else "correct the path")
 
 
+def _unstartable(file: Path) -> Fault:
+    if WINDOWS:
+        what = f"{file} is no program that Windows can start"
+        return Fault(what, "write what runs it as `command`, and this file first in `args`")
+    return Fault(f"{file} is not executable", f"run chmod +x {file}")
+
+
 def _lookup_fault(program: str, path: str) -> Fault:
-    if os.name != "nt" and _WINDOWS.match(program):
+    if not WINDOWS and _WINDOWS.match(program):
         what = f"{program} is a path or a program of Windows, and this is another system"
         return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
     for folder in os.get_exec_path({"PATH": path}):
         candidate = Path(folder, program)
         if candidate.is_file():
-            return Fault(f"{candidate} is not executable", f"run chmod +x {candidate}")
-    remedy = _ONE_PROGRAM if " " in program.strip() else "install it, or write its absolute path"
+            return _unstartable(candidate)
+    remedy = _ONE_PROGRAM if " " in program.strip() else where_to_find(program)
     return Fault(f"{program} is not on the PATH: searched {path}", remedy)
 
 
-def _shebang_fault(script: Path, path: str) -> Fault | None:
-    """Return why the interpreter that a script names cannot be started."""
+def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
+    """Return why the interpreter that a script names cannot be started; Windows asks for none."""
+    if WINDOWS:
+        return None
     try:
         with script.open("rb") as file:
             line = file.read(_SHEBANG_LIMIT).partition(b"\n")[0]
@@ -73,7 +80,8 @@ def _shebang_fault(script: Path, path: str) -> Fault | None:
     interpreter = words[0]
     if os.path.basename(interpreter) == "env":
         interpreter = next((w for w in words[1:] if w[0] != "-" and "=" not in w), interpreter)
-    if shutil.which(interpreter, path=path) is None:
+    if find_program(interpreter, env, "") is None:
+        path = env.get("PATH", os.defpath)
         searched = "" if os.path.dirname(interpreter) else f" on the PATH: searched {path}"
         return Fault(
             f"{script} is run by {interpreter}, which is not found{searched}",

@@ -1,0 +1,279 @@
+"""Where systems differ, asked for each of them on whatever system the tests run."""
+
+from __future__ import annotations
+
+import ntpath
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shells import runs
+from wire import TIMEOUT
+
+from mcpagg_runtime import launch, outbox, stdio, windows_input
+from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.platforms import (
+    crashed,
+    describe,
+    find_program,
+    not_found,
+    variable_key,
+)
+from mcpagg_runtime.stdio import Stopped
+from mcpagg_runtime.windows_programs import (
+    batch_line,
+    find_windows_program,
+    is_batch_file,
+    shell_command,
+)
+
+FILES = {
+    "c:\\node\\npx",  # what node lays beside it, for a shell of another system
+    "c:\\node\\npx.cmd",
+    "c:\\node\\node.exe",
+    "c:\\scripts\\node.cmd",
+    "c:\\tools\\tool.exe",
+    "c:\\tools\\tool.bat",
+    "c:\\tools\\page.html",
+    "c:\\tools\\python3.11.exe",
+    "c:\\project\\srv\\run.cmd",
+    "c:\\project\\planted.exe",
+}
+ENV = {"PATH": 'C:\\node; "C:\\scripts" ;.;;bin;C:\\tools'}
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("npx", "C:\\node\\npx.cmd"),
+        ("NPX.CMD", "C:\\node\\NPX.CMD"),
+        ("node", "C:\\node\\node.exe"),
+        ("node.cmd", "C:\\scripts\\node.cmd"),
+        ("tool", "C:\\tools\\tool.exe"),
+        ("python3.11", "C:\\tools\\python3.11.exe"),
+        ("page.html", None),
+        ("planted", None),
+        ("srv\\run", "C:\\project\\srv\\run.cmd"),
+        (".\\srv\\run.cmd", "C:\\project\\.\\srv\\run.cmd"),
+        ("srv/run", "C:\\project\\srv/run.cmd"),
+        ("C:\\node\\node", "C:\\node\\node.exe"),
+        ("C:\\node\\none", None),
+    ],
+)
+def test_windows_programs_are_looked_up_with_their_suffixes(
+    command: str, found: str | None
+) -> None:
+    def is_file(path: str) -> bool:
+        return ntpath.normpath(path).lower() in FILES
+
+    assert find_windows_program(command, ENV, "C:\\project", is_file, ntpath) == found
+
+
+def test_the_order_of_suffixes_is_that_of_the_childs_own_variable() -> None:
+    env = {**ENV, "PATHEXT": ".JS;.BAT;.EXE"}
+    found = find_windows_program("tool", env, "C:\\", lambda path: path.lower() in FILES, ntpath)
+    assert found == "C:\\tools\\tool.bat"
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("", '""'),
+        ("plain", '"plain"'),
+        ("a b", '"a b"'),
+        ("https://x/?a=1&b=2", '"https://x/?a=1&b=2"'),
+        ("^ < > | ( ) !", '"^ < > | ( ) !"'),
+        ('say "x"', '"say ""x"""'),
+        ("C:\\dir\\", '"C:\\dir\\\\"'),
+        ('\\"', '"\\\\"""'),
+        ("%PATH%", '"%%cd:~,%PATH%%cd:~,%"'),
+        ("100%", '"100%%cd:~,%"'),
+        ("日本", '"日本"'),
+    ],
+)
+def test_an_argument_of_a_batch_file_arrives_as_it_is(word: str, line: str) -> None:
+    assert batch_line(["C:\\x y\\run.cmd", word]) == f'"C:\\x y\\run.cmd" {line}'
+    assert runs(batch_line(["C:\\x y\\run.cmd", word])) == ["C:\\x y\\run.cmd", word]
+
+
+@pytest.mark.parametrize("character", ["\0", "\r", "\n"])
+def test_what_a_batch_file_cannot_be_given_is_refused(character: str) -> None:
+    with pytest.raises(ValueError, match="line break or a NUL"):
+        batch_line(["C:\\run.cmd", f"a{character}b"])
+
+
+def test_the_shell_is_the_systems_own_and_runs_nothing_before() -> None:
+    assert shell_command('"C:\\x.cmd" "a"', {"SYSTEMROOT": "D:\\Win"}) == (
+        '"D:\\Win\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c ""C:\\x.cmd" "a""'
+    )
+
+
+def test_only_batch_files_need_the_shell() -> None:
+    programs = ["c:\\x.CMD", "c:\\x.bat", "c:\\cmd.exe", "c:\\x.com"]
+    assert [is_batch_file(program) for program in programs] == [True, True, False, False]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="finds programs as POSIX does")
+def test_a_program_is_found_on_the_childs_own_path(tmp_path: Path) -> None:
+    tool = tmp_path / "bin" / "tool"
+    tool.parent.mkdir()
+    tool.touch()
+    env = {"PATH": f"/nowhere:{tool.parent}"}
+    assert find_program("tool", env, "/") is None
+    tool.chmod(0o755)
+    assert find_program("tool", env, "/") == str(tool)
+    assert find_program("tool", {"PATH": "bin"}, str(tmp_path)) == str(tool)
+    assert find_program("bin/tool", {}, str(tmp_path)) == str(tool)
+    assert find_program("bin", {"PATH": str(tmp_path)}, "/") is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the folders are those of other systems")
+def test_a_program_that_only_shells_find_is_said_to_be_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+    searched = "some-tool is not on the PATH: searched /usr/bin:/bin:/usr/sbin:/sbin; "
+    assert not_found("some-tool", path) == searched + "install it, or write its absolute path"
+    older, tool = (
+        tmp_path / ".nvm/versions/node" / version / "bin/some-tool"
+        for version in ("v20.1.0", "v22.3.0")
+    )
+    for each in (older, tool):
+        each.parent.mkdir(parents=True)
+        each.touch(0o755)
+    assert not_found("some-tool", path) == (
+        f"{searched}write {tool} as `command`, or add its folder to PATH in `env`"
+    )
+
+
+def test_windows_ignores_the_case_of_variables() -> None:
+    assert variable_key("Path", windows=True) == "PATH"
+    assert variable_key("Path", windows=False) == "Path"
+
+
+@pytest.fixture
+def windows_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have environments ignore the case of names."""
+    monkeypatch.setattr(launch, "variable_key", str.upper)
+
+
+@pytest.mark.usefixtures("windows_names")
+def test_a_variable_in_another_case_is_hidden_from_other_servers() -> None:
+    rows: dict[str, dict[str, Any]] = {
+        "a": {"command": "x", "env": {"K": "${MySecret}"}},
+        "b": {"command": "x"},
+    }
+    environ = {"MYSECRET": "s3cret", "HTTP_PROXY": "http://p"}
+    assert launch.prepare("a", rows, environ, "/").env["K"] == "s3cret"
+    assert launch.prepare("b", rows, environ, "/").env == {"HTTP_PROXY": "http://p"}
+
+
+@pytest.mark.usefixtures("windows_names")
+def test_a_child_gets_one_spelling_of_a_variable(tmp_path: Path) -> None:
+    (tmp_path / "vars").write_text("mode=file\n")
+    row = {
+        "command": "${tool}",
+        "args": ["${PATH}", "${Mode}"],
+        "env": {"Path": "C:\\own;${PATH}", "Tool": "x"},
+        "env_file": "vars",
+    }
+    ready = launch.prepare("a", {"a": row}, {"PATH": "C:\\bin", "MODE": "outer"}, str(tmp_path))
+    assert ready.env == {"PATH": "C:\\own;C:\\bin", "MODE": "file", "TOOL": "x"}
+    assert ready.argv == ["x", "C:\\own;C:\\bin", "file"]
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "by_itself"),
+    [
+        (0, "exited with status 0", True),
+        (3, "exited with status 3", True),
+        (259, "exited with status 259", True),
+        (-9, "was killed by SIGKILL", False),
+        (-99, "was killed by signal 99", False),
+        (0xC0000005, "crashed with 0xC0000005 (access violation)", False),
+        (0xC0000BAD, "crashed with 0xC0000BAD", False),
+        (0xC000013A, "was interrupted", False),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="names a signal of other systems")
+def test_how_a_process_ended_is_said_in_words(status: int, words: str, by_itself: bool) -> None:
+    assert describe(status) == words
+    assert crashed(status) is not by_itself
+
+
+def test_a_pipe_stays_blocking_where_nothing_can_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "POLLS", False)
+    read_end, write_end = os.pipe()
+    out = Outbox(write_end, private=True)
+    assert os.get_blocking(write_end)
+    out.send(b"x" * (1 << 20) + b"\n")
+    with open(read_end, "rb") as pipe:
+        assert len(pipe.readline()) == (1 << 20) + 1
+    assert out.flush(TIMEOUT)
+    out.close()
+
+
+@pytest.fixture
+def standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A pipe that is read in the place of standard input; the end to write to."""
+    read_end, write_end = os.pipe()
+    real = os.read
+    monkeypatch.setattr(
+        os,
+        "read",
+        lambda number, size: real(read_end if number == 0 else number, size),
+    )
+    yield write_end
+    os.close(read_end)
+
+
+def test_a_thread_reads_standard_input_one_piece_ahead(standard_input: int) -> None:
+    read_end, write_end = os.pipe()
+    source = windows_input.ThreadedInput(Outbox(write_end, private=False))
+    assert not source.ready(0)
+    os.write(standard_input, b"one\n")
+    assert source.ready(TIMEOUT)
+    os.write(standard_input, b"two\n")
+    assert source.read() == b"one\n"
+    assert source.read() == b"two\n"
+    os.close(standard_input)
+    assert source.ready(TIMEOUT)
+    assert source.read() == b""
+    os.close(read_end)
+    os.close(write_end)
+
+
+def test_a_client_that_is_gone_ends_the_waiting_for_its_input(standard_input: int) -> None:
+    output = Outbox(os.dup(standard_input), private=False)
+    source = windows_input.ThreadedInput(output)
+    ended = threading.Event()
+
+    def wait() -> None:
+        with pytest.raises(Stopped):
+            source.read()
+        ended.set()
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    output.broken = True
+    assert ended.wait(TIMEOUT)
+    waiter.join(TIMEOUT)
+    output.close()
+    os.close(standard_input)
+
+
+def test_standard_input_is_waited_for_as_the_system_can(
+    monkeypatch: pytest.MonkeyPatch, standard_input: int
+) -> None:
+    monkeypatch.setattr(stdio, "POLLS", False)
+    output = Outbox(os.dup(standard_input), private=False)
+    assert isinstance(stdio._input(output), windows_input.ThreadedInput)
+    output.close()
+    os.close(standard_input)
