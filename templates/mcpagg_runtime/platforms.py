@@ -93,7 +93,7 @@ def where_to_find(command: str) -> str:
 
 
 def _matching(pattern: str) -> list[str]:
-    """Return the folders that a pattern stands for, which may hold one `*`; the newest first."""
+    """Return the folders that a pattern stands for, which may hold one `*`; the last name first."""
     before, star, after = pattern.partition("*")
     if not star:
         return [pattern]

@@ -267,8 +267,6 @@ class Process:
         self.end(describe(status))
 
 
-
-
 def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
     """Read a descriptor until its end, and close it; `wait` comes before each reading."""
     try:
