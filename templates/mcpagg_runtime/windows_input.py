@@ -6,7 +6,6 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.standard import complain
 from mcpagg_runtime.stdio import STDIN_CHUNK, Stopped
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ class ThreadedInput:
     def __init__(self, output: Outbox) -> None:
         self.output = output
         self._data = b""
+        self._problem: OSError | None = None
         self._full = _thread.allocate_lock()  # held while there is nothing to take
         self._full.acquire()
         self._empty = _thread.allocate_lock()  # held while nothing may be put there
@@ -43,10 +43,13 @@ class ThreadedInput:
 
         Raises:
             Stopped: the client takes nothing any more.
+            OSError: there is nothing to be read.
         """
         while not self._full.acquire(True, SIGNAL_SECONDS):
             if self.output.broken:
                 raise Stopped
+        if self._problem is not None:
+            raise self._problem
         data = self._data
         self._empty.release()
         return data
@@ -56,8 +59,7 @@ class ThreadedInput:
             try:
                 self._data = os.read(0, STDIN_CHUNK)
             except OSError as problem:
-                complain(f"standard input cannot be read: {problem.strerror}")
-                self._data = b""
+                self._problem, self._data = problem, b""
             self._full.release()
             if not self._data:
                 return

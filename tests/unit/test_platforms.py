@@ -250,6 +250,20 @@ def test_a_thread_reads_standard_input_one_piece_ahead(standard_input: int) -> N
     os.close(write_end)
 
 
+def test_input_that_cannot_be_read_is_a_fault_of_whoever_reads(
+    standard_input: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(number: int, size: int) -> bytes:
+        raise IsADirectoryError(21, "Is a directory")
+
+    monkeypatch.setattr(os, "read", fail)
+    source = windows_input.ThreadedInput(Outbox(os.dup(standard_input), private=False))
+    with pytest.raises(IsADirectoryError):
+        source.read()
+    source.output.close()
+    os.close(standard_input)
+
+
 def test_a_client_that_is_gone_ends_the_waiting_for_its_input(standard_input: int) -> None:
     output = Outbox(os.dup(standard_input), private=False)
     source = windows_input.ThreadedInput(output)
