@@ -19,18 +19,26 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text
-from mcpagg_runtime.attribution import SERVER_MARK
+from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.border import Border
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
-from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.desk import Desk, Plan
+from mcpagg_runtime.child import Child
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.names import exposed_name, offered, portable_names
-from mcpagg_runtime.peers import MODERN, Child
+from mcpagg_runtime.plan import Plan
+from mcpagg_runtime.protocol import (
+    CAPABILITIES_KEY,
+    INFO_KEY,
+    MODERN,
+    MODERN_VERSION,
+    SERVER_MARK,
+    VERSION_KEY,
+)
 from mcpagg_runtime.router import Router
-from mcpagg_runtime.session import INFO_KEY, Session
+from mcpagg_runtime.session import Session
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.core import Action
+    from mcpagg_runtime.effects import Action
 
 Json = dict[str, Any]
 Peer = Client | Child
@@ -106,6 +114,7 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
     return Plan(
         name="test",
         version="1",
+        compiler="1",
         servers=table,
         routes={exposed: (*owner, portable[exposed]) for exposed, owner in owners.items()},
         snapshot=snapshot,
@@ -195,12 +204,14 @@ class World:
         """See `plan` for the arguments."""
         self.now = 0.0
         self.plan = plan(servers, **choices)
-        self.router = Router(Desk(self.plan), lambda: self.now)
+        self.router = Router(Answers(self.plan), lambda: self.now)
         self.started: list[str] = []
         self.stopped: list[tuple[str, str]] = []
         self.asleep: list[str] = []
         self.said: list[str] = []
         self.states: list[tuple[str, str, str | None]] = []
+        self.masks: dict[str, dict[str, str]] = {}
+        """{server: the values of its variables that are masked}."""
         self._sent: dict[Peer, list[str]] = {}
 
     @property
@@ -213,23 +224,23 @@ class World:
 
     def do(self, actions: list[Action]) -> None:
         """Note what the router wants done."""
-        for kind, peer, text in actions:
+        for kind, peer, what in actions:
             if kind == SEND:
-                line = text if isinstance(text, str) else text.decode().removesuffix("\n")
-                assert "\n" not in line
-                self._sent.setdefault(peer, []).append(line)
+                line = what.line().decode()
+                assert line.index("\n") == len(line) - 1
+                self._sent.setdefault(peer, []).append(line[:-1])
             elif kind == START:
                 self.started.append(peer.name)
             elif kind == STOP:
-                self.stopped.append((peer.name, text))
+                self.stopped.append((peer.name, what))
             elif kind == STATE:
-                entered = json.loads(f"{{{text}}}")
-                self.states.append((peer.name, entered["state"], entered["reason"]))
+                state, reason = what
+                self.states.append((peer.name, state, reason or None))
             elif kind == SLEEP:
                 self.asleep.append(peer.name)
             else:
                 assert kind == SAY
-                self.said.append(text)
+                self.said.append(what)
 
     def lines(self, peer: Peer) -> list[str]:
         """Return what was sent to a peer since this was last asked, as it was sent."""
@@ -258,7 +269,7 @@ class World:
 
     def client(self, capabilities: Json | None = None, **params: Any) -> Client:
         """Let a client connect and shake hands; `params` are more of its `initialize`."""
-        client = Client(self.plan.options["names"])
+        client = Client(self.plan.options.names)
         self.do(self.gate.connect(client))
         params = {
             "protocolVersion": "2025-11-25",
@@ -273,7 +284,7 @@ class World:
     def born(self, server: str) -> int:
         """Let a child's process be there; return the id of the handshake that it is asked for."""
         assert server in self.started
-        self.do(self.gate.child_up(self[server]))
+        self.do(self.gate.child_up(self[server], self.masks.get(server, {})))
         [hello] = self.received(self[server])
         modern = self[server].era == MODERN
         assert hello["method"] == ("server/discover" if modern else "initialize")
@@ -327,13 +338,8 @@ class World:
 
     def idle(self) -> bool:
         """Whether nothing is under way or remembered for it."""
-        children, clients = self.router.children.values(), self.router.clients
-        return not any(
-            [
-                *(c.calls or c.own or c.waiting or c.unknown or c.questions for c in children),
-                *(c.calls or c.questions for c in clients),
-            ]
-        )
+        children = self.router.children.values()
+        return not any(c.connection.owed() or c.calls.all() or c.requests for c in children)
 
 
 class Bordered(World):
@@ -356,7 +362,7 @@ class Bordered(World):
 
     def modern(self) -> Client:
         """Let a client connect that shakes no hands."""
-        client = Client(self.plan.options["names"])
+        client = Client(self.plan.options.names)
         self.do(self.gate.connect(client))
         return client
 

@@ -40,19 +40,17 @@ from mutation import mutated
 from proxies import compiled, served
 from wire import Wire, start_call
 
+from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.catalogue import KINDS
-from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION, Client
-from mcpagg_runtime.core import SEND, SLEEP, START, STOP
-from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.child import Child
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.effects import SEND, SLEEP, START, STOP
+from mcpagg_runtime.jsontext import members
 from mcpagg_runtime.lenient import Fragment, read_line
-from mcpagg_runtime.peers import Child
-from mcpagg_runtime.questions import is_response
-from mcpagg_runtime.session import LEVEL_KEY
-from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
-from mcpagg_runtime.wire import members
+from mcpagg_runtime.protocol import LEGACY_VERSIONS, LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.core import Action
+    from mcpagg_runtime.effects import Action
 
 SERVERS = {"odd": ["echo", "more"], "good": ["echo"]}
 CHATTER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "chatter.py")]
@@ -176,22 +174,22 @@ class Scene(Bordered):
         )
         self.rng = rng
         self.pending: dict[str, list[Json]] = {name: [] for name in SERVERS}
-        self.desk = Desk(self.plan)
+        self.desk = Answers(self.plan)
         self.somebody = Client("auto")
         self.me = self.client(rng.choice([{}, CAPABLE]))
 
     def do(self, actions: list[Action]) -> None:
         """Play the children's processes, and check what is sent."""
         super().do(actions)
-        for kind, peer, line in actions:
+        for kind, peer, what in actions:
             if kind == START:
                 self.do(self.gate.child_up(peer))
             elif kind == STOP:
-                self.down(peer.name, line)
+                self.down(peer.name, what)
             if kind in (STOP, SLEEP):
                 self.pending[peer.name].clear()
             elif kind == SEND:
-                sent = checked(line)
+                sent = checked(what.line().decode())
                 if isinstance(peer, Child) and "id" in sent and "method" in sent:
                     self.pending[peer.name].append(sent)
         if any(kind == START for kind, _, _ in actions):
@@ -298,7 +296,7 @@ def prepared(count: int, seed: int, side: str) -> list[bytes]:
 def answers_anything(line: bytes) -> bool:
     """Whether a line of a child holds an answer that may be to any request in flight."""
     parts = [part for part in read_line(line)[0] if part.id is None and not part.method]
-    return any(isinstance(part, Fragment) or is_response(part) for part in parts)
+    return any(isinstance(part, Fragment) or part.is_response for part in parts)
 
 
 def fuzz_client(lines: list[bytes]) -> Iterator[int]:

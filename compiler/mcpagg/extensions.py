@@ -8,8 +8,7 @@ from typing import Any
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import SKILLS
-from mcpagg_runtime.client import PAGES
-from mcpagg_runtime.lifecycle import TASKS
+from mcpagg_runtime.protocol import PAGES, TASKS
 
 # Extensions that clients need no methods of, so that several servers may have them: those of
 # https://modelcontextprotocol.io/extensions for pages of tools and for authorization.

@@ -17,7 +17,6 @@ from mcpagg.schemas import schema_faults
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.client import MODERN_VERSION
 from mcpagg_runtime.names import (
     exposed_name,
     hides_address,
@@ -25,6 +24,7 @@ from mcpagg_runtime.names import (
     portable_names,
     server_address,
 )
+from mcpagg_runtime.protocol import MODERN_VERSION
 
 Route = tuple[str, ...]
 

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.catalogue import KINDS, Kind
+from mcpagg_runtime.jsontext import parse
 from mcpagg_runtime.live import SETS, same
-from mcpagg_runtime.wire import parse
 
 # Values that nest deeper are compared as a whole.
 DEEPEST = 64

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.modern import edited
-from mcpagg_runtime.wire import members, quote
+from mcpagg_runtime.jsontext import edited, members, quote
+from mcpagg_runtime.protocol import SERVER_MARK
 
 if TYPE_CHECKING:
     from typing import Any
-
-SERVER_MARK = "mcpagg/server"
 
 
 def attributed_log(params: str, server: str) -> str:

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.core import SEND
-from mcpagg_runtime.peers import MODERN, READY, STARTING, Child
+from mcpagg_runtime.child import Child
+from mcpagg_runtime.effects import SEND
+from mcpagg_runtime.jsontext import Malformed
+from mcpagg_runtime.message import Message, read_messages
+from mcpagg_runtime.protocol import BATCH_VERSION, MODERN
 from mcpagg_runtime.rounds import Rounds
-from mcpagg_runtime.router import BATCH_VERSION, read_messages
 from mcpagg_runtime.session import Session
 from mcpagg_runtime.sessions import Sessions
-from mcpagg_runtime.wire import Malformed, Message, read_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from mcpagg_runtime.child import Said
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.core import Action
-    from mcpagg_runtime.router import Router, Said
+    from mcpagg_runtime.effects import Action
+    from mcpagg_runtime.router import Router
 
 
 class Border:
@@ -33,7 +35,7 @@ class Border:
     def __init__(self, router: Router, mint: Callable[[], str]) -> None:
         self.router = router
         self.children = router.children
-        self.clock = router.clock
+        self.clock = router.effects.clock
         self.sessions = Sessions(self, mint)
         self.rounds: dict[Child, Rounds] = {}
         self._actions: list[Action] = []
@@ -76,21 +78,22 @@ class Border:
     def from_child(self, child: Child, said: Said) -> list[Action]:
         """Take what was read of a line of a child."""
         rounds = self.rounds.get(child)
-        if rounds is None or child.state not in (STARTING, READY):
+        if rounds is None or not child.lifecycle.is_alive:
             return self._carried(self.router.from_child(child, said))
         messages, oddity = said
-        self.carry(self.router.warn(child, oddity))
+        child.connection.warn(oddity)
+        self.carry(self.router.effects.taken())
         for message in messages:
             rounds.heard(message)
         return self._carried([])
 
-    def child_up(self, child: Child) -> list[Action]:
+    def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
         """A child's process runs, and is spoken to in its era."""
         if child.era == MODERN:
             self.rounds[child] = Rounds(self, child)
         else:
             self.rounds.pop(child, None)
-        return self._carried(self.router.child_up(child))
+        return self._carried(self.router.child_up(child, masks))
 
     def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
         """A child's process is gone."""
@@ -111,21 +114,21 @@ class Border:
     def carry(self, actions: list[Action]) -> None:
         """Carry what the router wants done across the border."""
         for action in actions:
-            kind, peer, text = action
+            kind, peer, message = action
             if kind == SEND and isinstance(peer, Session):
-                self.sessions.told(peer, text)
+                self.sessions.told(peer, message)
             elif kind == SEND and peer in self.rounds:
-                self.rounds[peer].told(read_message(text))
+                self.rounds[peer].told(message)
             else:
                 self._actions.append(action)
 
-    def send(self, peer: Client | Child, text: str) -> None:
+    def send(self, peer: Client | Child, message: Message) -> None:
         """Say something to a client or a child, as it is."""
-        self._actions.append((SEND, peer, text))
+        self._actions.append((SEND, peer, message))
 
-    def say_for(self, child: Child, text: str) -> None:
+    def say_for(self, child: Child, message: Message) -> None:
         """Let the router hear what a child says, in the form that it knows."""
-        self.carry(self.router.hear_child(child, read_message(text)))
+        self.carry(self.router.hear_child(child, message))
 
     def ask(self, client: Client, child: Child, message: Message) -> None:
         """Let the router ask a client something on behalf of a child."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.catalogue import TOOLS
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.desk import Desk
 from mcpagg_runtime.offers import offered_by
 from mcpagg_runtime.printing import print_json
 from mcpagg_runtime.relay import Relay
@@ -17,7 +17,7 @@ from mcpagg_runtime.typed import BadArgument, arguments_of, suggestion
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.plan import Plan
 
 
 def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | None) -> int:
@@ -64,7 +64,7 @@ def _answer(plan: Plan, folder: str, params: dict[str, Any]) -> dict[str, Any]:
     import json
 
     answers = _Answers()
-    relay = Relay(Desk(plan), folder)
+    relay = Relay(Answers(plan), folder)
     client = Client("spec")
     relay.connect(client, answers)
     request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
@@ -106,7 +106,7 @@ def _explain(plan: Plan, name: str, known: dict[str, Any], error: dict[str, Any]
     complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
     if name in known:
         return
-    server, sign, _ = name.partition(plan.options["separator"])
+    server, sign, _ = name.partition(plan.options.separator)
     if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
         complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
     near = suggestion(name, list(plan.routes["tools"]))

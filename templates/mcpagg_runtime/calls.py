@@ -1,6 +1,6 @@
-"""Requests and notifications on their way between clients and children.
+"""Calls of clients on their way to one child: they wait, are in flight, and are answered.
 
-Ids and progress tokens towards a child are minted here and mapped back with their JSON type; all
+Ids and progress tokens towards the child are minted here and mapped back with their JSON type; all
 else of a message passes as the text that it came in. A call is sent once, and answered once.
 """
 
@@ -8,207 +8,240 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.core import gone
-from mcpagg_runtime.peers import ASKS_FOR, FOREVER, Call, Child
-from mcpagg_runtime.questions import (
-    Questions,
-    answer,
-    code_of,
-    is_error,
-    latest,
-    replaced,
-    span,
-)
-from mcpagg_runtime.wire import (
+from mcpagg_runtime.effects import FOREVER
+from mcpagg_runtime.jsontext import obj, replaced
+from mcpagg_runtime.message import error, failure, notification
+from mcpagg_runtime.protocol import (
+    CANCELLED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    Message,
-    error,
-    failure,
-    notification,
-    quote,
-    read_message,
-    request,
-    result,
+    PROGRESS,
+    REQUEST_TIMEOUT,
+    RESOURCE_NOT_FOUND,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from mcpagg_runtime.call import Call
+    from mcpagg_runtime.catalogue import Catalogue
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.wire import Span
+    from mcpagg_runtime.connection import Connection
+    from mcpagg_runtime.lifecycle import Lifecycle
+    from mcpagg_runtime.lists import Lists
+    from mcpagg_runtime.message import Message
+    from mcpagg_runtime.origins import Origins
+    from mcpagg_runtime.server_requests import ServerRequests
 
-REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
-RESOURCE_NOT_FOUND = -32002
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
 UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-
-# A call may take so many times as long as its limit, if its server reports progress.
-LONGEST_TIMES = 10
-
-# What stands for the message of a call that was sent: it may be large, and is never sent twice.
-_SENT = Message("", {})
+# Which list a call asks for an item of by name.
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 
-class Calls(Questions):
-    """Forwards calls to children that are up, and what comes back to the client that asked."""
+class CallQueue:
+    """The calls for one child, from the moment that they are routed to it until they end.
 
-    def _forward(self, child: Child, call: Call) -> None:
-        """Send a client's call to its child, under the child's own name for what it asks for."""
-        message = call.message
-        if not call.others:
-            call.message = _SENT
-        child.next_id += 1
-        call.child_id = child.next_id
-        child.calls[call.child_id] = call
-        child.active_at = self.clock()
-        changes: list[tuple[Span, str]] = []
-        if call.path:
-            changes.append((span(message, call.path), quote(call.original)))
-        token = span(message, ("_meta", "progressToken"))
-        if token[1] and message.text[slice(*token)] != "null":
-            call.token = message.text[slice(*token)]
-            changes.append((token, str(call.child_id)))
-        params = message.spliced_params(changes) if "params" in message.members else ""
-        self._send(child, request(call.child_id, message.method or "", params))
-        if child.kept and message.method in ASKS_FOR:
-            self._ask_what_was_kept(child, call.client)
+    Under `refuse` they wait until the child's lists have been compared. A child that asks clients
+    something in the middle of a call gets the calls of one client at a time.
+    """
 
-    def _answered(self, call: Call, message: Message) -> None:
-        """Pass a child's answer on to the client that asked, or ask the next child."""
-        call.child.active_at = self.clock()
-        if is_error(message):
-            if call.name == call.method and code_of(message) != METHOD_NOT_FOUND:
-                # A request of an extension, which this child knows: its answer is the one.
-                call.others, call.refusal = [], ""
-            self._refused_by_child(call, message.raw("error"), code_of(message) in UNKNOWN_CODES)
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        requests: ServerRequests,
+        lists: Lists,
+        catalogues: Mapping[str, Catalogue],
+        origins: Origins,
+    ) -> None:
+        self._connection = connection
+        self._effects = connection.effects
+        self._lifecycle = lifecycle
+        self._requests = requests
+        self._lists = lists
+        self._catalogues = catalogues
+        self._origins = origins
+        self._guarded = connection.options.on_drift == "refuse"
+        self._waiting: list[Call] = []
+        """Those that are to be sent as soon as the child can take them."""
+        self._unknown: list[Call] = []
+        """Those for a tool that the child may have got since the snapshot."""
+
+    @property
+    def any_waits(self) -> bool:
+        """Whether a call waits for the child."""
+        return bool(self._waiting or self._unknown)
+
+    @property
+    def any_is_unknown(self) -> bool:
+        """Whether a call waits for the child's list of tools."""
+        return bool(self._unknown)
+
+    def all(self) -> list[Call]:
+        """Return all calls that the child still owes an answer to."""
+        return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+
+    def of(self, client: Client) -> list[Call]:
+        """Return those of a client."""
+        return [call for call in self.all() if call.client is client]
+
+    def clear(self) -> list[Call]:
+        """Take all calls back: their child is gone."""
+        calls, self._waiting, self._unknown = self.all(), [], []
+        self._connection.calls = {}
+        return calls
+
+    # From the client to the child
+
+    def limit(self, call: Call) -> None:
+        """Give a call the time that the config gives calls of this child, its start included."""
+        limit = self._connection.row.get("timeout") or self._connection.options.timeout
+        if limit:
+            self._effects.arm(call.limit(limit, self._effects.clock()))
+
+    def submit(self, call: Call) -> None:
+        """Have a call reach the child, started or not; refuse it if the child is down for good."""
+        if self._lifecycle.is_down_for_good:
+            self._refused(call, self._connection.gone(self._lifecycle.reason))
             return
-        self._note_success(call, message)
-        self._forget(call)
-        if call.moved and type(message.value("result")) is dict:
-            from mcpagg_runtime.skills import moved_result
+        self._waiting.append(call)
+        self._lifecycle.want(call.client)
+        self.flush()
 
-            text = moved_result(message.raw("result"), call.child.name)
-            self._send(call.client, result(call.identifier, text))
-        else:
-            self._send(call.client, answer(call.identifier, message))
+    def submit_unknown(self, call: Call) -> None:
+        """Have a call wait until the child has listed its tools."""
+        self._unknown.append(call)
+        self._lifecycle.want(call.client)
 
-    def _note_success(self, call: Call, message: Message) -> None:
-        """Note what a result says about resources: whose they are, and who tells of them."""
-        self.origins.learn(message.value("result"), call.child.name)
-        if call.method == "resources/subscribe":
-            call.client.subscriptions[call.name] = call.child
-            self.origins.add(call.name, call.child.name)
-        elif call.method == "resources/unsubscribe":
-            call.client.subscriptions.pop(call.name, None)
+    def settle_unknown(self) -> None:
+        """Send on, or refuse, the calls that waited for the list of tools."""
+        unknown, self._unknown = self._unknown, []
+        for call in unknown:
+            tool = self._catalogues["tools"].find(call.name)
+            if tool is not None and tool.server == self._connection.name:
+                call.original = tool.original
+                self._waiting.append(call)
+            else:
+                self._refuse(call, tool_not_found(call.name))
 
-    def _refused_by_child(self, call: Call, refusal: str, unknown: bool = False) -> None:
+    def flush(self) -> None:
+        """Send the child what it can take, calls under `refuse` not before its lists are known."""
+        if not self._lifecycle.is_ready:
+            return
+        self._requests.flush_replies()
+        if self._guarded and not self._lists.compared:
+            self._give_up_waiting()
+            return
+        waiting, self._waiting = self._waiting, []
+        full = asked = False
+        for call in waiting:
+            # Nobody overtakes who waits for a turn, or that might never come.
+            full = full or self._requests.blocks(call.client)
+            reason = self._lists.withheld(call.method, call.name)
+            if reason is not None:
+                self.fail(call, reason)
+            elif self._guarded and call.path == ("name",) and not self._is_served(call):
+                self._refuse(call, tool_not_found(call.name))
+            elif full:
+                self._waiting.append(call)
+            else:
+                asked = self._forward(call) or asked
+        if asked:  # a call that waits for its client is in nobody's way
+            self.flush()
+
+    def _give_up_waiting(self) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for kind in self._lists.given_up(self._effects.clock()):
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                what = f"its list of {kind.name}"
+                self.fail(call, f"changes {what} too often to compare it with the snapshot")
+
+    def _is_served(self, call: Call) -> bool:
+        """Whether what a call asks for is still served by its child: it may have waited."""
+        item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
+        return item is not None and item.server == self._connection.name
+
+    def _forward(self, call: Call) -> bool:
+        """Send a call; return whether its client is asked at once what the child wanted to know."""
+        number = self._connection.mint()
+        self._connection.calls[number] = call
+        self._lifecycle.touch()
+        self._connection.send(call.sent_as(number))
+        return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
+
+    # From the child to the client
+
+    def answered(self, number: int, message: Message) -> None:
+        """Pass the child's answer on to the client that asked, or ask the next child."""
+        call = self._connection.calls[number]
+        self._lifecycle.touch()
+        if not message.is_error:
+            self._origins.learn(message.value("result"), self._connection.name)
+            passed = call.succeeded(self._connection.name, message)
+            self._effects.send(call.client, passed.under(call.identifier))
+            del self._connection.calls[number]
+            return
+        del self._connection.calls[number]
+        if call.is_settled_by(message.code):
+            call.others, call.refusal = [], ""
+        self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+
+    def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
         """Ask the next child, or answer with the error that says most: `unknown` says least."""
         if not call.refusal or not unknown:
             call.refusal = refusal
         if call.others:
-            call.child = call.others.pop(0)
-            self._submit(call)
+            call.others.pop(0)(call)
             return
-        if call.method == "resources/subscribe":
-            call.client.subscriptions.pop(call.name, None)
+        call.failed()
         self._refuse(call, call.refusal)
 
-    def _accept(self, call: Call) -> None:
-        """Owe a client the answer to a call, in due time: a start of its child included."""
-        call.client.calls.append(call)
-        limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
-        if limit:
-            call.limit = limit
-            call.deadline = self._arm(self.clock() + limit)
-            call.latest = self.clock() + LONGEST_TIMES * limit
+    def progress(self, message: Message) -> None:
+        """Pass progress on to the client whose call it is about, under the client's own token."""
+        token = message.params.get("progressToken")
+        call = self._connection.calls.get(token) if type(token) is int else None
+        if call is not None and call.token:
+            call.progressed(self._effects.clock())
+            params = replaced(message.raw("params"), "progressToken", call.token)
+            self._effects.send(call.client, notification(PROGRESS, params))
 
-    def _submit(self, call: Call) -> None:
-        """See that a call reaches its child; the room of lifecycles knows how."""
-        raise NotImplementedError
+    # Calls that end otherwise
 
-    def _cancel(self, client: Client, message: Message) -> None:
-        """Stop a call that its client no longer wants; nobody gets an answer to it."""
-        call = latest(client.calls, message.params.get("requestId"))
-        if call is not None:
-            client.calls.remove(call)
-            self._withdraw(call, lambda number: replaced(message, "requestId", number))
-
-    def _withdraw(self, call: Call, params: Callable[[str], str]) -> None:
-        """Take a call back from its child; `params` makes those of the cancellation from its id."""
-        child = call.child
-        for line in (child.waiting, child.unknown):
+    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back from the child; `params` makes those of the cancellation from its id."""
+        for line in (self._waiting, self._unknown):
             if call in line:
                 line.remove(call)
                 return
-        if child.calls.pop(call.child_id, None) is not None:
-            self._send(child, notification("notifications/cancelled", params(str(call.child_id))))
-            self._settle_lost(child)
-            self._flush(child)
+        if self._connection.calls.pop(call.number, None) is not None:
+            self._connection.send(notification(CANCELLED, params(str(call.number))))
 
-    def _time_out(self, child: Child, now: float) -> None:
-        """Fail the calls whose time is up, and tell the child to stop working on them."""
-        under_way = [*child.calls.values(), *child.waiting, *child.unknown]
-        for call in [call for call in under_way if call.deadline <= now]:
-            self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
-            reason = f"Server '{child.name}' did not answer in time"
+    def time_out(self, now: float) -> bool:
+        """Fail the calls whose time is up, and tell the child; return whether there were any."""
+        late = [call for call in self.all() if call.deadline <= now]
+        for call in late:
+            self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+            reason = f"Server '{self._connection.name}' did not answer in time"
             self._refuse(call, error(REQUEST_TIMEOUT, reason))
-        for call in [*child.calls.values(), *child.waiting, *child.unknown]:
+        for call in self.all():
             if call.deadline < FOREVER:
-                self._arm(call.deadline)
-        self._give_up_own(child, now)
+                self._effects.arm(call.deadline)
+        return bool(late)
 
-    def _give_up_own(self, child: Child, now: float) -> None:
-        """Wait no longer for answers that matter to nobody; a handshake and lists have rules."""
-        unheeded = {
-            number: own.deadline
-            for number, own in child.own.items()
-            if own.reading is None and own.method != "initialize"
-        }
-        for number, deadline in unheeded.items():
-            if deadline <= now:
-                del child.own[number]
-            else:
-                self._arm(deadline)
-        self._settle_lost(child)
+    def abandon(self, calls: list[Call], reason: str) -> None:
+        """Fail calls that the child owed, or ask the next child."""
+        for call in calls:
+            self._refused(call, self._connection.gone(reason))
 
-    def _settle_lost(self, child: Child) -> None:
-        """End the requests that answers without an id must have been for."""
-        while child.lost:
-            settled = child.lost.settled({*child.own, *child.calls})
-            if not settled:
-                return
-            for number, problem in settled.items():
-                self._child_answer(child, read_message(failure(str(number), problem)))
+    def fail(self, call: Call, reason: str) -> None:
+        """Answer a call that the child will not answer, naming the child and the reason."""
+        self._refuse(call, self._connection.gone(reason))
 
-    def _child_answer(self, child: Child, message: Message) -> None:
-        """Take a child's answer; the router knows what it may be about."""
-        raise NotImplementedError
-
-    def _progress(self, child: Child, message: Message) -> None:
-        """Pass progress on to the client whose call it is about, under the client's own token.
-
-        A call that makes progress has its time anew, so many times as long in all.
-        """
-        token = message.params.get("progressToken")
-        call = child.calls.get(token) if type(token) is int else None
-        if call is not None and call.token:
-            if call.deadline < FOREVER:
-                call.deadline = min(self.clock() + call.limit, call.latest)
-            params = replaced(message, "progressToken", call.token)
-            self._send(call.client, notification("notifications/progress", params))
-
-    def _abandon(self, child: Child, reason: str) -> None:
-        """Fail everything that a child still owes, and take back everything that it asked."""
-        owed = [*child.calls.values(), *child.waiting, *child.unknown]
-        # What a fault of ours took out of these is still owed to its client.
-        owed += [call for client in self.clients for call in client.calls if call.child is child]
-        for call in dict.fromkeys(owed):
-            self._refused_by_child(call, gone(child, reason))
-        for question in child.questions:
-            if question.client.questions.pop(question.client_id, None) is not None:
-                params = f'{{"requestId":{question.client_id}}}'
-                self._send(question.client, notification("notifications/cancelled", params))
+    def _refuse(self, call: Call, refusal: str) -> None:
+        """Answer a call with an error of the proxy's own, as JSON text."""
+        self._effects.send(call.client, failure(call.identifier, refusal))
 
 
 def tool_not_found(name: str) -> str:

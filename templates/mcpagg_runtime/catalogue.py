@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.wire import parse, quote
+from mcpagg_runtime.jsontext import obj, parse, quote
+from mcpagg_runtime.protocol import SKILLS_EXTENSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,7 +50,7 @@ RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
 TEMPLATES = Kind(
     "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
 )
-SKILLS = Kind("skills", "skills/list", "skills", "io.modelcontextprotocol/skills", "uri")
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri")
 SKILLS.label = "uri"
 # The extension has no notification of its own; the files of skills are resources.
 SKILLS.announcement = RESOURCES.announcement
@@ -85,18 +86,32 @@ class Item:
         return string in self.tail or string in self.head
 
 
-class Catalogue:
-    """One kind of list of all children, as it is served now.
+class Outages:
+    """The servers that are down: what they have has left the lists."""
 
-    `routes` is the routing table: {exposed name: (server, the server's own name, portable name)}
-    for tools and prompts, {URI: (server,)} for resources and templates, {listed URI: (server, its
-    own URI, listed URI)} for skills. `snapshot` {server: {kind:
-    the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
-    with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
-    `live` holds the lists that are served instead of the snapshot. `modern` are the servers whose
-    items may hold what clients of older revisions do not understand. `apart` says that URIs are
-    listed with their server, since several have such items.
-    """
+    def __init__(self) -> None:
+        self._down: set[str] = set()
+
+    def __contains__(self, server: object) -> bool:
+        return server in self._down
+
+    def begin(self, server: str) -> bool:
+        """A server is down; return whether it was not."""
+        if server in self._down:
+            return False
+        self._down.add(server)
+        return True
+
+    def end(self, server: str) -> bool:
+        """A server is up; return whether it was down."""
+        if server not in self._down:
+            return False
+        self._down.remove(server)
+        return True
+
+
+class Catalogue:
+    """One kind of list of all children, as it is served now."""
 
     def __init__(
         self,
@@ -105,17 +120,31 @@ class Catalogue:
         routes: Mapping[str, Route],
         snapshot: Mapping[str, Mapping[str, str]],
         conditional: Mapping[str, Iterable[str]],
-        down: set[str],
+        outages: Outages,
+        *,
+        modern: frozenset[str] = frozenset(),
+        apart: bool = False,
     ) -> None:
         self.kind = kind
         self.servers = servers
         self.routes = routes
-        self.snapshot = snapshot
+        """The routing table.
+
+        {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
+        (server,)} for resources and templates, {listed URI: (server, its own URI, listed URI)} for
+        skills.
+        """
         self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
+        """{server: the items that it offers only to a client with capabilities}."""
         self.live: dict[str, list[Item]] = {}
-        self.down = down
-        self.modern: frozenset[str] = frozenset()
-        self.apart = False
+        """The lists that are served instead of the snapshot."""
+        self.apart = apart
+        """Whether URIs are listed with their server, since several have such items."""
+        self._snapshot = snapshot
+        """{server: {kind: the compiler's indented JSON text}}."""
+        self._outages = outages
+        self._modern = modern
+        """The servers whose items may hold what legacy clients do not understand."""
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
@@ -125,10 +154,10 @@ class Catalogue:
         `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
         """
         texts = [
-            self._understood(text) if item.server in self.modern else text
+            self._understood(text) if item.server in self._modern else text
             for item, text in self.texts(spelling, capable)
         ]
-        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
+        return obj({self.kind.member: "[" + ",".join(texts) + "]"})
 
     def shown(self, capable: bool) -> list[Item]:
         """Return the items that a client is shown.
@@ -139,7 +168,7 @@ class Catalogue:
         return [
             item
             for server in self.servers
-            if server not in self.down
+            if server not in self._outages
             for item in self.served(server)
             if capable or item.original not in self.conditional[server]
         ]
@@ -165,7 +194,7 @@ class Catalogue:
     def recorded(self, server: str) -> list[Item]:
         """Return the items of a child as the snapshot and the routing table have them."""
         if server not in self._recorded:
-            text = self.snapshot[server].get(self.kind.name, "[]")
+            text = self._snapshot[server].get(self.kind.name, "[]")
             items = {item.original: item for item in _cut(self.kind, server, text)}
             found = []
             for exposed, route in self.routes.items():

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.wire import members
+from mcpagg_runtime.jsontext import edited, members, obj
+from mcpagg_runtime.protocol import (
+    CAPABILITIES_KEY,
+    LEGACY_VERSIONS,
+    RELAYED,
+    TASKS,
+    VERSION_KEY,
+)
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.peers import Call, Child, Question
-    from mcpagg_runtime.wire import Message
+    from mcpagg_runtime.message import Message
 
     Member = tuple[Any, int, int]
-
-# Newest first: https://modelcontextprotocol.io/specification, revisions with a handshake.
-LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-
-# The revision without a handshake: every request carries who asks, in an envelope of these members
-# of params._meta. https://modelcontextprotocol.io/specification/2026-07-28/basic
-MODERN_VERSION = "2026-07-28"
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
-
-# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-# What a client may declare that the proxy can relay to it from a child.
-RELAYED = ("roots", "sampling", "elicitation")
-
-# The extension of clients that show the pages of tools: https://github.com/modelcontextprotocol/
-# ext-apps
-PAGES = "io.modelcontextprotocol/ui"
 
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
@@ -47,74 +34,94 @@ SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare
 
 
 class Client:
-    """One client. `spelling` is the attribute of Item that it is shown as name.
-
-    `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
-    those among what it declared that the proxy relays, `extensions`
-    those that it declared, as JSON text, "" for none. `calls` are its requests in flight, oldest
-    first, `questions` those that children have asked it, by the id that the proxy minted, and
-    `subscriptions` {URI: the child that has agreed to tell of it}. `level` is the log level that it
-    asked for, "" for none. `connection` is itself: the requests of a modern client share one.
-    `modern` is who it said to be in the last enveloped request that may want children, None before
-    there was one.
-    """
+    """One client: who it is, and what it can do."""
 
     __slots__ = (
-        "calls",
+        "_last_id",
+        "_names",
         "capabilities",
         "connection",
         "extensions",
         "info",
         "initialized",
         "level",
-        "modern",
         "name",
-        "next_id",
-        "questions",
         "spelling",
-        "subscriptions",
+        "starter",
         "version",
     )
 
     def __init__(self, names: str) -> None:
         """`names` is the option of that name."""
+        self._names = names
         self.version = LEGACY_VERSIONS[0]
         self.name = ""
+        """The one in its clientInfo."""
         self.info = ""
-        self.extensions = ""
+        """Its clientInfo as JSON text."""
         self.capabilities: dict[str, str] = {}
+        """{name: JSON text} of those among what it declared that the proxy passes on."""
+        self.extensions = ""
+        """Those that it declared, as JSON text, "" for none."""
         self.spelling = SPELLINGS[names]
+        """The attribute of Item that it is shown as name."""
         self.initialized = False
-        self.calls: list[Call] = []
-        self.questions: dict[int, Question] = {}
-        self.subscriptions: dict[str, Child] = {}
+        """Whether it has shaken hands."""
         self.level = ""
-        self.next_id = 0
-        self.connection = self
-        self.modern: Client | None = None
+        """The log level that it asked for, "" for none."""
+        self.connection: Client = self
+        """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.starter: Client | None = None
+        """On whose behalf servers are started, None as long as it may not want any."""
+        self._last_id = 0
+
+    def mint(self) -> int:
+        """Return an id for a request to the client."""
+        self._last_id += 1
+        return self._last_id
+
+    def shake_hands(self) -> None:
+        """It has shaken hands: from now on it may want servers."""
+        self.initialized = True
+        self.starter = self
 
     @property
     def capable(self) -> bool:
         """Whether it declared anything on which the tools of a server may depend."""
         return bool(self.capabilities or self.extensions)
 
-    def introduce(self, message: Message, names: str) -> None:
+    def relayed(self) -> str:
+        """Return what servers are told that it can do, as JSON text."""
+        able = dict(self.capabilities)
+        if self.extensions:
+            able["extensions"] = self.passing_extensions()
+        return obj(able)
+
+    def passing_extensions(self) -> str:
+        """Return the extensions that it declared without the one that does not pass a proxy.
+
+        Later requests about a task name no server, so they could not be routed.
+        """
+        if TASKS not in self.extensions:
+            return self.extensions
+        return edited(self.extensions, drop=(TASKS,))
+
+    def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`.
 
         Any revision that we know is spoken, anything else answered with the newest: some clients
         take another version than their own for fatal.
         """
-        params = message.params
-        asked = params.get("protocolVersion")
+        asked = message.params.get("protocolVersion")
         self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-        start = message.members["params"][1] if params else 0
-        given = members(message.text, start)[0] if params else {}
-        self.present(message.text, given.get("clientInfo"), given.get("capabilities"), names)
+        text = message.params_text
+        given, _ = members(text)
+        self._present(text, given.get("clientInfo"), given.get("capabilities"))
 
-    def present(self, text: str, info: Member | None, declared: Member | None, names: str) -> None:
-        """Note who the client is and what it can do, from those members of a message's `text`."""
+    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
+        """Note who it is and what it can do, from those members of a JSON text."""
         self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.spelling = SPELLINGS[names]
+        self.spelling = SPELLINGS[self._names]
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
             name = info[0].get("name")
@@ -124,11 +131,11 @@ class Client:
             objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
             self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
             self.extensions = objects.get("extensions", "")
-        if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
+        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
 
 
 def is_enveloped(message: Message) -> bool:
-    """Whether a request is of the revision without a handshake: it says so itself."""
+    """Whether a request is modern: it says so itself."""
     meta = message.params.get("_meta")
     return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)

@@ -17,7 +17,7 @@ from mcpagg_runtime.stdio import ENDING, MISSING_VARIABLE, Stdio
 if TYPE_CHECKING:
     import argparse
 
-    from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.plan import Plan
 
 STATUSES = (
     "exit status: 0 done; 1 the call failed, or --check found a difference; 2 the command line, or "
@@ -80,7 +80,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
 
 def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     if chosen.names:
-        plan.options = {**plan.options, "names": chosen.names}
+        plan.show_names(chosen.names)
     if not (chosen.list or chosen.env or chosen.check or chosen.call):
         return _serve(plan, folder, chosen.log)
     from signal import signal

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.jsontext import place_of, quote, spliced
 from mcpagg_runtime.routed import repeated
-from mcpagg_runtime.wire import members, quote, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpagg_runtime.wire import Message
+    from mcpagg_runtime.message import Message
 
     Subtools = Mapping[str, list[str]]
 
@@ -50,11 +50,10 @@ class Subcall:
 
 def _twice(message: Message) -> str:
     """Say which of the members stands twice that lead to the subtool, "" for none."""
-    params, _ = members(message.text, message.members["params"][1])
-    fault = repeated(message.text, message.members["params"][1], ("arguments",))
-    if not fault and type(params.get("arguments", (None,))[0]) is dict:
-        fault = repeated(message.text, params["arguments"][1], ("server", "tool", "args"))
-    return fault
+    text = message.raw("params")
+    fault = repeated(text, 0, ("arguments",))
+    start, end = place_of(text, ("arguments",))
+    return fault or (repeated(text, start, ("server", "tool", "args")) if end else "")
 
 
 def _listed(allowed: Subtools) -> str:
@@ -63,13 +62,9 @@ def _listed(allowed: Subtools) -> str:
 
 def _unwrapped(message: Message, tool: str) -> Message:
     """Return the call of the subtool itself."""
-    params, _ = members(message.text, message.members["params"][1])
-    _, start, end = params["arguments"]
-    inner, _ = members(message.text, start)
-    args = "{}"
-    if "args" in inner and inner["args"][0] is not None:
-        _, begin, stop = inner["args"]
-        args = message.text[begin:stop]
-    text = message.spliced_params([(params["name"][1:], quote(tool)), ((start, end), args)])
-    head = f'{{"jsonrpc":"2.0","id":{message.raw("id")},"method":"tools/call"'
-    return read_message(f'{head},"params":{text}}}')
+    text = message.raw("params")
+    start, end = place_of(text, ("arguments", "args"))
+    args = text[start:end]
+    places = place_of(text, ("name",)), place_of(text, ("arguments",))
+    new = quote(tool), args if args not in ("", "null") else "{}"
+    return message.changed({"params": spliced(text, list(zip(places, new)))})  # noqa: B905

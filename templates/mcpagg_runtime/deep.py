@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.wire import Malformed, read_members, skip, value_at
+from mcpagg_runtime.jsontext import Malformed, read_members, skip, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

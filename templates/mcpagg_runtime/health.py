@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.client import RELAYED, Client
-from mcpagg_runtime.desk import Desk
-from mcpagg_runtime.drift import PATIENCE_SECONDS
-from mcpagg_runtime.peers import DOWN, FOREVER, READY
+from mcpagg_runtime.answers import Answers
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.effects import FOREVER
+from mcpagg_runtime.jsontext import obj
+from mcpagg_runtime.lifecycle import DOWN, READY
+from mcpagg_runtime.lists import PATIENCE_SECONDS
+from mcpagg_runtime.message import request
 from mcpagg_runtime.printing import print_json, print_lines
+from mcpagg_runtime.protocol import RELAYED
 from mcpagg_runtime.relay import Relay
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.desk import Plan
-    from mcpagg_runtime.peers import Child
+    from mcpagg_runtime.child import Child
+    from mcpagg_runtime.plan import Plan
 
 
 def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
     """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
     from time import sleep
 
-    relay = Relay(Desk(plan), folder)
+    relay = Relay(Answers(plan), folder)
     client = Client("spec")
-    client.capabilities = dict.fromkeys(RELAYED, "{}")
-    client.initialized = True
+    able = obj(dict.fromkeys(RELAYED, "{}"))
+    client.introduce(request(0, "initialize", obj(capabilities=able)))
+    client.shake_hands()
     relay.connect(client, _Silence())
     children = relay.router.children.values()
     try:
         for child in children:
             relay.wake(child, client)
-        while not all(child.state == DOWN or _looked_at(child, relay) for child in children):
+        while not all(child.state == DOWN or _looked_at(child) for child in children):
             sleep(0.01)
     finally:
         relay.close()
@@ -43,30 +49,30 @@ def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
     return status or (1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0)
 
 
-def _looked_at(child: Child, relay: Relay) -> bool:
+def _looked_at(child: Child) -> bool:
     """Whether a child's lists were compared and are at rest, or will never be at rest."""
-    readings = child.readings.values()
-    if child.state != READY or not all(reading.compared for reading in readings):
-        now = relay.router.clock()
-        return any(reading.give_up_at <= now for reading in readings)
-    if relay.router.clock() > child.ready_at + PATIENCE_SECONDS:
+    now = monotonic()
+    if child.state != READY or not child.lists.compared:
+        return bool(child.lists.given_up(now))
+    if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
         return True
-    return not any(reading.under_way or reading.again_at < FOREVER for reading in readings)
+    return all(one.is_at_rest for one in child.lists)
 
 
 def _health(child: Child, relay: Relay) -> dict[str, Any]:
     """Return how a child is, for programs; without values of variables."""
-    drift = {name: relay.redact(reading.drift) for name, reading in child.readings.items()}
-    for name, reading in child.readings.items():
-        if child.state == READY and not reading.compared:
-            drift[name] = "changes too often to be compared"
-    started = child.ready_at < FOREVER
+    life = child.lifecycle
+    drift = {one.kind.name: relay.redact(one.drift) for one in child.lists}
+    for one in child.lists:
+        if life.is_ready and not one.compared:
+            drift[one.kind.name] = "changes too often to be compared"
+    started = life.ready_at < FOREVER
     return {
         "state": child.state,
-        "reason": relay.redact(child.reason) or None,
-        "protocol": relay.redact(child.protocol) or None,
+        "reason": relay.redact(life.reason) or None,
+        "protocol": relay.redact(life.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
-        "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
+        "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
     }
 
 

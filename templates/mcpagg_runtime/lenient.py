@@ -10,21 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.jsontext import Malformed, members, read_members
+from mcpagg_runtime.message import Message, decode, is_id, read_message
 from mcpagg_runtime.terminal import printable
-from mcpagg_runtime.wire import (
-    Malformed,
-    Message,
-    decode,
-    is_id,
-    members,
-    read_members,
-    read_message,
-)
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.wire import Id
+    from mcpagg_runtime.message import Id
 
 # White space, and what stands around the messages of a batch: batches are read in every revision.
 _BETWEEN = " \t\r\n[],"

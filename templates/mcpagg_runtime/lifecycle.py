@@ -1,55 +1,48 @@
 """A child's life: created → queued → starting → ready → down, or created again when put to sleep.
 
-Children start side by side in the background, a few at a time, one that a call waits for first.
-A child that is down stays down, as the specification asks, and its items leave the lists; with
-`--restart on-call` the next call starts it again, after a pause that grows with each failure. With
-`--idle-stop` a child that has had nothing to do for that long is ended until the next call.
+A child that is down stays down, as the specification asks; with `--restart on-call` the next call
+starts it again, after a pause that grows with each failure. With `--idle-stop` a child that has had
+nothing to do for that long is ended until the next call.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.catalogue import KINDS, TOOLS
-from mcpagg_runtime.client import LEGACY_VERSIONS, MODERN_VERSION
-from mcpagg_runtime.core import SLEEP, START, STOP, gone
-from mcpagg_runtime.drift import Drift
-from mcpagg_runtime.faults import where
-from mcpagg_runtime.peers import (
-    CREATED,
-    DOWN,
-    FOREVER,
+from mcpagg_runtime.effects import FOREVER
+from mcpagg_runtime.jsontext import obj, quote
+from mcpagg_runtime.protocol import (
     LEGACY,
-    MODERN,
-    QUEUED,
-    READY,
-    STARTING,
-    Child,
-)
-from mcpagg_runtime.questions import code_of, is_error
-from mcpagg_runtime.wire import (
+    LEGACY_VERSIONS,
     METHOD_NOT_FOUND,
+    MODERN,
+    MODERN_VERSION,
     UNSUPPORTED_VERSION,
-    Malformed,
-    Message,
-    members,
-    notification,
-    quote,
-    read_message,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.core import Action
-    from mcpagg_runtime.peers import Call, OwnRequest
+    from mcpagg_runtime.connection import Connection
+    from mcpagg_runtime.message import Message
 
-# The extension by which a server may answer with a task. Later requests about the task name no
-# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
-TASKS = "io.modelcontextprotocol/tasks"
+CREATED = "created"  # never asked for, or sent to sleep
+QUEUED = "queued"  # to be started as soon as fewer are starting
+STARTING = "starting"  # process asked for, handshake not finished
+READY = "ready"
+DOWN = "down"  # failed to start, or died; `reason` says how
 
-MAXIMUM_STARTING = 8
-# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
-MAXIMUM_IN_BACKGROUND = 7
+# Which states may follow which.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
 # How long after its nth failure in a row a child may be started again, and how many are too many.
 FIRST_RETRY_SECONDS = 1.0
 LONGEST_RETRY_SECONDS = 60.0
@@ -58,254 +51,190 @@ MAXIMUM_FAILURES = 10
 SOUND_SECONDS = 60.0
 
 
-class Lifecycle(Drift):
-    """Starts children, shakes hands with them, and clears up after them."""
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
 
-    def child_up(self, child: Child) -> list[Action]:
-        """A child's process runs: shake hands in its recorded version, as the client it is for."""
-        if child.state != STARTING:  # it died before it was noticed to live
-            return self._taken()
-        client = child.client
-        recorded = self.plan.children.get(child.name, {}).get("protocol")
-        version = recorded if recorded in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-        able, info = "{}", ""
-        if client is not None:
-            version = min(version, client.version)
-            able, info = relayed(client), client.info
-        self._ask(
-            child,
-            "initialize",
-            f'{{"protocolVersion":{quote(version)},"capabilities":{able},'
-            f'"clientInfo":{info or self.plan.info}}}',
-        )
-        return self._taken()
 
-    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
-        """A child's process is gone or never was: fail what it owes, withdraw its tools.
+class Lifecycle:
+    """The state of one child over all its lives, its handshake, and when it may live again."""
 
-        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
+    def __init__(self, connection: Connection, facts: Mapping[str, Any], info: str) -> None:
+        """`facts` is what the compiler learnt of the child, `info` how the proxy introduces itself.
+
+        Both are of the plan.
         """
-        if child.state not in (STARTING, READY):
-            return self._taken()
-        shaking = child.state == STARTING and bool(child.own)
-        if shaking and child.era == MODERN and self._turn(child):
-            return self._taken()
-        self._abandon(child, reason)
-        if child.turned:  # so it was not that
-            child.era, child.turned = _other(child.era), False
-        now = self.clock()
-        child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
-        pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
-        child.retry_at = now + pause
-        self._enter(child, DOWN, reason)
-        words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
-        self._say(f"server '{child.name}' {reason}{words}")
-        if child.name not in self.desk.down:
-            self.desk.down.add(child.name)
-            self._all_changed(child)
-        self._admit()
-        return self._taken()
+        self._connection = connection
+        self._effects = connection.effects
+        self._info = info
+        self._recorded = facts.get("protocol")
+        self.state = CREATED
+        self.reason = ""
+        """Why it is in this state; completes "Server 'x' …"."""
+        self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+        """How it is spoken to."""
+        self._era_switched = False
+        """Whether it was started anew in the other era since it was last ready."""
+        self._failures = 0
+        self._retry_at = -FOREVER
+        self._forget()
 
-    def _all_changed(self, child: Child) -> None:
-        """Everything that a child offers has left the lists, or is back in them."""
-        said = set()
-        for kind in KINDS:
-            served = self.catalogues[kind.name].served(child.name)
-            if served and kind.announcement not in said:
-                said.add(kind.announcement)
-                self._lists_changed(kind, child.name, [item.original for item in served])
+    def _forget(self) -> None:
+        """Forget one life."""
+        self.client: Client | None = None
+        """The one whose message started it: it is initialised with that client's capabilities."""
+        self.protocol = ""
+        """The version that it answered its handshake with."""
+        self.capabilities: dict[str, Any] = {}
+        """What it declared."""
+        self.starting_at = self.ready_at = FOREVER
+        self.active_at = FOREVER
+        """When it last had work."""
+        self._deadline = FOREVER
+        """When its handshake has taken too long."""
 
-    def tick(self) -> list[Action]:
-        """Do what is due at this time, and set `alarm` anew."""
-        now = self.clock()
-        self.alarm = FOREVER
-        for child in self.children.values():
-            self._look_after(child, now)
-        return self._taken()
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
 
-    def _look_after(self, child: Child, now: float) -> None:
-        """Do what is due for a child. A fault of ours ends it: nobody waits for it for ever."""
-        try:
-            if child.deadline <= now:
-                limit = f"{self.plan.options['connect_timeout']:g} s"
-                child.deadline = FOREVER
-                reason = f"did not finish its handshake within {limit}"
-                self._actions.append((STOP, child, reason))
-            self._arm(child.deadline)
-            self._read_what_is_due(child, now)
-            self._time_out(child, now)
-            self._sleep_if_idle(child, now)
-        except Exception as fault:
-            reason = f"was given up over an internal fault: {where(fault)}"
-            self._actions.append((STOP, child, reason))
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            name = self._connection.name
+            raise IllegalTransition(f"{name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
+        self.state = state
+        self.reason = reason
+        self._effects.entered(self._connection.child, state, reason)
 
-    def _read_what_is_due(self, child: Child, now: float) -> None:
-        for reading in child.readings.values():
-            if reading.deadline <= now:
-                limit = f"{self.plan.options['connect_timeout']:g} s"
-                self._unread(child, reading, f"no answer within {limit}")
-            if reading.again_at <= now:
-                self._read_list(child, reading)
-            self._arm(reading.deadline)
-            if not reading.under_way:
-                self._arm(reading.again_at)
-            if reading.give_up_at <= now:
-                self._flush(child)
-            else:
-                self._arm(reading.give_up_at)
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has shaken hands."""
+        return self.state == READY
 
-    def _sleep_if_idle(self, child: Child, now: float) -> None:
-        """End a child that has had nothing to do for long enough; the next call starts it again."""
-        limit = self.plan.options.get("idle_stop")
-        if not limit or child.state != READY:
-            return
-        watched = any(child in client.subscriptions.values() for client in self.clients)
-        due = (child.active_at if child.idle and not watched else now) + limit
-        if due <= now:
-            self._enter(child, CREATED, f"had nothing to do for {limit:g} s")
-            self._actions.append((SLEEP, child, ""))
-        else:
-            self._arm(due)
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has a process, or will have one presently."""
+        return self.state in (STARTING, READY)
 
-    def wake(self, child: Child, client: Client) -> list[Action]:
-        """Start a child although nobody calls it."""
-        self._wake(child, client)
-        return self._taken()
+    @property
+    def is_down_for_good(self) -> bool:
+        """Whether it is down, and not to be started again now."""
+        return self.state == DOWN and not self._may_retry()
 
-    def _wake(self, child: Child, client: Client) -> None:
-        """See to it that a child is started, on behalf of `client`."""
-        if child.state == CREATED or (child.state == DOWN and self._may_retry(child)):
-            self._enter(child, QUEUED)
-            child.client = client
-        if child.state == QUEUED:
-            self._admit()
-
-    def _may_retry(self, child: Child) -> bool:
-        if self.plan.options["restart"] != "on-call" or child.failures >= MAXIMUM_FAILURES:
+    def _may_retry(self) -> bool:
+        if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
             return False
-        return child.retry_at <= self.clock()
+        return self._retry_at <= self._effects.clock()
 
-    def _submit(self, call: Call) -> None:
-        """Have a call reach its child, started or not; fail it if the child is down for good."""
-        child = call.child
-        if child.state == DOWN and not self._may_retry(child):
-            self._refused_by_child(call, gone(child, child.reason))
-            return
-        child.waiting.append(call)
-        self._wake(child, call.client)
-        self._flush(child)
+    def touch(self) -> None:
+        """Note that it has work."""
+        self.active_at = self._effects.clock()
 
-    def _admit(self) -> None:
-        """Start queued children, those that a call waits for first, a few at a time."""
-        children = list(self.children.values())
-        starting = sum(child.state == STARTING for child in children)
-        queued = [child for child in children if child.state == QUEUED]
-        queued.sort(key=lambda child: not (child.waiting or child.unknown))
-        for child in queued:
-            called = bool(child.waiting or child.unknown)
-            if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
-                return
-            starting += 1
-            self._enter(child, STARTING)
-            child.starting_at = self.clock()
-            child.deadline = self._arm(child.starting_at + self.plan.options["connect_timeout"])
-            self._actions.append((START, child, ""))
+    # Starting
 
-    def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
-        """Take a child's answer to a request of the proxy's own."""
-        if own.method == "initialize":
-            if is_error(message):
-                if not (self._is_of_the_other(child, message) and self._turn(child)):
-                    detail = f"refused the handshake: {message.raw('error')}"
-                    self._actions.append((STOP, child, detail))
-            else:
-                self._shaken(child, message)
-        elif own.reading is not None:
-            kind = own.reading.kind
-            if kind is not TOOLS and code_of(message) == METHOD_NOT_FOUND:
-                # Declared and not there is as good as empty; resources often have no templates.
-                message = read_message(f'{{"result":{{"{kind.member}":[]}}}}')
-            if is_error(message):
-                self._unread(child, own.reading, message.raw("error"))
-            else:
-                self._page(child, own.reading, own, message)
+    def want(self, client: Client) -> None:
+        """See to it that it is started, on behalf of a client."""
+        if self.state == CREATED or (self.state == DOWN and self._may_retry()):
+            self.enter(QUEUED)
+            self.client = client
 
-    def _is_of_the_other(self, child: Child, message: Message) -> bool:
-        """Whether the error that a child answers a handshake with may mean: not in this era.
+    def start(self) -> None:
+        """Start it: it is its turn."""
+        self.enter(STARTING)
+        self._launch()
+
+    def _launch(self) -> None:
+        self.starting_at = self._effects.clock()
+        limit = self._connection.options.connect_timeout
+        self._deadline = self._effects.arm(self.starting_at + limit)
+        self._effects.start(self._connection.child)
+
+    def introduction(self) -> str:
+        """Return the params of `initialize`: in its recorded version, as the client it is for."""
+        legacy = self._recorded in LEGACY_VERSIONS
+        version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+        able, info = "{}", ""
+        if self.client is not None:
+            version = min(version, self.client.version)
+            able, info = self.client.relayed(), self.client.info
+        return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info or self._info)
+
+    def ready(self, answer: Message) -> None:
+        """It has answered the handshake."""
+        result = answer.value("result")
+        said = result if type(result) is dict else {}
+        self.enter(READY)
+        self.protocol = str(said.get("protocolVersion", ""))
+        capabilities = said.get("capabilities")
+        self.capabilities = capabilities if type(capabilities) is dict else {}
+        self._era_switched = False
+        self._deadline = FOREVER
+        self.ready_at = self.active_at = self._effects.clock()
+
+    def refused(self, answer: Message) -> None:
+        """It has refused the handshake: speak as in the other era, or give it up."""
+        if not (self._means_other_era(answer) and self.switch_era()):
+            detail = f"refused the handshake: {answer.raw('error')}"
+            self._effects.stop(self._connection.child, detail)
+
+    def _means_other_era(self, answer: Message) -> bool:
+        """Whether the error that it answers a handshake with may mean: not in this era.
 
         Any that answers a discovery may; one that answers `initialize` says so.
         """
-        if child.era == MODERN or MODERN_VERSION in message.raw("error"):
+        if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
             return True
-        return code_of(message) in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
+        return answer.code in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
 
-    def _turn(self, child: Child) -> bool:
-        """Start a child anew, to speak with it as in the other era; once, until it is up again.
+    def switch_era(self) -> bool:
+        """Start it anew, to speak with it as in the other era; once, until it is ready again.
 
         On a fresh process: what it was asked may have left it in any state.
         """
-        if child.turned:
+        if self._era_switched:
             return False
-        child.turned = True
-        child.era = _other(child.era)
-        child.own = {}
-        child.starting_at = self.clock()
-        child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
-        self._actions += [(SLEEP, child, ""), (START, child, "")]
+        self._era_switched = True
+        self.era = _other(self.era)
+        self._connection.own = {}
+        self._effects.sleep(self._connection.child)
+        self._launch()
         return True
 
-    def _shaken(self, child: Child, message: Message) -> None:
-        """The handshake is done: say so, send what waited, and read what the child offers."""
-        try:
-            answer, _ = members(message.raw("result"))
-        except Malformed:
-            answer = {}
-        capabilities = answer["capabilities"][0] if "capabilities" in answer else {}
-        child.protocol = str(answer["protocolVersion"][0]) if "protocolVersion" in answer else ""
-        self._enter(child, READY)
-        child.turned = False
-        child.deadline = FOREVER
-        child.ready_at = child.active_at = self.clock()
-        child.capabilities = capabilities if type(capabilities) is dict else {}
-        self._send(child, notification("notifications/initialized"))
-        if child.name in self.desk.down:
-            self.desk.down.discard(child.name)
-            self._all_changed(child)
-        self._resume(child)
-        self._flush(child)
-        self._read_lists(child)
-        self._sleep_if_idle(child, child.ready_at)
-        self._admit()
+    # Ending
 
-    def _resume(self, child: Child) -> None:
-        """Tell a child that came up what clients have asked for meanwhile."""
-        if self.level:
-            self._ask_level(child)
-        for uri in dict.fromkeys([uri for c in self.clients for uri in c.subscriptions]):
-            if any(client.subscriptions.get(uri) is child for client in self.clients):
-                self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
+    def fail(self, reason: str) -> None:
+        """Its process is gone, or never was."""
+        if self._era_switched:  # so it was not that
+            self.era, self._era_switched = _other(self.era), False
+        now = self._effects.clock()
+        sound = now - self.ready_at > SOUND_SECONDS
+        self._failures = 1 if sound else self._failures + 1
+        pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
+        self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+        self.enter(DOWN, reason)
 
-    def _ask_level(self, child: Child) -> None:
-        """Tell a child which log level clients want, if it logs."""
-        if "logging" in child.capabilities:
-            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
+    def tick(self, now: float) -> None:
+        """Give it up if its handshake takes too long."""
+        if self._deadline <= now:
+            limit = f"{self._connection.options.connect_timeout:g} s"
+            self._deadline = FOREVER
+            reason = f"did not finish its handshake within {limit}"
+            self._effects.stop(self._connection.child, reason)
+        self._effects.arm(self._deadline)
 
-
-def relayed(client: Client) -> str:
-    """Return what children are told that a client can do, as JSON text."""
-    able = dict(client.capabilities)
-    if client.extensions:
-        able["extensions"] = without_tasks(client.extensions)
-    return "{" + ",".join([f"{quote(name)}:{text}" for name, text in able.items()]) + "}"
-
-
-def without_tasks(extensions: str) -> str:
-    """Return the JSON text of declared extensions without the one that does not pass a proxy."""
-    if TASKS not in extensions:
-        return extensions
-    from mcpagg_runtime.modern import edited
-
-    return edited(extensions, drop=(TASKS,))
+    def sleep_if_idle(self, now: float, *, busy: bool) -> bool:
+        """End it if it has had nothing to do for long enough; return whether it was ended."""
+        limit = self._connection.options.idle_stop
+        if not limit or self.state != READY:
+            return False
+        due = (now if busy else self.active_at) + limit
+        if due > now:
+            self._effects.arm(due)
+            return False
+        self.enter(CREATED, f"had nothing to do for {limit:g} s")
+        self._effects.sleep(self._connection.child)
+        return True
 
 
 def _other(era: str) -> str:

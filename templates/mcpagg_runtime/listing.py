@@ -15,7 +15,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import Item
-from mcpagg_runtime.wire import LARGE, Malformed, elements, member_stands_twice, members, value_at
+from mcpagg_runtime.jsontext import (
+    LARGE,
+    Malformed,
+    elements,
+    member_stands_twice,
+    members,
+    value_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import RESOURCES, TOOLS, labelled
+from mcpagg_runtime.jsontext import parse
 from mcpagg_runtime.names import (
     exposed_name,
     hashed_name,
@@ -15,13 +16,13 @@ from mcpagg_runtime.names import (
     server_address,
 )
 from mcpagg_runtime.terminal import printable
-from mcpagg_runtime.wire import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from mcpagg_runtime.catalogue import Catalogue, Item
+    from mcpagg_runtime.plan import Options
 
     Row = Mapping[str, Any]
 
@@ -99,7 +100,7 @@ def _without_page(item: Item, now: Item | None) -> Item | None:
 
 
 def name_items(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
 ) -> list[Item]:
     """Give a child's items, each once, the names that they are listed under; return them.
 
@@ -120,7 +121,7 @@ def name_items(
 
 
 def _named(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
 ) -> list[Item]:
     """Name tools or prompts; one keeps the names that it had."""
     recorded, live = catalogue.recorded(server), catalogue.live
@@ -135,8 +136,8 @@ def _named(
     for item in items:
         if item.original in known:
             item.exposed = known[item.original].exposed
-        elif options["names"] != "bare":
-            item.exposed = exposed_name(server, item.original, row, options["separator"])
+        elif options.names != "bare":
+            item.exposed = exposed_name(server, item.original, row, options.separator)
         owner = server, item.original
         free = taken.get(item.exposed, owner) == owner
         if free and item.original not in known and is_anothers(item.exposed):
@@ -153,18 +154,18 @@ def _named(
 
 
 def _foreign(
-    server: str, row: Row, servers: Iterable[str], options: Mapping[str, Any]
+    server: str, row: Row, servers: Iterable[str], options: Options
 ) -> Callable[[str], bool]:
     """Return what tells whether a name of a server's new item begins as those of another one do.
 
     Where names have no prefix, or the config has chosen them, they are nobody's.
     """
     chosen = frozenset(row.get("rename", {}).values())
-    known = prefixes([name for name in servers if name], options["separator"])
+    known = prefixes([name for name in servers if name], options.separator)
 
     def is_anothers(name: str) -> bool:
         owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
-        return options["names"] != "bare" and name not in chosen and owner != server
+        return options.names != "bare" and name not in chosen and owner != server
 
     return is_anothers
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
+from mcpagg_runtime.plan import Plan
 from mcpagg_runtime.standard import open_standard_files
 from mcpagg_runtime.stdio import Stdio
-
-if TYPE_CHECKING:
-    from mcpagg_runtime.desk import Plan
 
 
 def main(plan: Plan, file: str) -> None:

@@ -1,67 +1,61 @@
 """Masks variables: clients write `${NAME}` and never see the value, where the config asks for it.
 
-A layer on the router that exists only where some server has masks. Works on the strings of the
-JSON text: one that holds what is replaced is written anew, everything else stays as it came.
+Works on the strings of the JSON text: one that holds what is replaced is written anew, everything
+else stays as it came.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.router import Router
-from mcpagg_runtime.wire import members, quote, read_message, skip, value_at
+from mcpagg_runtime.jsontext import place_of, quote, skip, spliced, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
+    from typing import Any
 
-    from mcpagg_runtime.client import Client
-    from mcpagg_runtime.core import Action
-    from mcpagg_runtime.desk import Desk
-    from mcpagg_runtime.peers import Call, Child
-    from mcpagg_runtime.wire import Message
+    from mcpagg_runtime.message import Message
 
     Table = list[tuple[str, str]]
 
 _SAID = ("params", "result", "error")  # what a child says; the rest of a message is its envelope
 
 
-class Masked(Router):
-    """Replaces references in the arguments of calls, and values in what children say of them."""
+class Masks:
+    """Replaces references in the arguments of calls, and values in what one child says of them."""
 
-    def __init__(self, desk: Desk, clock: Callable[[], float]) -> None:
-        super().__init__(desk, clock)
-        self.inward: dict[Child, Table] = {}
-        self.outward: dict[Child, Table] = {}
-
-    def child_up(self, child: Child) -> list[Action]:
-        """A child's process runs, and the values of its variables are known."""
-        rows = child.row.get("masks", {})
-        values = [(name, child.masks[name]) for name in rows if child.masks.get(name)]
-        self.inward[child] = [(f"${{{name}}}", v) for name, v in values if rows[name]["expand"]]
-        self.outward[child] = _both_spellings(
-            [(v, f"${{{name}}}") for name, v in values if rows[name]["unexpand"]]
+    def __init__(self, rows: Mapping[str, Any], values: Mapping[str, str]) -> None:
+        """`rows` are those of the launch table, `values` {name: value} what is masked."""
+        known = [(name, values[name]) for name in rows if values.get(name)]
+        self._inward = [(f"${{{name}}}", v) for name, v in known if rows[name]["expand"]]
+        self._outward = _both_spellings(
+            [(v, f"${{{name}}}") for name, v in known if rows[name]["unexpand"]]
         )
-        return super().child_up(child)
 
-    def _forward(self, child: Child, call: Call) -> None:
-        if self.inward[child] and call.message.method == "tools/call":
-            call.message = _expanded(call.message, self.inward[child])
-        super()._forward(child, call)
+    def to_child(self, message: Message) -> Message:
+        """Return a message to the child with the references in a call's arguments replaced."""
+        if not self._inward or message.method != "tools/call":
+            return message
+        text = message.raw("params")
+        start, end = place_of(text, ("arguments",))
+        new = swapped(text[start:end], self._inward, names=False)
+        return _with(message, {"params": spliced(text, [((start, end), new)])})
 
-    def _answered(self, call: Call, message: Message) -> None:
-        super()._answered(call, _unexpanded(message, self.outward[call.child]))
+    def from_child(self, message: Message) -> Message:
+        """Return what the child says with the values in its strings replaced."""
+        if not self._outward:
+            return message
+        said = {name: message.raw(name) for name in _SAID if name in message.members}
+        return _with(
+            message,
+            {name: swapped(text, self._outward, names=True) for name, text in said.items()},
+        )
 
-    def _progress(self, child: Child, message: Message) -> None:
-        super()._progress(child, _unexpanded(message, self.outward[child]))
 
-    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
-        super()._ask_client(client, child, _unexpanded(message, self.outward[child]))
-
-    def _pass_on(self, child: Child, message: Message) -> None:
-        # A resource keeps its URI everywhere, or nobody could read it.
-        if message.method != "notifications/resources/updated":
-            message = _unexpanded(message, self.outward[child])
-        super()._pass_on(child, message)
+def _with(message: Message, changed: Mapping[str, str]) -> Message:
+    """Return a message with other JSON texts for some of its members."""
+    new = {name: text for name, text in changed.items() if text != message.raw(name)}
+    return message.changed(new) if new else message
 
 
 def _both_spellings(table: Table) -> Table:
@@ -70,29 +64,6 @@ def _both_spellings(table: Table) -> Table:
     for value, reference in table:
         found.setdefault(quote(value)[1:-1], reference)
     return sorted(found.items(), key=lambda pair: -len(pair[0]))
-
-
-def _expanded(message: Message, table: Table) -> Message:
-    """Return a call with the references in the strings of its arguments replaced."""
-    params, _ = members(message.text, message.members["params"][1])
-    if "arguments" not in params:
-        return message
-    _, start, end = params["arguments"]
-    text = message.text
-    new = swapped(text[start:end], table, names=False)
-    return read_message(text[:start] + new + text[end:])
-
-
-def _unexpanded(message: Message, table: Table) -> Message:
-    """Return what a child says with the values in its strings replaced."""
-    spans = sorted(message.members[name][1:] for name in _SAID if name in message.members)
-    if not table or not spans:
-        return message
-    parts, index = [], 0
-    for start, end in spans:
-        parts += [message.text[index:start], swapped(message.text[start:end], table, names=True)]
-        index = end
-    return read_message("".join([*parts, message.text[index:]]))
 
 
 def swapped(text: str, table: Table, *, names: bool) -> str:

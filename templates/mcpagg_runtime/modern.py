@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.reception import SERVER_KEY, signature
-from mcpagg_runtime.wire import members, quote
+from mcpagg_runtime.jsontext import edited, members
+from mcpagg_runtime.protocol import SERVER_KEY
+from mcpagg_runtime.reception import signature
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
     from typing import Any
 
-    from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
@@ -125,12 +126,3 @@ def without_meta(text: str, names: Collection[str]) -> str:
         return text
     meta = edited(text[start:end], drop=names)
     return edited(text, drop=("_meta",)) if meta == "{}" else edited(text, add={"_meta": meta})
-
-
-def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
-    if not drop and not add:
-        return text
-    found, _ = members(text)
-    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
-    return "{" + ",".join([f"{quote(n)}:{value}" for n, value in {**kept, **add}.items()]) + "}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.catalogue import Kind
-    from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.plan import Plan
 
 # What a listing shows of an item beside its names, where the item has it.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
@@ -28,7 +28,7 @@ def offers(plan: Plan) -> Iterator[str]:
             if offered:
                 counts.append(f"{len(offered)} {kind.name}")
             for exposed, names, item in offered:
-                shown = names[1] if names and plan.options["names"] == "portable" else exposed
+                shown = names[1] if names and plan.options.names == "portable" else exposed
                 text = str(item.get("description") or "").strip()
                 first = text.splitlines()[0] if text else ""
                 lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())

@@ -11,10 +11,10 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.outbox import POLLIN, POLLS, Outbox, new_poll
 from mcpagg_runtime.platforms import command_line, describe, lead_group, start_options
 from mcpagg_runtime.terminal import printable
-from mcpagg_runtime.wire import MAXIMUM_LINE_BYTES, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

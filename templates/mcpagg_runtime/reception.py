@@ -7,52 +7,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.client import MODERN_VERSION
-from mcpagg_runtime.session import Session
-from mcpagg_runtime.wire import (
+from mcpagg_runtime.jsontext import quote
+from mcpagg_runtime.message import error, failure, result
+from mcpagg_runtime.protocol import (
     INVALID_PARAMS,
+    LISTEN,
+    MAY_ASK,
     METHOD_NOT_FOUND,
-    error,
-    failure,
-    quote,
-    result,
+    MODERN_VERSION,
+    SERVER_KEY,
 )
+from mcpagg_runtime.session import Session
 
 if TYPE_CHECKING:
+    from mcpagg_runtime.answers import Answers
     from mcpagg_runtime.catalogue import Catalogue
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.desk import Desk, Plan
-    from mcpagg_runtime.wire import Message
+    from mcpagg_runtime.message import Message
+    from mcpagg_runtime.plan import Plan
 
-SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-LISTEN = "subscriptions/listen"
-# For these, and no other request, may the client be asked something before it gets its result.
-MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 FORWARDED_METHODS = MAY_ASK | {"completion/complete", "skills/get", "resources/directory/read"}
 LIST_MILLISECONDS = 3_600_000
 
 
-def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str | None]:
+def receive(answers: Answers, client: Client, message: Message) -> tuple[Session, Message | None]:
     """Take an enveloped request; return it as a session, and its answer if the desk has one.
 
     Any request but a discovery may mean that children will be wanted.
     """
-    session = Session(client, message, desk.plan.options["names"])
+    session = Session(client, message, answers.plan.options.names)
     method = message.method or ""
     identifier = message.raw("id")
     if session.fault:
         return session, failure(identifier, session.fault)
     if method == "server/discover":
-        return session, result(identifier, _discovery(desk.plan))
-    if method in desk.lists:
-        client.modern = session
+        return session, result(identifier, _discovery(answers.plan))
+    if method in answers.lists:
+        client.starter = session
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return session, failure(identifier, refusal)
-        listing = _list_of(desk, desk.catalogues[desk.lists[method].name], session)
+        listing = _list_of(answers, answers.catalogues[answers.lists[method].name], session)
         return session, result(identifier, listing)
-    if method == LISTEN or method in FORWARDED_METHODS or desk.extenders(method):
-        client.modern = session
+    if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
+        client.starter = session
         return session, None
     refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
     return session, failure(identifier, refusal)
@@ -73,14 +71,14 @@ def signature(plan: Plan) -> str:
     return f'{{"{SERVER_KEY}":{plan.info}}}'
 
 
-def _list_of(desk: Desk, catalogue: Catalogue, session: Session) -> str:
+def _list_of(answers: Answers, catalogue: Catalogue, session: Session) -> str:
     """Return the result of a list request."""
     texts = [text for _, text in catalogue.texts(session.spelling, session.capable)]
-    ttl, scope = _hints(desk.plan, catalogue)
+    ttl, scope = _hints(answers.plan, catalogue)
     return (
         f'{{"resultType":"complete","{catalogue.kind.member}":['
         + ",".join([_modern_item(text) for text in texts])
-        + f'],"ttlMs":{ttl},"cacheScope":"{scope}","_meta":{signature(desk.plan)}}}'
+        + f'],"ttlMs":{ttl},"cacheScope":"{scope}","_meta":{signature(answers.plan)}}}'
     )
 
 
@@ -93,7 +91,7 @@ def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
     hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
     ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
     private = any(hint.get("cacheScope") == "private" for hint in hints)
-    spelled = catalogue.kind.key == "name" and plan.options["names"] == "auto"
+    spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
     if private or spelled or any(catalogue.conditional.values()):
         return ttl, "private"
     return ttl, "public"
@@ -103,6 +101,6 @@ def _modern_item(text: str) -> str:
     """Return an item without what this revision's items lack: tasks are not relayed."""
     if '"execution"' not in text:
         return text
-    from mcpagg_runtime.modern import edited
+    from mcpagg_runtime.jsontext import edited
 
     return edited(text, drop=("execution",))

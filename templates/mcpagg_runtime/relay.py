@@ -8,33 +8,28 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.core import SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.faults import where
+from mcpagg_runtime.jsontext import Malformed, obj, quote
 from mcpagg_runtime.launch import MissingVariables, prepare
+from mcpagg_runtime.lifecycle import STARTING
+from mcpagg_runtime.message import error, failure, notification, read_messages
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
-from mcpagg_runtime.peers import FOREVER, MODERN, STARTING
 from mcpagg_runtime.platforms import not_found
 from mcpagg_runtime.process import Process
-from mcpagg_runtime.router import BATCH_VERSION, Router, read_messages
-from mcpagg_runtime.wire import (
-    INTERNAL_ERROR,
-    Malformed,
-    error,
-    failure,
-    notification,
-    quote,
-    read_message,
-)
+from mcpagg_runtime.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR, MODERN
+from mcpagg_runtime.router import Router
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from mcpagg_runtime.answers import Answers
     from mcpagg_runtime.border import Border
-    from mcpagg_runtime.core import Action
-    from mcpagg_runtime.desk import Desk
+    from mcpagg_runtime.child import Child
+    from mcpagg_runtime.effects import Action
     from mcpagg_runtime.launch import Launch
-    from mcpagg_runtime.peers import Child
+    from mcpagg_runtime.message import Message
 
     class Sink(Protocol):
         """Takes the lines for a client."""
@@ -60,11 +55,11 @@ class Relay:
     `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, desk: Desk, folder: str, log: Outbox | None = None) -> None:
-        self.plan = desk.plan
+    def __init__(self, answers: Answers, folder: str, log: Outbox | None = None) -> None:
+        self.plan = answers.plan
         self.folder = folder
         self.log = log
-        self.router: Router | Border = _router(desk)
+        self.router: Router | Border = Router(answers, monotonic)
         self._border: Border | None = None
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
@@ -107,8 +102,8 @@ class Relay:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
                     continue
                 identifier = message.raw("id")
-                params = f'{{"requestId":{identifier}}}'
-                cancelled = notification("notifications/cancelled", params).encode("utf-8")
+                params = obj(requestId=identifier)
+                cancelled = notification(CANCELLED, params).line()
                 actions = self.router.from_client(client, cancelled)
                 self._perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
@@ -185,11 +180,11 @@ class Relay:
         return True
 
     def _perform(self, actions: list[Action]) -> None:
-        for kind, peer, text in actions:
+        for kind, peer, what in actions:
             if kind == SEND:
-                self._send(peer, text)
+                self._send(peer, what)
             elif kind == SAY:
-                self._say(text)
+                self._say(what)
             elif kind == START:
                 if peer.era == MODERN:
                     self._raise_border()
@@ -198,16 +193,22 @@ class Relay:
                         self.router.child_down(peer, f"could not be started: {NO_THREAD}")
                     )
             elif kind == STOP:
-                if not self._apart(self._end, peer, text):
-                    self._end_at_once(peer, text)
+                if not self._apart(self._end, peer, what):
+                    self._end_at_once(peer, what)
             elif kind == SLEEP and peer in self._processes:
                 process = self._processes.pop(peer)
                 process.retired = True
                 process.silence()
                 self._close(process)
             elif kind == STATE and self.log is not None:
-                line = f'{{"time":{time():.3f},"server":{quote(peer.name)},{self.redact(text)}}}\n'
-                self.log.send(line.encode("ascii", "replace"))
+                state, reason = what
+                line = obj(
+                    time=f"{time():.3f}",
+                    server=quote(peer.name),
+                    state=quote(state),
+                    reason=quote(self.redact(reason)) if reason else "null",
+                )
+                self.log.send(line.encode("ascii") + b"\n")
         if self._awaited is not None and not self.router.owes(self._awaited):
             self._awaited = None
             self._paid.release()
@@ -245,12 +246,11 @@ class Relay:
         if not self._apart(process.close):
             process.kill()
 
-    def _send(self, peer: Client | Child, text: str | bytes) -> None:
-        line = text if isinstance(text, bytes) else text.encode("utf-8") + b"\n"
+    def _send(self, peer: Client | Child, message: Message) -> None:
         if isinstance(peer, Client):
-            self._sinks[peer].send(line)
+            self._sinks[peer].send(message.line())
         elif peer in self._processes:
-            self._processes[peer].outbox.send(line)
+            self._processes[peer].outbox.send(message.line())
 
     def _gates(self, actions: list[Action]) -> list[Any]:
         """Return the gates of those clients that were sent something and do not read."""
@@ -294,7 +294,7 @@ class Relay:
 
         # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
-            minimal = self.plan.options["env"] == "minimal"
+            minimal = self.plan.options.env == "minimal"
             launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
             # Whoever closes the relay waits for a start under way, and none comes after.
             with self._spawning:
@@ -305,8 +305,7 @@ class Relay:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(process)
                     self._processes[child] = process
-                    child.masks = launch.masks
-                    self._perform(self.router.child_up(child))
+                    self._perform(self.router.child_up(child, launch.masks))
                     if child.state != STARTING:  # given up meanwhile
                         process.silence()
                         self._close(process)
@@ -349,15 +348,6 @@ class Relay:
             self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
 
 
-def _router(desk: Desk) -> Router:
-    """Return the router, with the layer that masks where some server has what is to be masked."""
-    if any("masks" in row for row in desk.plan.servers.values()):
-        from mcpagg_runtime.masking import Masked
-
-        return Masked(desk, monotonic)
-    return Router(desk, monotonic)
-
-
 def _why(problem: Exception, launch: Launch | None) -> str:
     """Say why a command could not be started; where it was looked for, if that matters."""
     if not isinstance(problem, (MissingVariables, OSError, ValueError)):
@@ -371,10 +361,9 @@ def _why(problem: Exception, launch: Launch | None) -> str:
 
 def _is_answer(action: Action, client: Client, identifier: str) -> bool:
     """Whether an action answers this request of a client."""
-    kind, peer, text = action
+    kind, peer, message = action
     if kind != SEND or peer is not client:
         return False
-    message = read_message(text)
     return message.method is None and message.raw("id") == identifier
 
 

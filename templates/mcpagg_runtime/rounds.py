@@ -10,55 +10,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.attribution import attributed_input
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.connection import LostAnswers
+from mcpagg_runtime.effects import FOREVER
+from mcpagg_runtime.jsontext import edited, members, quote
 from mcpagg_runtime.lenient import Fragment
-from mcpagg_runtime.lifecycle import relayed, without_tasks
-from mcpagg_runtime.modern import (
-    MODERN_MEMBERS,
-    edited,
-    legacy_result,
-    without_meta,
-    wraps_output,
-)
-from mcpagg_runtime.peers import FOREVER, LostAnswers
-from mcpagg_runtime.questions import (
-    QUESTIONS,
-    is_error,
-    is_response,
-    minted,
-    unusable,
-    without_id,
-)
-from mcpagg_runtime.reception import SERVER_KEY
-from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY, Session
-from mcpagg_runtime.streams import Streams
-from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
-from mcpagg_runtime.wire import (
-    INTERNAL_ERROR,
-    UNSUPPORTED_VERSION,
+from mcpagg_runtime.message import (
     Message,
     error,
     failure,
-    members,
+    minted,
     notification,
-    quote,
-    read_message,
     request,
     result,
 )
+from mcpagg_runtime.modern import MODERN_MEMBERS, legacy_result, without_meta, wraps_output
+from mcpagg_runtime.protocol import (
+    CAPABILITIES_KEY,
+    CLIENT_METHODS,
+    HEADER_MISMATCH,
+    INFO_KEY,
+    INTERNAL_ERROR,
+    LEVEL_KEY,
+    MISSING_CAPABILITY,
+    MODERN_VERSION,
+    SERVER_KEY,
+    SUBSCRIPTION_KEY,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+)
+from mcpagg_runtime.session import Session
+from mcpagg_runtime.streams import Streams
 
 if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.border import Border
+    from mcpagg_runtime.child import Child
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.peers import Child
 
 # Notifications of clients that this revision has not.
 OF_HANDSHAKES = frozenset({"notifications/progress", "notifications/roots/list_changed"})
 
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
 
 # As many as the TypeScript SDK makes; then the call fails.
 MAXIMUM_ROUNDS = 8
@@ -159,11 +151,11 @@ class Rounds:
         self._make(Round(minted(message.id), "server/discover", "{}", None))
 
     def _start(self, message: Message) -> None:
-        call = self.child.calls.get(minted(message.id))
+        call = self.child.connection.calls.get(minted(message.id))
         params = message.params_text
         one = Round(minted(message.id), message.method or "", params, call.client if call else None)
         if call is not None and message.method == "tools/call":
-            served = self.router.catalogues["tools"].served(self.child.name)
+            served = self.router.answers.catalogues["tools"].served(self.child.name)
             found = [item for item in served if item.original == call.original]
             one.wraps = bool(found) and wraps_output(found[0].listed(""))
         self._make(one)
@@ -192,7 +184,7 @@ class Rounds:
         """Return params with the envelope of who asks."""
         if client is None:
             return self._own(params)
-        able = _declared(client) if isinstance(client, Session) else relayed(client)
+        able = _declared(client) if isinstance(client, Session) else client.relayed()
         return _stamped(
             params, _introduction(able, client.info or self.router.plan.info), client.level
         )
@@ -239,9 +231,9 @@ class Rounds:
         """End what an answer that cannot be read is to, as soon as that can be told."""
         if fragment.method:
             return
-        problem = unusable(self.child.name, f"that cannot be read: {fragment.problem}")
+        problem = self.child.connection.unusable(f"that cannot be read: {fragment.problem}")
         if fragment.id is not None:
-            self._answered(read_message(failure(str(minted(fragment.id)), problem)))
+            self._answered(failure(str(minted(fragment.id)), problem))
         else:
             self.lost.add(self._in_flight(), problem)
 
@@ -257,7 +249,7 @@ class Rounds:
             if not settled:
                 return
             for sent, problem in settled.items():
-                self._answered(read_message(failure(str(sent), problem)))
+                self._answered(failure(str(sent), problem))
 
     def _sent(self, sent: int) -> Round | None:
         """Return the request that the child knows by an id."""
@@ -265,16 +257,16 @@ class Rounds:
 
     def _answered(self, message: Message) -> None:
         sent = minted(message.value("id"))
-        if message.id is None and not sent and is_response(message):
-            self.lost.add(self._in_flight(), without_id(self.child.name, message))
+        if message.id is None and not sent and message.is_response:
+            self.lost.add(self._in_flight(), self.child.connection.without_id(message))
             return
         if sent in self.streams.open:
-            self.streams.ended(sent, message.raw("error") if is_error(message) else "")
+            self.streams.ended(sent, message.raw("error") if message.is_error else "")
             return
         one = self._sent(sent)
         if one is None:
             return
-        if is_error(message):
+        if message.is_error:
             self._end(one, failure(str(one.identifier), self._understood(one, message)))
         elif type(message.value("result")) is not dict:
             self._fail(one, "answered with what is no result")
@@ -289,9 +281,9 @@ class Rounds:
         else:
             self._resulted(one, message.raw("result"))
 
-    def _end(self, one: Round, line: str) -> None:
+    def _end(self, one: Round, message: Message) -> None:
         del self.rounds[one.identifier]
-        self.border.say_for(self.child, line)
+        self.border.say_for(self.child, message)
 
     def _fail(self, one: Round, reason: str) -> None:
         text = error(INTERNAL_ERROR, f"Server '{self.child.name}' {reason}")
@@ -340,7 +332,7 @@ class Rounds:
         one.state = text[slice(*found["requestState"][1:])] if "requestState" in found else ""
         if not found.get("inputRequests", (None,))[0]:
             wait = min(FIRST_WAIT_SECONDS * 2 ** (one.made - 2), LONGEST_WAIT_SECONDS)
-            one.due = self.router.clock() + wait
+            one.due = self.border.clock() + wait
             return
         value, start, _ = found["inputRequests"]
         entries = members(text, start)[0] if type(value) is dict else {"": (None, 0, 0)}
@@ -361,7 +353,7 @@ class Rounds:
         if one is None:
             return
         one.open.discard(str(message.id))
-        if not is_error(message):
+        if not message.is_error:
             one.answers[key] = message.raw("result") or "{}"
         elif method == "elicitation/create":
             one.answers[key] = '{"action":"cancel"}'
@@ -374,13 +366,12 @@ class Rounds:
             self._again(one)
 
     def _again(self, one: Round) -> None:
-        self.child.next_id += 1
-        one.sent = self.child.next_id
+        one.sent = self.child.connection.mint()
         self._make(one)
 
     def tick(self) -> None:
         """Make the rounds that are due."""
-        now = self.router.clock()
+        now = self.border.clock()
         for one in [one for one in self.rounds.values() if one.due <= now]:
             self._again(one)
 
@@ -406,7 +397,7 @@ def _declared(session: Session) -> str:
     """Return all that a client of this revision can do, but for what does not pass a proxy."""
     if not session.extensions:
         return session.declared
-    return edited(session.declared, add={"extensions": without_tasks(session.extensions)})
+    return edited(session.declared, add={"extensions": session.passing_extensions()})
 
 
 def _unmarked(message: Message) -> str:
@@ -431,7 +422,7 @@ def _introduced(text: str) -> str:
 
 def _is_question(value: Any) -> bool:
     method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or method not in QUESTIONS:
+    if type(method) is not str or method not in CLIENT_METHODS:
         return False
     return type(value.get("params")) in (dict, type(None))
 
@@ -442,9 +433,8 @@ def _question(one: Round, text: str, key: str) -> Message:
     method = found["method"][0]
     value, start, end = found.get("params", (None, 0, 0))
     params = "{}" if value is None else text[start:end]
-    identifier = quote(f"{one.identifier}.{one.made}/{key}")
+    identifier = f"{one.identifier}.{one.made}/{key}"
     if value is not None and value.get("mode") == "url":
         # Older revisions know each visit by an id.
-        params = edited(params, add={"elicitationId": identifier})
-    head = f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}'
-    return read_message(f'{head},"params":{params}}}')
+        params = edited(params, add={"elicitationId": quote(identifier)})
+    return request(identifier, method, params)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.wire import members, read_members
+from mcpagg_runtime.jsontext import place_of, read_members
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.wire import Message
+    from mcpagg_runtime.message import Message
 
 # The member of params by which the proxy decides where a request goes and whether it may.
 _ROUTED = {
@@ -32,10 +32,10 @@ def ambiguity(message: Message) -> str:
     member = _ROUTED.get(message.method or "")
     if member is None or not message.params:
         return ""
-    start = message.members["params"][1]
-    fault = repeated(message.text, start, (member,))
+    text = message.raw("params")
+    fault = repeated(text, 0, (member,))
     if not fault and member == "ref" and type(message.params.get("ref")) is dict:
-        fault = repeated(message.text, members(message.text, start)[0]["ref"][1], _OF_REFERENCE)
+        fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
     return fault
 
 

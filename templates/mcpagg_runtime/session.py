@@ -8,24 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.client import (
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.jsontext import members, place_of, quote
+from mcpagg_runtime.message import error
+from mcpagg_runtime.protocol import (
     CAPABILITIES_KEY,
+    INFO_KEY,
+    INVALID_PARAMS,
+    LEVEL_KEY,
     LEVELS,
     MODERN_VERSION,
+    UNSUPPORTED_VERSION,
     VERSION_KEY,
-    Client,
 )
-from mcpagg_runtime.wire import INVALID_PARAMS, UNSUPPORTED_VERSION, error, members, quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.wire import Message
-
-INFO_KEY = "io.modelcontextprotocol/clientInfo"
-LEVEL_KEY = "io.modelcontextprotocol/logLevel"
-ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
+    from mcpagg_runtime.message import Message
 
 
 class Session(Client):
@@ -37,12 +38,13 @@ class Session(Client):
     answered with, "" for none.
 
     When the client is asked something, `asked` {question's id: (method, params)} is what, `state`
-    the handle by which it takes the call up again, before `deadline`, and `outcome` the line that
-    ended the call meanwhile, "" if none did.
+    the handle by which it takes the call up again, before `deadline`, and `outcome` what
+    ended the call meanwhile, None if nothing did.
 
     `listens` are the notifications that a subscription wants, None for a call. Until it is
     acknowledged, before `deadline`, `unanswered` {request's id: URI} are those that no server has
-    agreed to yet, and `held` are the notifications that come behind the acknowledgement.
+    agreed to yet, `watched` those that one has, and `held` are the notifications that come behind
+    the acknowledgement.
     """
 
     __slots__ = (
@@ -58,6 +60,7 @@ class Session(Client):
         "state",
         "token",
         "unanswered",
+        "watched",
     )
 
     def __init__(self, client: Client, message: Message, names: str) -> None:
@@ -66,22 +69,23 @@ class Session(Client):
         self.connection = client
         self.version = MODERN_VERSION
         self.asked: dict[int, tuple[str, str]] = {}
-        self.state = self.outcome = ""
+        self.state = ""
+        self.outcome: Message | None = None
         self.deadline = float("inf")
         self.listens: frozenset[str] | None = None
         self.unanswered: dict[int, str] = {}
+        self.watched: list[str] = []
         self.held: list[Message] | None = None
-        self.take_up(message, names)
+        self.take_up(message)
 
-    def take_up(self, message: Message, names: str) -> None:
+    def take_up(self, message: Message) -> None:
         """Let `message`, which has an envelope, be the request that is to be answered."""
-        text = message.text
-        params, _ = members(text, message.members["params"][1])
-        meta, _ = members(text, params["_meta"][1])
+        text = message.raw("params")
+        meta, _ = members(text, place_of(text, ("_meta",))[0])
         self.message = message
         self.identifier = message.raw("id")
         self.token = _text(text, meta, "progressToken")
-        self.present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY), names)
+        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
         self.declared = _text(text, meta, CAPABILITIES_KEY)
         level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
         self.level = level if type(level) is str else ""

@@ -10,34 +10,36 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.attribution import attributed, mark_of
-from mcpagg_runtime.calls import RESOURCE_NOT_FOUND, tool_not_found, tool_of_nobody
+from mcpagg_runtime.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.client import is_enveloped
+from mcpagg_runtime.effects import FOREVER
+from mcpagg_runtime.jsontext import Malformed, edited, elements, members, parse, place_of, quote
 from mcpagg_runtime.live import same
-from mcpagg_runtime.modern import completed, edited, signed, without_meta
-from mcpagg_runtime.peers import FOREVER, LEGACY
-from mcpagg_runtime.questions import is_error
-from mcpagg_runtime.reception import LISTEN, MAY_ASK, receive
-from mcpagg_runtime.routed import ambiguity
-from mcpagg_runtime.session import ENVELOPE, Session
-from mcpagg_runtime.subscriptions import ASIDE, CALL, Subscriptions
-from mcpagg_runtime.wire import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    METHOD_NOT_FOUND,
-    Malformed,
+from mcpagg_runtime.message import (
     Message,
-    elements,
     error,
     failure,
-    members,
     notification,
-    parse,
-    quote,
-    read_message,
     request,
     result,
 )
+from mcpagg_runtime.modern import completed, signed, without_meta
+from mcpagg_runtime.protocol import (
+    ENVELOPE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LEGACY,
+    LISTEN,
+    MAY_ASK,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+    URL_ELICITATION_REQUIRED,
+)
+from mcpagg_runtime.reception import receive
+from mcpagg_runtime.routed import ambiguity
+from mcpagg_runtime.session import Session
+from mcpagg_runtime.subscriptions import ASIDE, CALL, Subscriptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.border import Border
     from mcpagg_runtime.client import Client
 
-URL_ELICITATION_REQUIRED = -32042
 # How handles start.
 HANDLE = "mcpagg:"
 # How long a client may take to answer, and how many calls may wait for such answers.
@@ -65,7 +66,7 @@ class Sessions:
         """`mint` returns a text that nobody can guess."""
         self.border = border
         self.router = border.router
-        self.desk = border.router.desk
+        self.answers = border.router.answers
         self.mint = mint
         self.mark = f"{HANDLE}{mint()}:"
         self.subscriptions = Subscriptions(border)
@@ -91,8 +92,8 @@ class Sessions:
             return False
         if not is_enveloped(message):
             return False
-        first = client.modern is None
-        session, answer = receive(self.desk, client, message)
+        first = client.starter is None
+        session, answer = receive(self.answers, client, message)
         if answer is not None:
             self.border.send(client, answer)
         elif ambiguity(message):
@@ -107,14 +108,14 @@ class Sessions:
             self._deny(session)
         else:
             self._start(session)
-        if first and client.modern is not None:
-            self.border.carry(self.router.want(client.modern))
+        if first and client.starter is not None:
+            self.border.carry(self.router.want(client.starter))
         return True
 
     def _start(self, session: Session) -> None:
         self.waiting.append(session)
         self.border.carry(self.router.connect(session))
-        if session.level and "logging" in self.desk.declared:
+        if session.level and "logging" in self.answers.declared:
             params = f'{{"level":{quote(session.level)}}}'
             self._hear(session, request(ASIDE, "logging/setLevel", params))
         ours = _handle(session.message).startswith(self.mark)
@@ -122,9 +123,9 @@ class Sessions:
         params = _unenveloped(session.message.raw("params"), drop)
         self._hear(session, request(CALL, session.message.method or "", params))
 
-    def _hear(self, session: Session, text: str) -> None:
+    def _hear(self, session: Session, message: Message) -> None:
         """Let the router hear a session say something."""
-        self.border.carry(self.router.hear(session, read_message(text)))
+        self.border.carry(self.router.hear(session, message))
 
     def _close(self, session: Session) -> None:
         if session in self.waiting:
@@ -139,9 +140,8 @@ class Sessions:
         for session in [*parked, *(one for one in self.waiting if one.connection is client)]:
             self._close(session)
 
-    def told(self, session: Session, text: str) -> None:
+    def told(self, session: Session, message: Message) -> None:
         """Take what the router says to a session, and say it to the client as it understands it."""
-        message = read_message(text)
         if message.method is None:
             if message.id == CALL:
                 self._ended(session, message)
@@ -156,7 +156,7 @@ class Sessions:
         elif session.identifier and message.method == "notifications/progress":
             self._progress(session, message)
         elif session.identifier and message.method == "notifications/message" and session.level:
-            self.border.send(session.connection, text)
+            self.border.send(session.connection, message)
 
     def _progress(self, session: Session, message: Message) -> None:
         """Tell of progress, unless whoever took the call up again wants none."""
@@ -168,16 +168,16 @@ class Sessions:
 
     def _ended(self, session: Session, message: Message) -> None:
         if not session.identifier:
-            session.outcome = message.text
+            session.outcome = message
             return
         self._close(session)
-        if is_error(message):
+        if message.is_error:
             self._failed(session, message)
         elif type(message.value("result")) is not dict:
             refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
             self.border.send(session.connection, failure(session.identifier, refusal))
         else:
-            text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
+            text = completed(message.raw("result"), self.answers.plan, session.message.method or "")
             self.border.send(session.connection, result(session.identifier, text))
 
     def _failed(self, session: Session, message: Message) -> None:
@@ -214,7 +214,7 @@ class Sessions:
         """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
         kind = PROMPTS if message.method == "prompts/get" else TOOLS
         name = message.params.get("name")
-        items = self.router.named(kind, name) if type(name) is str else []
+        items = self.router.names.named(kind, name) if type(name) is str else []
         return items[0].server if len(items) == 1 else ""
 
     # A child asks
@@ -236,14 +236,14 @@ class Sessions:
         if len(self.parked) == MAXIMUM_PARKED:
             self._close(self.parked.pop(next(iter(self.parked))))
         session.state = self.mark + self.mint()
-        session.deadline = self.router.clock() + PARKED_SECONDS
+        session.deadline = self.border.clock() + PARKED_SECONDS
         self.parked[session.state] = session
         asked = [
             f'"{number}":{{"method":{quote(method)},"params":{params}}}'
             for number, (method, params) in session.asked.items()
         ]
         text = f'{{"resultType":"input_required","requestState":"{session.state}"'
-        text = signed(f'{text},"inputRequests":{{{",".join(asked)}}}}}', self.desk.plan)
+        text = signed(f'{text},"inputRequests":{{{",".join(asked)}}}}}', self.answers.plan)
         self.border.send(session.connection, result(session.identifier, text))
         session.identifier = ""
 
@@ -255,18 +255,18 @@ class Sessions:
             return
         del self.parked[session.state]
         session.connection = retry.connection
-        session.take_up(retry.message, self.desk.plan.options["names"])
+        session.take_up(retry.message)
         if session in self.router.clients:
             self.waiting.append(session)
         for number, text in _answers(session):
             del session.asked[number]
             if session in self.router.clients:
                 self._hear(session, result(str(number), text))
-        if session.outcome:
+        if session.outcome is not None:
             # It has ended, whatever is still asked: nobody waits for that any more.
             session.asked = {}
-            outcome, session.outcome = session.outcome, ""
-            self._ended(session, read_message(outcome))
+            outcome, session.outcome = session.outcome, None
+            self._ended(session, outcome)
         elif session.asked:
             self._park(session)
         elif session not in self.router.clients:
@@ -282,13 +282,13 @@ class Sessions:
         if type(name) is not str:
             return True
         if message.method == "resources/read":
-            return all(child.era == LEGACY for child in self.router.owners(name))
+            return all(child.era == LEGACY for child in self.router.resources.owners(name))
         child = self.router.children.get(self._server_of(message))
         return child is not None and child.era == LEGACY
 
     def tick(self) -> None:
         """Let calls go whose client never came back, and wait no longer for subscriptions."""
-        now = self.router.clock()
+        now = self.border.clock()
         for session in [one for one in self._held() if one.deadline <= now]:
             self.subscriptions.give_up(session)
         for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
@@ -356,13 +356,12 @@ def _names_no_tool(text: str, name: Any) -> bool:
 
 def _visits(message: Message) -> list[str]:
     """Return the params of the elicitations in an error that requires some, as JSON texts."""
+    text = message.raw("error")
     try:
-        _, start, _ = members(message.text, message.members["error"][1])[0]["data"]
-        _, start, _ = members(message.text, start)[0]["elicitations"]
-        found = elements(message.text, start)
-    except (KeyError, Malformed):
+        found = elements(text, place_of(text, ("data", "elicitations"))[0])
+    except Malformed:
         return []
-    return [message.text[start:end] for value, start, end in found if type(value) is dict]
+    return [text[start:end] for value, start, end in found if type(value) is dict]
 
 
 def _answers(session: Session) -> list[tuple[int, str]]:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.modern import edited
+from mcpagg_runtime.jsontext import edited, elements, members, quote
 from mcpagg_runtime.names import server_address
-from mcpagg_runtime.wire import elements, members, quote
 
 if TYPE_CHECKING:
     from typing import Any

@@ -7,8 +7,9 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.message import MAXIMUM_LINE_BYTES, Lines, error, failure
 from mcpagg_runtime.outbox import (
     LOOK_SECONDS,
     POLLIN,
@@ -19,8 +20,8 @@ from mcpagg_runtime.outbox import (
     readable,
     set_nonblocking,
 )
+from mcpagg_runtime.protocol import INVALID_REQUEST
 from mcpagg_runtime.standard import complain
-from mcpagg_runtime.wire import INVALID_REQUEST, MAXIMUM_LINE_BYTES, Lines, error, failure
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
@@ -31,7 +32,8 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.desk import Plan
+    from mcpagg_runtime.message import Message
+    from mcpagg_runtime.plan import Plan
     from mcpagg_runtime.relay import Relay
     from mcpagg_runtime.windows_input import ThreadedInput
 
@@ -56,7 +58,7 @@ class Stopped(Exception):
 class Stdio:
     """Serves standard input until it ends or a signal comes.
 
-    The desk answers until a child is needed; then the relay takes over, desk and client included.
+    The file answers until a child is needed; then the relay takes over, the client included.
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
@@ -64,8 +66,8 @@ class Stdio:
         self.outbox = _taken_output()
         os.dup2(2, 1)
         self.folder = folder
-        self.desk = Desk(plan)
-        self.client = Client(plan.options["names"])
+        self.answers = Answers(plan)
+        self.client = Client(plan.options.names)
         self.relay: Relay | None = None
         self.log: Outbox | None = None
         self.waiting = False
@@ -81,7 +83,7 @@ class Stdio:
             return MISSING_VARIABLE
         if os.isatty(0):
             waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-            complain(f"{self.desk.plan.name}: {waits}; -h shows what else it does")
+            complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
         status = 0
         for number in ENDING:
             signal(number, self._stop)
@@ -92,7 +94,7 @@ class Stdio:
         except Stopped:
             pass
         except OSError as problem:
-            complain(f"{self.desk.plan.name}: cannot read standard input: {problem.strerror}")
+            complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
             status = UNREADABLE
         finally:
             self.waiting = False
@@ -107,7 +109,7 @@ class Stdio:
 
         With `--allow-failed` the proxy goes on without the servers that lack something.
         """
-        plan = self.desk.plan
+        plan = self.answers.plan
         if all(name in os.environ for name in plan.needs):
             return True
         # What is not in the environment may be in an env file.
@@ -116,11 +118,12 @@ class Stdio:
         missing = unset(plan.servers, os.environ, self.folder)
         for server, problem in missing.items():
             complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
-        if missing and not plan.options.get("allow_failed"):
+        if missing and not plan.options.allow_failed:
             remedy = "set it in the environment, or in the client's `env` for this program"
             complain(f"{plan.name}: nothing was started; {remedy}")
             return False
-        self.desk.down.update(missing)
+        for server in missing:
+            self.answers.outages.begin(server)
         return True
 
     def _read(self) -> None:
@@ -145,13 +148,13 @@ class Stdio:
 
     def _hear(self, line: bytes) -> None:
         try:
-            answer = self.desk.serve(self.client, line) if self.relay is None else None
+            answer = self.answers.serve(self.client, line) if self.relay is None else None
         except Exception as fault:
             self._open().fail(self.client, line, fault)
             answer = ""
         if answer is None:
             self._open().hear(self.client, line)
-        elif answer:
+        elif not isinstance(answer, str):
             self._send(answer)
         gate = self.outbox.gate()
         if gate is not None:
@@ -174,19 +177,18 @@ class Stdio:
         text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
         self._send(failure("null", error(INVALID_REQUEST, text)))
 
-    def _send(self, text: str) -> None:
-        self.outbox.send(text.encode("utf-8") + b"\n")
+    def _send(self, message: Message) -> None:
+        self.outbox.send(message.line())
 
     def _wants_children(self) -> bool:
-        eager = self.desk.plan.options["start"] == "eager"
-        asked = self.client.initialized or self.client.modern is not None
-        return self.relay is None and asked and eager
+        eager = self.answers.plan.options.start == "eager"
+        return self.relay is None and self.client.starter is not None and eager
 
     def _open(self) -> Relay:
         if self.relay is None:
             from mcpagg_runtime.relay import Relay
 
-            self.relay = Relay(self.desk, self.folder, self.log)
+            self.relay = Relay(self.answers, self.folder, self.log)
             self.relay.connect(self.client, self.outbox)
         return self.relay
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.questions import minted
-from mcpagg_runtime.reception import LISTEN
-from mcpagg_runtime.subscriptions import LISTENABLE, SUBSCRIPTION_KEY
-from mcpagg_runtime.wire import INTERNAL_ERROR, error, failure, notification, quote, request, result
+from mcpagg_runtime.jsontext import quote
+from mcpagg_runtime.message import error, failure, minted, notification, request, result
+from mcpagg_runtime.protocol import INTERNAL_ERROR, LISTEN, SUBSCRIPTION_KEY
+from mcpagg_runtime.subscriptions import LISTENABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcpagg_runtime.border import Border
-    from mcpagg_runtime.peers import Child
-    from mcpagg_runtime.wire import Message
+    from mcpagg_runtime.child import Child
+    from mcpagg_runtime.message import Message
 
 
 class Streams:
@@ -36,7 +36,7 @@ class Streams:
 
     def listen(self) -> None:
         """Open a stream for the changes of lists that the child tells of."""
-        declared = self.child.capabilities
+        declared = self.child.lifecycle.capabilities
         wanted = [
             f'"{name}":true'
             for name, kind in LISTENABLE.items()
@@ -46,8 +46,7 @@ class Streams:
             self._open(",".join(wanted), "", [])
 
     def _open(self, wanted: str, uri: str, identifiers: list[int]) -> None:
-        self.child.next_id += 1
-        stream = self.child.next_id
+        stream = self.child.connection.mint()
         self.open[stream] = uri, identifiers
         params = self.enveloped(f'{{"notifications":{{{wanted}}}}}')
         self.border.send(self.child, request(stream, LISTEN, params))

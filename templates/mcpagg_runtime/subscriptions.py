@@ -7,30 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.modern import edited
-from mcpagg_runtime.peers import FOREVER
-from mcpagg_runtime.reception import LISTEN
-from mcpagg_runtime.wire import (
-    INVALID_PARAMS,
-    error,
-    failure,
-    notification,
-    parse,
-    quote,
-    read_message,
-    request,
-    result,
-)
+from mcpagg_runtime.effects import FOREVER
+from mcpagg_runtime.jsontext import edited, parse, quote
+from mcpagg_runtime.message import error, failure, notification, request, result
+from mcpagg_runtime.protocol import INVALID_PARAMS, LISTEN, SUBSCRIPTION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
     from mcpagg_runtime.border import Border
+    from mcpagg_runtime.message import Message
     from mcpagg_runtime.session import Session
-    from mcpagg_runtime.wire import Message
 
-SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 # What a subscription may ask for, and the capability that has it.
 LISTENABLE = {
     "toolsListChanged": "tools",
@@ -52,7 +41,7 @@ class Subscriptions:
     def __init__(self, border: Border) -> None:
         self.border = border
         self.router = border.router
-        self.desk = border.router.desk
+        self.answers = border.router.answers
 
     def open(self, session: Session) -> bool:
         """Open a subscription, and return whether it is one.
@@ -69,31 +58,34 @@ class Subscriptions:
             [f"notifications/{LISTENABLE[name]}/list_changed" for name in names] + [UPDATED]
         )
         session.held = []
-        session.deadline = self.router.clock() + ACKNOWLEDGE_SECONDS
+        session.deadline = self.border.clock() + ACKNOWLEDGE_SECONDS
         session.initialized = True
         uris = self._watchable(wanted.get("resourceSubscriptions"))
         session.unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
         self.border.carry(self.router.connect(session))
         for number, uri in [*session.unanswered.items()]:
             asked = request(number, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
-            self.border.carry(self.router.hear(session, read_message(asked)))
+            self.border.carry(self.router.hear(session, asked))
         if not uris:
             self._acknowledge(session)
         return True
 
     def _tells(self, capability: str) -> bool:
-        declared = parse(self.desk.plan.capabilities).get(capability)
+        declared = parse(self.answers.plan.capabilities).get(capability)
         return type(declared) is dict and declared.get("listChanged") is True
 
     def _watchable(self, uris: Any) -> list[str]:
-        declared = parse(self.desk.plan.capabilities).get("resources")
+        declared = parse(self.answers.plan.capabilities).get("resources")
         if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
             return []
         return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
 
     def answered(self, session: Session, message: Message) -> None:
         """Take the answer of a server to a resource that is to be watched."""
-        if session.unanswered.pop(message.value("id"), None) and not session.unanswered:
+        uri = session.unanswered.pop(message.value("id"), None)
+        if uri is not None and not message.is_error:
+            session.watched.append(uri)
+        if uri is not None and not session.unanswered:
             self._acknowledge(session)
 
     def give_up(self, session: Session) -> None:
@@ -101,7 +93,7 @@ class Subscriptions:
         unanswered, session.unanswered = session.unanswered, {}
         for number in unanswered:
             gone = notification("notifications/cancelled", f'{{"requestId":{number}}}')
-            self.border.carry(self.router.hear(session, read_message(gone)))
+            self.border.carry(self.router.hear(session, gone))
         self._acknowledge(session)
 
     def _acknowledge(self, session: Session) -> None:
@@ -113,8 +105,8 @@ class Subscriptions:
             for name in _wanted(wanted)
             if f"notifications/{LISTENABLE[name]}/list_changed" in listens
         ]
-        if session.subscriptions:
-            uris = ",".join([quote(uri) for uri in session.subscriptions])
+        if session.watched:
+            uris = ",".join([quote(uri) for uri in session.watched])
             honoured.append(f'"resourceSubscriptions":[{uris}]')
         text = f'{{"notifications":{{{",".join(honoured)}}}}}'
         self._notify(session, "notifications/subscriptions/acknowledged", text)

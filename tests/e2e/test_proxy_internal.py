@@ -40,7 +40,7 @@ def without_threads(file: Path, condition: str) -> None:
     edited(file, "\nPLAN = Plan(", LACKS_THREADS.format(condition=condition))
 
 
-FORWARD = "        message = call.message\n"
+FORWARD = "        number = self._connection.mint()\n"
 FAULT = "        if call.original == 'odd': raise ZeroDivisionError(call.original)\n"
 
 
@@ -79,14 +79,12 @@ def test_a_fault_before_any_child_is_needed_fails_its_request_alone(tmp_path: Pa
 
 def test_a_fault_over_what_a_child_says_fails_what_it_owes(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(tools=["sleep", "echo"]), "good": stub_entry()})
-    start = (
-        '        """Pass a child\'s answer on to the client that asked, or ask the next child."""\n'
-    )
+    start = "        call = self._connection.calls[number]\n"
     edited(file, start, f"{start}        if call.name == 'odd:echo': 1 / 0\n")
     with served(file) as wire:
         slow = start_call(wire, "odd:sleep", seconds=60)
         for message in (call(wire, "odd:echo"), wire.response(slow)):
-            assert "internal fault: ZeroDivisionError in _answered" in message["error"]["message"]
+            assert "internal fault: ZeroDivisionError in answered" in message["error"]["message"]
         assert text(call(wire, "good:echo")) == "{}"
 
 

@@ -22,7 +22,7 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mcpagg_runtime.client import MODERN_VERSION
+from mcpagg_runtime.protocol import MODERN_VERSION
 from mcpagg_runtime.rounds import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
 from mcpagg_runtime.sessions import PARKED_SECONDS
 
@@ -790,7 +790,7 @@ class ErasMachine(RuleBasedStateMachine):
             self.answer(0, "result")
         assert self.world.idle()
         self.world.leave(self.client)
-        assert not self.world.router.clients
+        assert not [*self.world.router.clients]
         assert self.world.lines(self.client) == []
 
 

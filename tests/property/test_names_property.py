@@ -12,7 +12,7 @@ from core import World, call, result, tool
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.drift import SETTLE_SECONDS
+from mcpagg_runtime.lists import SETTLE_SECONDS
 from mcpagg_runtime.names import PORTABLE_LIMIT, portable_names, prefix_of
 
 # Few characters, so that names clash once they are cleaned; and long ones, to be cut.

@@ -14,7 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.deep import deep_value
-from mcpagg_runtime.wire import Lines, Malformed, decode, parse, quote, read_message
+from mcpagg_runtime.jsontext import Malformed, parse, quote
+from mcpagg_runtime.message import Lines, decode, read_message
 
 # --- Texts ------------------------------------------------------------------------------------
 
@@ -130,7 +131,7 @@ def test_what_the_json_module_refuses_is_malformed(text: str, number: int) -> No
         value = None
     if isinstance(value, dict):
         message = read_message(spoilt)
-        assert {name: found[0] for name, found in message.members.items()} == value
+        assert {name: found.value for name, found in message.members.items()} == value
         for name in value:
             assert json.loads(message.raw(name)) == value[name]
     else:

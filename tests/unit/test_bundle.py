@@ -103,7 +103,7 @@ def test_comments_and_blank_lines_of_the_runtime_are_kept(real: Bundle) -> None:
 
 def test_a_start_needs_no_module_that_only_children_need(real: Bundle) -> None:
     assert {"relay", "router", "process", "commands"} <= set(real.deferred)
-    assert "class Desk" in real.modules
+    assert "class Answers" in real.modules
     assert "class Router" not in real.modules
 
 

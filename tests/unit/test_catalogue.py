@@ -8,8 +8,8 @@ from typing import Any
 
 from core import Json, plan, tool
 
+from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.catalogue import Catalogue, Item
-from mcpagg_runtime.desk import Desk
 
 RICH: Json = {
     "title": 'T "quoted" , } ] \\ end',
@@ -26,7 +26,7 @@ RICH: Json = {
 
 def catalogue(servers: dict[str, Iterable[str | Json]], **choices: Any) -> Catalogue:
     """Return the catalogue of servers {name: tools}."""
-    return Desk(plan(servers, **choices)).catalogues["tools"]
+    return Answers(plan(servers, **choices)).catalogues["tools"]
 
 
 def listed(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[Json]:
@@ -104,11 +104,12 @@ def test_an_exposed_name_wins_over_anothers_portable_one() -> None:
 
 
 def test_a_child_that_is_down_is_not_listed_but_found() -> None:
-    found = catalogue({"a": ["t"], "b": ["t"]})
-    found.down.add("a")
+    answers = Answers(plan({"a": ["t"], "b": ["t"]}))
+    found = answers.catalogues["tools"]
+    assert answers.outages.begin("a")
     assert names(found) == ["b:t"]
     assert found.find("a:t") is not None
-    found.down.clear()
+    assert answers.outages.end("a")
     assert names(found) == ["a:t", "b:t"]
 
 

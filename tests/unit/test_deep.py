@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime import deep, wire
+from mcpagg_runtime import deep, jsontext
 from mcpagg_runtime.deep import extent, extents, outline
-from mcpagg_runtime.wire import Malformed, members
+from mcpagg_runtime.jsontext import Malformed, members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('a"\\[]{},:é\n')),
@@ -50,7 +50,7 @@ def test_what_has_no_end_is_malformed(text: str) -> None:
 
 
 def test_of_a_large_text_what_is_deep_is_only_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "LARGE", 0)
+    monkeypatch.setattr(jsontext, "LARGE", 0)
     text = '{"result":{"n":1,"a":[1],"o":{"o":{"o":{"n":1}},"s":"x"}},"id":7}'
     value = {name: found for name, (found, _, _) in members(text)[0].items()}
     assert value == {"result": {"n": 1, "a": [], "o": {"o": {"o": {}}, "s": "x"}}, "id": 7}

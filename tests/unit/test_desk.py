@@ -8,20 +8,23 @@ from typing import Any
 import pytest
 from core import INITIALIZED, ROOTS, Json, call, notification, plan, request, tool
 
-from mcpagg_runtime.client import LEGACY_VERSIONS, REFUSE_COLON, Client
-from mcpagg_runtime.desk import Desk, Plan
+from mcpagg_runtime.answers import Answers
+from mcpagg_runtime.client import REFUSE_COLON, Client
+from mcpagg_runtime.message import Message
+from mcpagg_runtime.plan import Plan
+from mcpagg_runtime.protocol import LEGACY_VERSIONS
 
 
-def served(desk: Desk, client: Client, message: Any) -> Any:
+def served(desk: Answers, client: Client, message: Any) -> Any:
     """Return the desk's answer as a value; "" and None stay."""
     line = message if isinstance(message, bytes) else json.dumps(message).encode()
     answer = desk.serve(client, line)
-    return json.loads(answer) if answer else answer
+    return json.loads(answer.line()) if isinstance(answer, Message) else answer
 
 
-def introduced(given: Plan, **params: Any) -> tuple[Desk, Client, Json]:
+def introduced(given: Plan, **params: Any) -> tuple[Answers, Client, Json]:
     """Let a client say `initialize`; return the desk, the client and the result."""
-    desk, client = Desk(given), Client(given.options["names"])
+    desk, client = Answers(given), Client(given.options.names)
     answer = served(desk, client, request(0, "initialize", params))
     assert (answer["jsonrpc"], answer["id"]) == ("2.0", 0)
     return desk, client, answer["result"]
@@ -62,13 +65,13 @@ def test_instructions_are_passed_on() -> None:
 @pytest.mark.parametrize("params", ["", ',"params":null', ',"params":{}'])
 def test_a_client_that_says_nothing_about_itself_is_served(params: str) -> None:
     line = f'{{"id":1,"method":"initialize"{params}}}'.encode()
-    answer = served(Desk(plan({})), Client("auto"), line)
+    answer = served(Answers(plan({})), Client("auto"), line)
     assert answer["result"]["protocolVersion"] == LEGACY_VERSIONS[0]
 
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "tools/list"])
 def test_params_that_are_no_object_are_refused(method: str) -> None:
-    answer = served(Desk(plan({})), Client("auto"), request(1, method, [1]))
+    answer = served(Answers(plan({})), Client("auto"), request(1, method, [1]))
     assert answer["error"]["code"] == -32602
 
 
@@ -79,7 +82,7 @@ def test_what_the_client_declares_is_kept_as_its_own_text() -> None:
         b'{"name":"n", "version":1.0,"title":"\\ud800"}}}'
     )
     client = Client("auto")
-    served(Desk(plan({})), client, line)
+    served(Answers(plan({})), client, line)
     assert client.capabilities == {"sampling": '{ "x":1e999 }', "elicitation": '{"form":{}}'}
     assert client.info == '{"name":"n", "version":1.0,"title":"\\ud800"}'
     assert client.name == "n"
@@ -116,7 +119,7 @@ def test_conditional_tools_are_listed_to_a_client_with_capabilities() -> None:
 
 
 def test_the_list_is_one_page() -> None:
-    desk, client = Desk(plan({"s": [f"t{n}" for n in range(500)]})), Client("auto")
+    desk, client = Answers(plan({"s": [f"t{n}" for n in range(500)]})), Client("auto")
     for params in (None, {}, {"cursor": None}):
         answer = served(desk, client, request(1, "tools/list", params))
         assert len(answer["result"]["tools"]) == 500
@@ -129,25 +132,27 @@ def test_the_list_is_one_page() -> None:
 @pytest.mark.parametrize("raw", ["0", '""', '"0"', "9223372036854775808", '"\\u00e9"', "-0"])
 def test_an_id_is_echoed_as_it_was_written(raw: str) -> None:
     line = f'{{"jsonrpc":"2.0","id":{raw},"method":"ping"}}'.encode()
-    expected = f'{{"jsonrpc":"2.0","id":{raw},"result":{{}}}}'
-    assert Desk(plan({})).serve(Client("auto"), line) == expected
+    expected = f'{{"jsonrpc":"2.0","id":{raw},"result":{{}}}}\n'
+    answer = Answers(plan({})).serve(Client("auto"), line)
+    assert isinstance(answer, Message)
+    assert answer.line().decode() == expected
 
 
 def test_requests_before_the_handshake_are_answered() -> None:
-    desk, client = Desk(plan({"s": [tool("t")]})), Client("auto")
+    desk, client = Answers(plan({"s": [tool("t")]})), Client("auto")
     assert served(desk, client, request(1, "ping"))["result"] == {}
     assert len(served(desk, client, request(2, "tools/list"))["result"]["tools"]) == 1
 
 
 def test_initialized_is_noted_and_gets_no_answer() -> None:
-    desk, client = Desk(plan({})), Client("auto")
+    desk, client = Answers(plan({})), Client("auto")
     assert served(desk, client, INITIALIZED) == ""
     assert client.initialized
 
 
 @pytest.mark.parametrize("line", [b"", b"  \r", b"\xef\xbb\xbf"])
 def test_a_blank_line_gets_no_answer(line: bytes) -> None:
-    assert Desk(plan({})).serve(Client("auto"), line) == ""
+    assert Answers(plan({})).serve(Client("auto"), line) == ""
 
 
 @pytest.mark.parametrize(
@@ -167,5 +172,5 @@ def test_a_blank_line_gets_no_answer(line: bytes) -> None:
 )
 def test_everything_else_is_left_to_the_router(message: Any) -> None:
     client = Client("auto")
-    assert served(Desk(plan({"s": ["t"]})), client, message) is None
+    assert served(Answers(plan({"s": ["t"]})), client, message) is None
     assert not client.initialized

@@ -20,16 +20,16 @@ from core import (
 )
 
 from mcpagg_runtime.catalogue import Item
-from mcpagg_runtime.client import PAGES
-from mcpagg_runtime.drift import (
+from mcpagg_runtime.child import Child
+from mcpagg_runtime.listing import MAXIMUM_PAGES
+from mcpagg_runtime.lists import (
     CALM_SECONDS,
     LONGEST_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
 )
-from mcpagg_runtime.listing import MAXIMUM_PAGES
 from mcpagg_runtime.live import Difference
-from mcpagg_runtime.peers import Child
+from mcpagg_runtime.protocol import PAGES
 
 READONLY = {"annotations": {"destructiveHint": False}}
 
@@ -252,7 +252,8 @@ def test_refuse_does_not_wait_for_ever_for_a_list_that_changes_at_every_reading(
         for asked in world.received(a):
             assert asked["method"] == "tools/list"
             world.say(a, TOOLS_CHANGED, result(asked["id"], list_of_a))
-        answered_at = world.now if world.router.clients[0].calls == [] else 0.0
+        [client] = world.router.clients
+        answered_at = 0.0 if world.router.owes(client) else world.now
     assert PATIENCE_SECONDS <= answered_at <= PATIENCE_SECONDS + 2
     reason = "changes its list of tools too often to compare it with the snapshot"
     error = failure(1, -32603, f"Server 'a' {reason}", server="a")
@@ -802,11 +803,11 @@ def test_what_is_told_of_a_difference_is_one_line_that_no_terminal_acts_upon() -
 
 @pytest.mark.parametrize("method", ["resources/read", "completion/complete"])
 def test_what_fits_a_template_that_changed_is_withheld(method: str) -> None:
-    child = World({"a": ["t"]})["a"]
-    child.readings["templates"].refused["a://{x}"] = "changed"
+    lists = World({"a": ["t"]})["a"].lists
+    lists["templates"].refused["a://{x}"] = "changed"
     name = "a://1" if method == "resources/read" else "a://{x}"
-    assert child.withheld(method, name) == "changed"
-    assert child.withheld(method, "b://1") is None
+    assert lists.withheld(method, name) == "changed"
+    assert lists.withheld(method, "b://1") is None
 
 
 # --- Pages of tools ---------------------------------------------------------------------------
@@ -845,7 +846,7 @@ def test_a_server_that_lists_no_pages_to_who_shows_none_does_not_drift(
         world, names = listed_to(capabilities, [tool("show")], policy)
         clicks = [] if policy == "live" else ["a:click"]
         assert (world.said, names) == ([], ["a:show", *clicks, "b:z"])
-        assert world["a"].readings["tools"].refused == {}
+        assert world["a"].lists["tools"].refused == {}
 
 
 def test_without_its_page_a_tool_may_differ_in_nothing_else() -> None:
@@ -873,7 +874,7 @@ def test_a_new_tool_takes_no_name_that_looks_like_another_servers() -> None:
     a = world.up("a", listed)
     world.wait(SETTLE_SECONDS)
     world.give_list(a, listed)
-    tools = world.router.catalogues["tools"]
+    tools = world.router.answers.catalogues["tools"]
     names = {item.original: (item.exposed, item.portable) for item in tools.served("a")}
     assert names["mine"] == ("a:mine", "a_mine")
     assert names["b_hid"][0] == "a:b_hid"

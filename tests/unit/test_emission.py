@@ -31,8 +31,8 @@ from mcpagg.problems import ConfigError
 from mcpagg.readback import ReadBackError, read_tables
 from mcpagg.recorded import recorded_command, recorded_snapshot
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.catalogue import KINDS, TOOLS, Catalogue
-from mcpagg_runtime.desk import Plan
+from mcpagg_runtime.catalogue import KINDS, TOOLS, Catalogue, Outages
+from mcpagg_runtime.plan import Plan
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LISTS: dict[str, Any] = {"conditional": frozenset, **{kind.name: tuple for kind in KINDS}}
@@ -118,7 +118,7 @@ def test_the_snapshot_comes_back_as_it_went_in(case: Path, tmp_path: Path) -> No
 def test_what_is_listed_is_what_was_snapshotted_but_for_the_name(case: Path, spelling: str) -> None:
     plan = loaded(emitted(case))
     catalogue = Catalogue(
-        TOOLS, tuple(plan.servers), plan.routes["tools"], plan.snapshot, {}, set()
+        TOOLS, tuple(plan.servers), plan.routes["tools"], plan.snapshot, {}, Outages()
     )
     listed = json.loads(catalogue.listing(spelling, capable=True))["tools"]
     tools = [t for c in json.loads((case / "snapshot.json").read_text("utf-8")) for t in c["tools"]]
@@ -277,7 +277,7 @@ def test_a_deep_value_costs_what_it_holds_and_the_list_is_cut_all_the_same() -> 
     text = json_text(tools)
     assert len(text) < 1.1 * len(dumps(tools))
     routes = {f"s:{name}": ("s", name, f"s_{name}") for name in "ab"}
-    catalogue = Catalogue(TOOLS, ("s",), routes, {"s": {"tools": text}}, {}, set())
+    catalogue = Catalogue(TOOLS, ("s",), routes, {"s": {"tools": text}}, {}, Outages())
     cut = [item.listed(item.original) for item in catalogue.recorded("s")]
     assert [dumps(loads(item)) for item in cut] == [dumps(tool) for tool in tools]
 

@@ -18,42 +18,50 @@ COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))
 MODULES = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
 
 CORE = {
+    "answers",
     "attribution",
     "border",
+    "call",
     "calls",
     "catalogue",
-    "templates",
+    "child",
     "client",
+    "clients",
     "composite",
-    "core",
+    "connection",
     "deep",
-    "desk",
-    "drift",
-    "faults",
+    "dispatch",
+    "effects",
     "extensions",
+    "faults",
+    "jsontext",
     "lenient",
     "lifecycle",
     "listing",
+    "lists",
     "live",
     "masking",
+    "message",
     "modern",
     "names",
     "origins",
-    "peers",
-    "questions",
+    "plan",
+    "protocol",
     "reception",
+    "resources",
     "rounds",
     "routed",
     "router",
-    "routing",
     "secrecy",
+    "server_requests",
     "session",
     "sessions",
     "skills",
     "streams",
     "subscriptions",
+    "templates",
+    "tools",
     "terminal",
-    "wire",
 }
 """Modules that do no I/O, read no clock and start nothing."""
 
@@ -145,9 +153,9 @@ def test_a_discovery_brings_nothing_that_only_calls_need() -> None:
     assert names - {"session"} <= set(modules_at_start())
 
 
-def test_a_start_reaches_the_desk_and_nothing_that_needs_a_child() -> None:
+def test_a_start_reaches_the_answers_and_nothing_that_needs_a_child() -> None:
     found = modules_at_start()
-    assert {"main", "stdio", "desk", "wire"} <= set(found)
+    assert {"main", "stdio", "answers", "message"} <= set(found)
     assert not {"router", "relay", "process", "launch", "commands", "live"} & set(found)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mcpagg_runtime.lenient import Fragment, read_line
-from mcpagg_runtime.wire import Message
+from mcpagg_runtime.message import Message
 
 ANSWER = '{"jsonrpc":"2.0","id":7,"result":{"n":1}}'
 OTHER = '{"jsonrpc":"2.0","id":8,"result":{}}'
@@ -17,7 +17,7 @@ def read(line: bytes | str) -> tuple[list[object], str]:
     """Return what a line holds: messages as values, fragments as (id, method)."""
     parts, oddity = read_line(line.encode() if isinstance(line, str) else line)
     return [
-        (part.id, part.method) if isinstance(part, Fragment) else json.loads(part.text)
+        (part.id, part.method) if isinstance(part, Fragment) else json.loads(part.line())
         for part in parts
     ], oddity
 

@@ -19,22 +19,19 @@ from core import (
 )
 
 from mcpagg_runtime.client import Client
+from mcpagg_runtime.effects import FOREVER
 from mcpagg_runtime.lifecycle import (
-    MAXIMUM_FAILURES,
-    MAXIMUM_IN_BACKGROUND,
-    MAXIMUM_STARTING,
-    TASKS,
-)
-from mcpagg_runtime.peers import (
     CREATED,
     DOWN,
-    FOREVER,
+    MAXIMUM_FAILURES,
     QUEUED,
     READY,
     STARTING,
     TRANSITIONS,
     IllegalTransition,
 )
+from mcpagg_runtime.protocol import TASKS
+from mcpagg_runtime.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 
@@ -56,7 +53,7 @@ def test_nobody_is_started_for_a_client_that_only_shakes_hands() -> None:
 def test_a_client_that_shook_hands_at_the_desk_starts_them_when_it_connects() -> None:
     world = World({"a": ["t"], "b": ["t"]})
     client = Client("auto")
-    client.initialized = True
+    client.shake_hands()
     world.do(world.router.connect(client))
     assert world.started == ["a", "b"]
 
@@ -67,7 +64,7 @@ def test_a_call_starts_its_child_whatever_the_client_left_out() -> None:
     world.do(world.router.connect(client))
     world.say(client, call(1, "b:t"))
     assert world.started == ["b"]
-    assert world["b"].client is client
+    assert world["b"].lifecycle.client is client
 
 
 @pytest.mark.parametrize("name", ["b:t", "b:new"])
@@ -147,8 +144,7 @@ def test_a_child_is_greeted_as_the_client_that_it_is_started_for() -> None:
     ],
 )
 def test_the_older_of_both_versions_is_spoken(client: str, child: str, spoken: str) -> None:
-    world = World({"a": ["t"]})
-    world.plan.children["a"]["protocol"] = child  # type: ignore[index]
+    world = World({"a": ["t"]}, facts={"a": {"protocol": child}})
     world.client(protocolVersion=client)
     world.do(world.router.child_up(world["a"]))
     [hello] = world.received(world["a"])
@@ -300,7 +296,7 @@ def test_a_child_is_buried_once() -> None:
     assert world.received(client) == [TOOLS_CHANGED]
     assert world.said == ["server 'a' exited with status 0"]
     assert world["a"].state == DOWN
-    assert world["a"].reason == "exited with status 0"
+    assert world["a"].lifecycle.reason == "exited with status 0"
 
 
 def test_a_child_that_cannot_be_started_is_reported_the_same_way() -> None:
@@ -418,7 +414,7 @@ def test_every_state_that_a_child_enters_is_told_with_its_reason() -> None:
 @pytest.mark.parametrize("state", [CREATED, QUEUED, STARTING, READY, DOWN])
 @pytest.mark.parametrize("after", [CREATED, QUEUED, STARTING, READY, DOWN])
 def test_a_state_is_entered_only_from_one_that_it_may_follow(state: str, after: str) -> None:
-    child = World({"a": ["t"]})["a"]
+    child = World({"a": ["t"]})["a"].lifecycle
     child.state = state
     if after in TRANSITIONS[state]:
         child.enter(after, "why")

@@ -15,7 +15,7 @@ from mcpagg.options import Options
 from mcpagg.problems import NameClash
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg_runtime.catalogue import SKILLS
-from mcpagg_runtime.lifecycle import TASKS
+from mcpagg_runtime.protocol import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PLAIN: Json = {"type": "object"}

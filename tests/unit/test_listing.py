@@ -10,6 +10,7 @@ import pytest
 from mcpagg.jsontext import loads
 from mcpagg_runtime import listing
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.jsontext import LARGE, Malformed
 from mcpagg_runtime.listing import (
     MAXIMUM_ENTRY_CHARACTERS,
     MAXIMUM_ENTRY_DEPTH,
@@ -17,7 +18,6 @@ from mcpagg_runtime.listing import (
     Listing,
     unreadable,
 )
-from mcpagg_runtime.wire import LARGE, Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:

@@ -11,10 +11,8 @@ from core import result as answer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.border import Border
-from mcpagg_runtime.client import MODERN_VERSION
-from mcpagg_runtime.desk import Desk
-from mcpagg_runtime.masking import Masked, swapped
+from mcpagg_runtime.masking import swapped
+from mcpagg_runtime.protocol import MODERN_VERSION
 
 JSON = st.recursive(
     st.none() | st.integers() | st.booleans() | st.text(),
@@ -62,8 +60,7 @@ def masked_world() -> World:
     """Return a world with one child that masks the variable KEY, whose value is `sesame`."""
     mask = {"KEY": {"value": "${KEY}", "expand": True, "unexpand": True}}
     world = World({"one": ["t"], "two": ["t"]}, rows={"one": {"masks": mask}})
-    world.router = Masked(Desk(world.plan), lambda: world.now)
-    world["one"].masks = {"KEY": "sesame"}
+    world.masks["one"] = {"KEY": "sesame"}
     return world
 
 
@@ -89,9 +86,7 @@ def test_what_a_child_of_either_era_asks_is_masked() -> None:
     mask = {"KEY": {"value": "${KEY}", "expand": True, "unexpand": True}}
     facts = {"one": {"protocol": MODERN_VERSION}}
     world = Bordered({"one": ["t"]}, rows={"one": {"masks": mask}}, facts=facts)
-    world.router = Masked(Desk(world.plan), lambda: world.now)
-    world.border = Border(world.router, lambda: "")
-    world["one"].masks = {"KEY": "sesame"}
+    world.masks["one"] = {"KEY": "sesame"}
     client, one = world.client(ASKABLE), world.up("one")
     world.say(client, call(1, "one:t"))
     [sent] = world.received(one)

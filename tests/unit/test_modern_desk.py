@@ -8,34 +8,42 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
-from mcpagg_runtime.desk import Desk
+from mcpagg_runtime.answers import Answers
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.jsontext import edited
+from mcpagg_runtime.message import Message
 from mcpagg_runtime.modern import (
     completed,
-    edited,
     legacy_item,
     legacy_result,
     signed,
     wraps_output,
 )
-from mcpagg_runtime.reception import LIST_MILLISECONDS, SERVER_KEY
-from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY
+from mcpagg_runtime.protocol import (
+    CAPABILITIES_KEY,
+    INFO_KEY,
+    LEVEL_KEY,
+    MODERN_VERSION,
+    SERVER_KEY,
+    VERSION_KEY,
+)
+from mcpagg_runtime.reception import LIST_MILLISECONDS
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}
 PLAN = plan({"a": ["t"]})
 
 
-def served(desk: Desk, message: Json, client: Client | None = None) -> Json:
+def served(desk: Answers, message: Json, client: Client | None = None) -> Json:
     """Return what the desk answers a client, by default one that it never saw."""
-    client = client or Client(desk.plan.options["names"])
+    client = client or Client(desk.plan.options.names)
     answer = desk.serve(client, json.dumps(message).encode())
-    assert answer is not None
-    value: Json = json.loads(answer)
+    assert isinstance(answer, Message)
+    value: Json = json.loads(answer.line())
     return value
 
 
-def listed(desk: Desk, kind: str = "tools", **envelope: Any) -> Json:
+def listed(desk: Answers, kind: str = "tools", **envelope: Any) -> Json:
     """Return the result of a list request."""
     answer = served(desk, enveloped(request(1, f"{kind}/list"), **envelope))
     value: Json = answer["result"]
@@ -46,7 +54,7 @@ def listed(desk: Desk, kind: str = "tools", **envelope: Any) -> Json:
 
 
 def test_a_discovery_says_what_the_proxy_is() -> None:
-    desk = Desk(plan({"a": ["t"]}, instructions="words"))
+    desk = Answers(plan({"a": ["t"]}, instructions="words"))
     assert served(desk, enveloped(request("x", "server/discover"))) == result(
         "x",
         {
@@ -62,27 +70,27 @@ def test_a_discovery_says_what_the_proxy_is() -> None:
 
 
 def test_no_instructions_are_left_out() -> None:
-    answer = served(Desk(PLAN), enveloped(request(1, "server/discover")))
+    answer = served(Answers(PLAN), enveloped(request(1, "server/discover")))
     assert "instructions" not in answer["result"]
 
 
 def test_a_discovery_without_an_envelope_asks_for_a_handshake() -> None:
-    answer = served(Desk(PLAN), request(1, "server/discover", {}))
+    answer = served(Answers(PLAN), request(1, "server/discover", {}))
     assert answer["error"]["code"] == -32601
 
 
 @pytest.mark.parametrize("method", ["server/discover", "nonsense", "ping", "logging/setLevel"])
 def test_a_probe_is_no_wish_for_children(method: str) -> None:
     client = Client("auto")
-    served(Desk(PLAN), enveloped(request(1, method)), client)
-    assert client.modern is None
+    served(Answers(PLAN), enveloped(request(1, method)), client)
+    assert client.starter is None
 
 
 def test_a_list_is_one() -> None:
     client = Client("auto")
-    served(Desk(PLAN), enveloped(request(1, "tools/list"), ASKABLE), client)
-    assert client.modern is not None
-    assert list(client.modern.capabilities) == ["roots", "sampling", "elicitation"]
+    served(Answers(PLAN), enveloped(request(1, "tools/list"), ASKABLE), client)
+    assert client.starter is not None
+    assert list(client.starter.capabilities) == ["roots", "sampling", "elicitation"]
 
 
 # --- Envelopes --------------------------------------------------------------------------------
@@ -106,13 +114,13 @@ def test_a_list_is_one() -> None:
 @pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call", "nonsense"])
 def test_a_bad_envelope_is_refused_whatever_it_holds(meta: Json, code: int, method: str) -> None:
     client = Client("auto")
-    answer = served(Desk(PLAN), enveloped(request("x", method), None, meta), client)
+    answer = served(Answers(PLAN), enveloped(request("x", method), None, meta), client)
     assert (answer["id"], answer["error"]["code"]) == ("x", code)
-    assert client.modern is None
+    assert client.starter is None
 
 
 def test_another_version_is_told_which_is_spoken() -> None:
-    answer = served(Desk(PLAN), enveloped(request(1, "tools/list"), None, {VERSION_KEY: "3"}))
+    answer = served(Answers(PLAN), enveloped(request(1, "tools/list"), None, {VERSION_KEY: "3"}))
     assert answer == failure(
         1, -32022, "Unsupported protocol version", supported=[MODERN_VERSION], requested="3"
     )
@@ -120,18 +128,18 @@ def test_another_version_is_told_which_is_spoken() -> None:
 
 @pytest.mark.parametrize("info", [None, 5, {}, {"name": 5}])
 def test_who_asks_need_not_be_named(info: Any) -> None:
-    assert "tools" in listed(Desk(PLAN), meta={INFO_KEY: info})
+    assert "tools" in listed(Answers(PLAN), meta={INFO_KEY: info})
 
 
 def test_a_request_without_an_envelope_is_of_the_other_era() -> None:
-    assert served(Desk(PLAN), request(1, "tools/list"))["result"].keys() == {"tools"}
+    assert served(Answers(PLAN), request(1, "tools/list"))["result"].keys() == {"tools"}
     message = request(1, "tools/list", {"_meta": {INFO_KEY: {}, LEVEL_KEY: "info"}})
-    assert served(Desk(PLAN), message)["result"].keys() == {"tools"}
+    assert served(Answers(PLAN), message)["result"].keys() == {"tools"}
 
 
 @pytest.mark.parametrize("method", ["ping", "logging/setLevel", "tasks/list", "resources/list"])
 def test_what_this_revision_or_the_proxy_lacks_is_not_found(method: str) -> None:
-    answer = served(Desk(PLAN), enveloped(request(1, method, {"level": "info"})))
+    answer = served(Answers(PLAN), enveloped(request(1, method, {"level": "info"})))
     assert answer == failure(1, -32601, f"Method not found: {method}")
 
 
@@ -139,7 +147,7 @@ def test_what_this_revision_or_the_proxy_lacks_is_not_found(method: str) -> None
 
 
 def test_a_list_says_for_how_long_it_may_be_kept() -> None:
-    desk = Desk(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]}))
+    desk = Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]}))
     assert listed(desk) == {
         **COMPLETE,
         "tools": [tool("a:t")],
@@ -151,7 +159,7 @@ def test_a_list_says_for_how_long_it_may_be_kept() -> None:
 
 
 def test_templates_are_listed_too() -> None:
-    desk = Desk(plan({"a": ["t"]}, resources={"a": ["x:y"]}))
+    desk = Answers(plan({"a": ["t"]}, resources={"a": ["x:y"]}))
     assert listed(desk, "resources/templates")["resourceTemplates"] == []
     assert listed(desk, "resources")["resources"] == [{"uri": "x:y", "name": "[a] r"}]
 
@@ -159,7 +167,7 @@ def test_templates_are_listed_too() -> None:
 @pytest.mark.parametrize("cursor", ["", "x", 5])
 def test_a_list_has_one_page(cursor: Any) -> None:
     message = enveloped(request(1, "tools/list", {"cursor": cursor}))
-    assert served(Desk(PLAN), message)["error"]["code"] == -32602
+    assert served(Answers(PLAN), message)["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize(
@@ -175,18 +183,18 @@ def test_a_list_has_one_page(cursor: Any) -> None:
 def test_no_child_is_kept_longer_than_it_said(hints: list[Json], ttl: int, scope: str) -> None:
     names = "abc"[: len(hints) + 1]
     facts = {name: {"hints": hint} for name, hint in zip(names, hints, strict=False)}
-    desk = Desk(plan({name: ["t"] for name in names}, facts=facts, names="spec"))
+    desk = Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec"))
     assert (listed(desk)["ttlMs"], listed(desk)["cacheScope"]) == (ttl, scope)
 
 
 def test_names_that_depend_on_the_client_are_for_it_alone() -> None:
-    desk = Desk(plan({"a": ["t"]}, resources={"a": ["x:y"]}, prompts={"a": ["p"]}))
+    desk = Answers(plan({"a": ["t"]}, resources={"a": ["x:y"]}, prompts={"a": ["p"]}))
     scopes = [listed(desk, kind)["cacheScope"] for kind in ("tools", "prompts", "resources")]
     assert scopes == ["private", "private", "public"]
 
 
 def test_tools_that_depend_on_the_client_are_for_it_alone() -> None:
-    desk = Desk(plan({"a": ["t", "ask"]}, conditional={"a": ["ask"]}, names="spec"))
+    desk = Answers(plan({"a": ["t", "ask"]}, conditional={"a": ["ask"]}, names="spec"))
     assert [entry["name"] for entry in listed(desk)["tools"]] == ["a:t"]
     able = listed(desk, capabilities=ASKABLE)
     assert [entry["name"] for entry in able["tools"]] == ["a:t", "a:ask"]
@@ -194,7 +202,7 @@ def test_tools_that_depend_on_the_client_are_for_it_alone() -> None:
 
 
 def test_a_name_is_spelled_as_the_client_can_read_it() -> None:
-    desk = Desk(PLAN)
+    desk = Answers(PLAN)
     shown = listed(desk, meta={INFO_KEY: {"name": "claude-ai"}})
     assert [entry["name"] for entry in shown["tools"]] == ["a_t"]
     assert [entry["name"] for entry in listed(desk)["tools"]] == ["a:t"]
@@ -202,7 +210,7 @@ def test_a_name_is_spelled_as_the_client_can_read_it() -> None:
 
 def test_how_a_tool_is_executed_is_left_out() -> None:
     made = tool("t", execution={"taskSupport": "optional"}, title='"execution"', x={"execution": 1})
-    desk = Desk(plan({"a": [made]}))
+    desk = Answers(plan({"a": [made]}))
     [shown] = listed(desk)["tools"]
     assert shown == {
         "name": "a:t",
@@ -216,7 +224,7 @@ def test_how_a_tool_is_executed_is_left_out() -> None:
 
 def test_an_output_that_is_no_object_is_shown_as_it_is() -> None:
     made = tool("t", outputSchema={"type": "array"})
-    desk = Desk(plan({"m": [made]}, facts={"m": {"protocol": MODERN_VERSION}}))
+    desk = Answers(plan({"m": [made]}, facts={"m": {"protocol": MODERN_VERSION}}))
     assert listed(desk)["tools"][0]["outputSchema"] == {"type": "array"}
 
 
@@ -225,7 +233,7 @@ def test_an_output_that_is_no_object_is_shown_as_it_is() -> None:
 
 def understood(schema: Any) -> Any:
     """Return the output schema that a client of an older revision is shown."""
-    desk = Desk(
+    desk = Answers(
         plan({"m": [tool("t", outputSchema=schema)]}, facts={"m": {"protocol": MODERN_VERSION}})
     )
     return served(desk, request(1, "tools/list"))["result"]["tools"][0]["outputSchema"]

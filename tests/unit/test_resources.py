@@ -19,9 +19,9 @@ from core import (
 )
 
 from mcpagg_runtime import origins
+from mcpagg_runtime.child import Child
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.origins import Origins
-from mcpagg_runtime.peers import Child
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
 DECLARED: Json = {"resources": {"subscribe": True}, "completions": {}}
@@ -78,7 +78,7 @@ def test_every_server_with_resources_is_asked_in_turn_until_one_knows_it(method:
     world.say(b, result(sent["id"], {"n": 1}))
     assert world.received(client) == [result(1, {"n": 1})]
     assert requests(world, c) == []
-    assert client.calls == []
+    assert not world.router.owes(client)
 
 
 def test_who_has_no_resources_is_not_asked() -> None:
@@ -159,7 +159,7 @@ def test_the_error_that_says_most_is_the_answer(first: Any, second: Any, told: A
     refuse(world, a, *first)
     refuse(world, b, *second)
     assert world.received(client) == [failure(1, *told)]
-    assert client.calls == []
+    assert not world.router.owes(client)
 
 
 def test_a_server_that_dies_over_it_is_passed_over() -> None:
@@ -322,5 +322,5 @@ def test_under_refuse_nobody_is_asked_for_what_may_be_withheld_under_another_nam
     world = world_of("a", "b", on_drift="refuse")
     client = world.client()
     up(world, "a"), up(world, "b")
-    assert world.router.owners("FILE:///a.txt") == []
+    assert world.router.resources.owners("FILE:///a.txt") == []
     assert world.ask(client, about(1, "read"))["error"]["code"] == -32002

@@ -24,12 +24,21 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, VERSION_KEY, Client
-from mcpagg_runtime.peers import DOWN, LEGACY, MODERN, READY, Child
-from mcpagg_runtime.reception import SERVER_KEY
+from mcpagg_runtime.child import Child
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.lifecycle import DOWN, READY
+from mcpagg_runtime.protocol import (
+    CAPABILITIES_KEY,
+    INFO_KEY,
+    LEGACY,
+    LEVEL_KEY,
+    MODERN,
+    MODERN_VERSION,
+    SERVER_KEY,
+    SUBSCRIPTION_KEY,
+    VERSION_KEY,
+)
 from mcpagg_runtime.rounds import MAXIMUM_ROUNDS
-from mcpagg_runtime.session import INFO_KEY, LEVEL_KEY
-from mcpagg_runtime.subscriptions import SUBSCRIPTION_KEY
 
 FACTS: Json = {"m": {"protocol": MODERN_VERSION}}
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}

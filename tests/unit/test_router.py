@@ -24,9 +24,10 @@ from core import (
     tool,
 )
 
+from mcpagg_runtime.child import Child
 from mcpagg_runtime.client import Client
-from mcpagg_runtime.peers import MAXIMUM_LOST, Child
-from mcpagg_runtime.wire import LARGE
+from mcpagg_runtime.connection import MAXIMUM_LOST
+from mcpagg_runtime.jsontext import LARGE
 
 PREFIX = '{"jsonrpc":"2.0",'
 
@@ -1029,7 +1030,7 @@ def test_a_child_sends_no_notification_of_clients(method: str) -> None:
 def test_a_child_says_nothing_of_the_resources_of_another_one() -> None:
     world = World({"a": ["t"], "b": ["t"]}, resources={"a": ["file:///x"]})
     client, a, b = world.client(), world.up("a"), world.up("b")
-    client.subscriptions["file:///x"] = a
+    world.router.clients.watch(client, "file:///x", "a")
     updated = notification("notifications/resources/updated", {"uri": "file:///x"})
     world.say(b, updated)
     assert world.lines(client) == []

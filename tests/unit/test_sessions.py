@@ -23,12 +23,18 @@ from core import (
 )
 
 from mcpagg_runtime import sessions
-from mcpagg_runtime.client import CAPABILITIES_KEY, MODERN_VERSION, Client
-from mcpagg_runtime.peers import QUEUED, STARTING, Child
-from mcpagg_runtime.reception import SERVER_KEY
-from mcpagg_runtime.session import LEVEL_KEY
+from mcpagg_runtime.child import Child
+from mcpagg_runtime.client import Client
+from mcpagg_runtime.lifecycle import QUEUED, STARTING
+from mcpagg_runtime.protocol import (
+    CAPABILITIES_KEY,
+    LEVEL_KEY,
+    MODERN_VERSION,
+    SERVER_KEY,
+    SUBSCRIPTION_KEY,
+)
 from mcpagg_runtime.sessions import PARKED_SECONDS
-from mcpagg_runtime.subscriptions import ACKNOWLEDGE_SECONDS, SUBSCRIPTION_KEY
+from mcpagg_runtime.subscriptions import ACKNOWLEDGE_SECONDS
 
 PREFIX = '{"jsonrpc":"2.0",'
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
@@ -638,7 +644,7 @@ def test_only_so_many_calls_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     scene.take_up(2, asked, {"1": ACCEPTED})
     assert scene.told() == [DENIED]
-    assert other["id"] in scene.a.calls
+    assert other["id"] in scene.a.connection.calls
 
 
 # --- Whose turn it is -------------------------------------------------------------------------
@@ -1040,8 +1046,8 @@ def test_a_child_that_starts_anew_is_asked_for_its_news_again() -> None:
     world, _ = listening(listen(1, resourceSubscriptions=["x:y"]))
     subscribed(world)
     world.down("a")
-    world["a"].enter(QUEUED)
-    world["a"].enter(STARTING)
+    world["a"].lifecycle.enter(QUEUED)
+    world["a"].lifecycle.enter(STARTING)
     _, asked = subscribed(world)
     assert [line["params"] for line in asked] == [{"uri": "x:y"}]
 

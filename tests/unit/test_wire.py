@@ -7,9 +7,27 @@ import sys
 
 import pytest
 
-from mcpagg_runtime import wire
+from mcpagg_runtime import message as lines_of
 from mcpagg_runtime.deep import MAXIMUM_DEPTH, deep_value
-from mcpagg_runtime.wire import Lines, Malformed, NotAnObject, decode, parse, read_message
+from mcpagg_runtime.jsontext import (
+    Malformed,
+    NotAnObject,
+    elements,
+    parse,
+    place_of,
+    spliced,
+    value_at,
+)
+from mcpagg_runtime.message import (
+    Lines,
+    decode,
+    error,
+    failure,
+    notification,
+    read_message,
+    request,
+    result,
+)
 
 
 def test_only_byte_0a_ends_a_line() -> None:
@@ -38,7 +56,7 @@ def test_a_long_line_costs_no_more_than_its_length() -> None:
 
 
 def test_a_line_without_end_is_refused_once_and_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "MAXIMUM_LINE_BYTES", 5)
+    monkeypatch.setattr(lines_of, "MAXIMUM_LINE_BYTES", 5)
     refused: list[int] = []
     lines = Lines(lambda: refused.append(1))
     assert lines.feed(b"12345") == []
@@ -190,9 +208,9 @@ def test_what_is_no_json_is_malformed(text: str) -> None:
 
 def test_nesting_is_bounded_only_by_a_limit_of_our_own() -> None:
     text = "[" * MAXIMUM_DEPTH + "1" + "]" * MAXIMUM_DEPTH
-    assert wire.value_at(text, 0)[1] == len(text)
+    assert value_at(text, 0)[1] == len(text)
     with pytest.raises(Malformed, match="nested too deep"):
-        wire.value_at(f"[{text}]", 0)
+        value_at(f"[{text}]", 0)
 
 
 def test_the_reader_of_deep_values_reads_as_the_other_one() -> None:
@@ -211,23 +229,23 @@ def test_a_method_that_is_no_string_counts_as_none() -> None:
 
 def test_parts_of_params_can_be_replaced() -> None:
     message = read_message('{"params" : {"a":1, "b" :2},"id":7}')
-    found, _ = wire.members(message.text, message.members["params"][1])
-    changes = [(found["b"][1:], '"two"'), (found["a"][1:], '"one"')]
-    assert message.spliced_params(changes) == '{"a":"one", "b" :"two"}'
-    assert message.spliced_params([]) == '{"a":1, "b" :2}'
+    text = message.raw("params")
+    changes = [(place_of(text, ("b",)), '"two"'), (place_of(text, ("a",)), '"one"')]
+    assert spliced(text, changes) == '{"a":"one", "b" :"two"}'
+    assert spliced(text, []) == '{"a":1, "b" :2}'
 
 
 def test_the_elements_of_an_array_have_their_places() -> None:
     text = '{"a": [ 1 , "x" ,{"b":[]}]}'
-    found = wire.elements(text, text.index("["))
+    found = elements(text, text.index("["))
     assert [text[start:end] for _, start, end in found] == ["1", '"x"', '{"b":[]}']
-    assert wire.elements("[ ]", 0) == []
+    assert elements("[ ]", 0) == []
 
 
 @pytest.mark.parametrize("text", ["{}", "", "[1", "[1 2]", "[,]"])
 def test_what_is_no_array_has_no_elements(text: str) -> None:
     with pytest.raises(Malformed):
-        wire.elements(text, 0)
+        elements(text, 0)
 
 
 def test_a_text_is_one_value() -> None:
@@ -237,10 +255,15 @@ def test_a_text_is_one_value() -> None:
 
 
 def test_messages_are_written_in_ascii_where_the_words_are_ours() -> None:
-    assert wire.request(3, "m", "") == '{"jsonrpc":"2.0","id":3,"method":"m"}'
-    assert wire.request(3, "m\u2028", "[1]").endswith('"method":"m\\u2028","params":[1]}')
-    assert wire.notification("n", '{"a":1}') == '{"jsonrpc":"2.0","method":"n","params":{"a":1}}'
-    assert wire.result('"x"', "1e999") == '{"jsonrpc":"2.0","id":"x","result":1e999}'
-    error = wire.error(-32603, "é\ud800", '{"k":1}')
-    assert error == '{"code":-32603,"message":"\\u00e9\\ud800","data":{"k":1}}'
-    assert wire.failure("null", error) == f'{{"jsonrpc":"2.0","id":null,"error":{error}}}'
+    lines = [
+        (request(3, "m"), '"id":3,"method":"m"'),
+        (request(3, "m\u2028", "[1]"), '"id":3,"method":"m\\u2028","params":[1]'),
+        (notification("n", '{"a":1}'), '"method":"n","params":{"a":1}'),
+        (result('"x"', "1e999"), '"id":"x","result":1e999'),
+    ]
+    for message, said in lines:
+        assert message.line().decode() == f'{{"jsonrpc":"2.0",{said}}}\n'
+    problem = error(-32603, "é\ud800", '{"k":1}')
+    assert problem == '{"code":-32603,"message":"\\u00e9\\ud800","data":{"k":1}}'
+    line = f'{{"jsonrpc":"2.0","id":null,"error":{problem}}}\n'
+    assert failure("null", problem).line().decode() == line

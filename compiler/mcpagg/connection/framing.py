@@ -21,9 +21,9 @@ from mcp_types import (
 )
 
 from mcpagg.jsontext import loads
+from mcpagg_runtime.jsontext import obj
 from mcpagg_runtime.lenient import SHOWN_CHARACTERS, Fragment, read_line
-from mcpagg_runtime.questions import is_error, is_response, minted
-from mcpagg_runtime.wire import Message
+from mcpagg_runtime.message import Message, minted
 
 
 class Result(dict[str, Any]):
@@ -46,7 +46,8 @@ def messages(line: bytes) -> tuple[list[JSONRPCMessage], str]:
         if envelope is not None:
             envelopes.append(envelope)
         elif isinstance(part, Message):
-            oddity = oddity or repr(part.text[:SHOWN_CHARACTERS])
+            text = obj({name: json.text for name, json in part.members.items()})
+            oddity = oddity or repr(text[:SHOWN_CHARACTERS])
     return envelopes, oddity
 
 
@@ -69,9 +70,9 @@ def _envelope(message: Message) -> JSONRPCMessage | None:
             return None
         return JSONRPCRequest(jsonrpc="2.0", id=message.id, method=message.method, **given)
     number = minted(message.value("id")) or message.id
-    if number is None and not is_response(message):
+    if number is None and not message.is_response:
         return None
-    if is_error(message):
+    if message.is_error:
         return JSONRPCError(jsonrpc="2.0", id=number, error=_error(loads(message.raw("error"))))
     if number is None:
         return _failed(None, "the answer has no id")

@@ -22,8 +22,8 @@ from mcpagg.connection.requests import Connection, ConnectionFault, Link
 from mcpagg.connection.stdio import open_child
 from mcpagg.snapshot import Json
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.client import LEGACY_VERSIONS
 from mcpagg_runtime.launch import Launch
+from mcpagg_runtime.protocol import LEGACY_VERSIONS
 
 FIRST_SHARE = 0.75
 

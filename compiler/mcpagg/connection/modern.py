@@ -33,7 +33,7 @@ from mcp_types import (
 from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 
 from mcpagg.snapshot import Json
-from mcpagg_runtime.client import LEGACY_VERSIONS
+from mcpagg_runtime.protocol import LEGACY_VERSIONS
 
 DISCOVER = "server/discover"
 

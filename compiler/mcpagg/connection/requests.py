@@ -38,11 +38,11 @@ from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.catalogue import TOOLS, Kind
-from mcpagg_runtime.client import LEGACY_VERSIONS
+from mcpagg_runtime.jsontext import Malformed
 from mcpagg_runtime.launch import Launch
 from mcpagg_runtime.listing import Listing, unreadable
+from mcpagg_runtime.protocol import LEGACY_VERSIONS
 from mcpagg_runtime.terminal import printable
-from mcpagg_runtime.wire import Malformed
 
 # The SDK logs a traceback for each odd line; without a handler Python would print it on stderr.
 logging.getLogger("mcp").addHandler(logging.NullHandler())

@@ -26,12 +26,11 @@ from mcp_types import (
 
 from mcpagg.connection.framing import encode, messages
 from mcpagg.connection.modern import DISCOVER
+from mcpagg_runtime.connection import LostAnswers
 from mcpagg_runtime.launch import Launch
-from mcpagg_runtime.peers import LostAnswers
+from mcpagg_runtime.message import Lines, minted
 from mcpagg_runtime.platforms import crashed, describe, lead_group, shell_line, start_options
 from mcpagg_runtime.process import KILL, TERMINATE
-from mcpagg_runtime.questions import minted
-from mcpagg_runtime.wire import Lines
 
 # Seconds. The first two are those of both official SDKs; the specification gives none.
 EOF_GRACE = 2.0

@@ -1,0 +1,91 @@
+"""What the protocol defines: versions, methods, names of members, error codes.
+
+https://modelcontextprotocol.io/specification
+"""
+
+from __future__ import annotations
+
+# Revisions with a handshake, newest first: a child or client that speaks one is called legacy.
+LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
+# The revision without: every request carries who asks, in an envelope of members of params._meta.
+MODERN_VERSION = "2026-07-28"
+
+LEGACY = "legacy"
+MODERN = "modern"
+
+# Members of `_meta`.
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+INFO_KEY = "io.modelcontextprotocol/clientInfo"
+LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+SERVER_MARK = "mcpagg/server"  # our own: which server asks a client
+
+# Extensions.
+TASKS = "io.modelcontextprotocol/tasks"
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+PAGES = "io.modelcontextprotocol/ui"  # of clients that show the pages of tools
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+RESOURCE_NOT_FOUND = -32002
+HEADER_MISMATCH = -32020  # this and the next two are of the modern revision
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
+
+# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+# What a server may ask a client, and the capability that the client must have declared for it.
+CLIENT_METHODS = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+# What a client may declare that the proxy can pass on to a server: what such requests need.
+RELAYED = ("roots", "sampling", "elicitation")
+
+# What goes to a server, and the capability that some server must have declared for it.
+FORWARDED = {
+    "tools/call": "tools",
+    "prompts/get": "prompts",
+    "resources/read": "resources",
+    "resources/subscribe": "resources",
+    "resources/unsubscribe": "resources",
+    "completion/complete": "completions",
+    "logging/setLevel": "logging",
+    "skills/get": SKILLS_EXTENSION,
+    "resources/directory/read": SKILLS_EXTENSION,
+}
+# What is asked of the servers that have skills.
+SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
+# For these, and no other request, may a modern client be asked for input before the result.
+MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+LISTEN = "subscriptions/listen"
+
+INITIALIZED = "notifications/initialized"
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+LOG_MESSAGE = "notifications/message"
+ROOTS_CHANGED = "notifications/roots/list_changed"
+RESOURCE_UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LISTS_CHANGED = frozenset(
+    f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+)
+# Notifications that only a client may send, and those that only a server may.
+OF_CLIENTS = frozenset({INITIALIZED, ROOTS_CHANGED})
+OF_SERVERS = LISTS_CHANGED | {
+    LOG_MESSAGE,
+    RESOURCE_UPDATED,
+    "notifications/elicitation/complete",
+    ACKNOWLEDGED,
+}
