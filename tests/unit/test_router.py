@@ -861,6 +861,15 @@ def test_an_answer_that_cannot_be_read_ends_its_call(line: str, how: str) -> Non
     assert world.idle()
 
 
+def test_what_cannot_be_read_beside_an_answer_doubles_nothing() -> None:
+    world, client, a = lost_scene(1)
+    half = '{"jsonrpc":"2.0","method":"notifications/message","params":[xx]}'
+    world.say(a, f'[{{"jsonrpc":"2.0","id":3,"result":{{}}}},{",".join([half] * 20)}]')
+    assert world.received(client) == [result(1, {})]
+    assert len(world.said) == 1
+    assert world.idle()
+
+
 @pytest.mark.parametrize("identifier", ['"id":null,', ""])
 def test_an_error_without_an_id_is_the_one_call_s(identifier: str) -> None:
     world, client, a = lost_scene(1)
