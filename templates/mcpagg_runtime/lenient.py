@@ -108,8 +108,8 @@ def _fragment(text: str, problem: str) -> Fragment | None:
     """Return what is left of a message, None if there is no sign that it was one."""
     found = _readable_members(text)
     mark = text.rfind('"jsonrpc"')
-    if "id" not in found and mark > 0:  # some write the id behind the result
-        found.update(_readable_members("{" + text[mark:]))
+    if "id" not in found:
+        found.update(_last_members(text))
     identifier, method = found.get("id"), found.get("method")
     if type(identifier) is float and identifier.is_integer():
         identifier = int(identifier)
@@ -118,6 +118,22 @@ def _fragment(text: str, problem: str) -> Fragment | None:
     return Fragment(
         identifier if is_id(identifier) else None, method if type(method) is str else "", problem
     )
+
+
+def _last_members(text: str) -> dict[str, Any]:
+    """Return the members that end a message whose result cannot be read; some write the id there.
+
+    Only those of the message itself: of an object within the result, more would be left behind.
+    """
+    for name in ('"jsonrpc"', '"id"'):
+        start = text.rfind(name)
+        try:
+            tail, end = members("{" + text[start:]) if start > 0 else ({}, 0)
+        except Malformed:
+            continue
+        if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
+            return {name: value for name, (value, _, _) in tail.items()}
+    return {}
 
 
 def _readable_members(text: str) -> dict[str, Any]:

@@ -69,7 +69,10 @@ def test_a_line_without_any_sign_of_a_message_holds_none(line: str) -> None:
         ('{"id":7,"result":{"n":', 7, ""),
         ('{"id":7.0,"result":{"n":', 7, ""),
         ('{"result":{"n":NaN?},"jsonrpc":"2.0","id":7}', 7, ""),
+        ('{"result":{"n":NaN?},"id":7,"jsonrpc":"2.0"}', 7, ""),
+        ('{"result":{"n":NaN?},"id":7}', 7, ""),
         ('{"result":{"id":3,"n":NaN?},"jsonrpc":"2.0"', None, ""),
+        ('{"jsonrpc":"2.0","result":{"n":NaN?,"inner":{"id":3}}}', None, ""),
         ('{"jsonrpc":"2.0","id":7,"method":"ping","params":{', 7, "ping"),
         (
             '{"jsonrpc":"2.0","method":"notifications/message","params":{',
