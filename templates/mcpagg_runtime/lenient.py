@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # White space, and what stands around the messages of a batch: batches are read in every revision.
 _BETWEEN = " \t\r\n[],"
 # How many places are tried as the beginning of a message behind one that cannot be read.
-MAXIMUM_TRIES = 64
+MAXIMUM_TRIES = 16
 SHOWN_CHARACTERS = 60
 
 
@@ -92,7 +92,7 @@ def _next_message(text: str, index: int) -> int:
     """Return where the next message begins behind one that cannot be read, or the text's end."""
     for _ in range(MAXIMUM_TRIES):
         index = text.find("{", index + 1)
-        if index < 0:
+        if index < 0 or text.find('"jsonrpc"', index) < 0:
             break
         try:
             inner, _ = members(text, index)
