@@ -29,11 +29,15 @@ class DryRun:
 
 
 def as_json(run: DryRun) -> str:
-    """Return the outcome as JSON: {source, servers: […], warnings: […], errors: […]}."""
+    """Return the outcome as JSON.
+
+    {source, servers: […], left_out: […], composites: […], warnings: […], errors: […]}
+    """
     errors = run.fault.problems if run.fault is not None else ()
     report = {
         "source": run.spec.source,
         "servers": [_server(server, run.environ) for server in run.spec.servers],
+        "left_out": [one.model_dump(mode="json") for one in run.spec.left_out],
         "composites": [one.model_dump(mode="json") for one in run.spec.composites],
         "warnings": [_problem(problem) for problem in run.warnings],
         "errors": [_problem(problem) for problem in errors],
@@ -44,7 +48,14 @@ def as_json(run: DryRun) -> str:
 def errors_as_json(fault: CompileError) -> str:
     """Return what is wrong with a config that could not be understood, in the same shape."""
     errors = [_problem(problem) for problem in fault.problems]
-    report = {"source": fault.source, "servers": [], "warnings": [], "errors": errors}
+    report = {
+        "source": fault.source,
+        "servers": [],
+        "left_out": [],
+        "composites": [],
+        "warnings": [],
+        "errors": errors,
+    }
     return json.dumps(report, indent=2)
 
 
@@ -54,6 +65,7 @@ def as_text(run: DryRun) -> str:
     for composite in run.spec.composites:
         called = [f"{subtool.server}/{subtool.tool}" for subtool in composite.subtools]
         lines.append(f"composite tool {composite.name}: {', '.join(called)}")
+    lines += [f"{one.name}: left out: {one.why}" for one in run.spec.left_out]
     return "\n".join(lines)
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pydantic import Field
 
 from mcpagg.spec import Frozen
+
+CONNECT_SECONDS = 60.0
 
 RUNTIME_OPTIONS = (
     "separator",
@@ -35,7 +39,7 @@ class Options(Frozen):
     restart: str = "never"
     env: str = "inherit"
     timeout: float | None = None
-    connect_timeout: float = 60.0
+    connect_timeout: float = CONNECT_SECONDS
     idle_stop: float | None = None
     only: tuple[str, ...] = ()
     skip: tuple[str, ...] = ()
@@ -54,3 +58,14 @@ class Options(Frozen):
     def runtime(self) -> dict[str, object]:
         """Return the options that the emitted file acts upon, by the runtime's names."""
         return {name: getattr(self, name) for name in RUNTIME_OPTIONS}
+
+
+class Commands(NamedTuple):
+    """Commands for one emitted file, with all options that it is compiled with, for a shell."""
+
+    rebuild: str
+    """Writes the file, from its own folder; the file records it."""
+    check: str
+    """Compares the file, from its own folder; the file records it."""
+    again: str
+    """As `rebuild`, from the folder where the compiler was started."""

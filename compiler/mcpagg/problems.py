@@ -13,6 +13,7 @@ Every pass collects all its problems and raises once, so that one run shows them
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -36,6 +37,17 @@ class Problem:
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return the remedy for a word that is not known: the one that looks most like it, or ""."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f"did you mean `{close[0]}`?" if close else ""
+
+
+def count(number: int, what: str) -> str:
+    """Return a number of things in words: `1 tool`, `2 tools`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
 class InternalFault(Exception):
     """Base of what the compiler raises for a fault of its own; `str()` holds no value of a user."""
 
@@ -45,9 +57,13 @@ class CompileError(Exception):
 
     exit_code: ClassVar[int] = 2
 
-    def __init__(self, source: str, problems: Iterable[Problem]) -> None:
-        """`source` is the config's name as the user wrote it."""
+    def __init__(self, source: str, problems: Iterable[Problem], advice: str = "") -> None:
+        """`source` is the config's name as the user wrote it.
+
+        `advice` is what helps against all of it, "" where each problem has its own remedy.
+        """
         self.source = source
+        self.advice = advice
         self.problems = tuple(problems)
         super().__init__("\n".join(f"{source}: {problem}" for problem in self.problems))
 
@@ -71,17 +87,9 @@ class EnvironmentFault(CompileError):
 
 
 class ChildFault(CompileError):
-    """Raised when a child did not start or did not answer; tells its status and last stderr.
-
-    `advice` is what helps against all of it, "" where each problem has its own remedy.
-    """
+    """Raised when a child did not start or did not answer; tells its status and last stderr."""
 
     exit_code = 4
-
-    def __init__(self, source: str, problems: Iterable[Problem], advice: str = "") -> None:
-        """Take what CompileError takes, and the advice."""
-        super().__init__(source, problems)
-        self.advice = advice
 
 
 class NameClash(CompileError):

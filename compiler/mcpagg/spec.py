@@ -98,6 +98,14 @@ class Composite(Frozen):
     description: str | None = None
 
 
+class LeftOut(Frozen):
+    """An entry that is not part of the proxy, and why; `path` is its JSON path."""
+
+    name: str
+    path: str
+    why: str
+
+
 class ProxySpec(Frozen):
     """A whole config.
 
@@ -109,3 +117,4 @@ class ProxySpec(Frozen):
     folder: Path
     servers: tuple[ServerSpec, ...]
     composites: tuple[Composite, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()

@@ -186,9 +186,9 @@ def test_a_timeout_of_less_than_a_second_is_not_taken_in_silence() -> None:
     ("config", "what"),
     [
         ({"$schema": "https://charm.land/crush.json", "mcp": {"a": {"timeout": 120}}}, "start 120"),
-        ({"mcp": {"a": {"timeout": 10000}}}, "listing 10"),
-        ({"mcp_servers": {"a": {"startup_timeout_sec": 20}}}, "start 20"),
-        ({"mcpServers": {"a": {"connectionTimeout": 5000}}}, "start 5"),
+        ({"mcp": {"a": {"timeout": 70000}}}, "listing 70"),
+        ({"mcp_servers": {"a": {"startup_timeout_sec": 61}}}, "start 61"),
+        ({"mcpServers": {"a": {"connectionTimeout": 90000}}}, "start 90"),
     ],
 )
 def test_a_limit_for_something_else_than_calls_is_named_and_limits_no_call(
@@ -203,8 +203,12 @@ def test_a_limit_for_something_else_than_calls_is_named_and_limits_no_call(
     assert spec.servers[0].timeout is None
 
 
+def test_a_limit_of_starts_that_is_kept_anyway_is_not_warned_of() -> None:
+    assert read({"mcp_servers": {"a": {"command": "x", "startup_timeout_sec": 60}}})[1] == []
+
+
 def test_limits_of_calls_and_of_starts_are_told_apart_inside_of_a_timeout() -> None:
-    timeout = {"startup": 5000, "request": 90000}
+    timeout = {"startup": 65000, "request": 90000}
     spec, warnings = read({"mcp": {"a": {"command": ["x"], "timeout": timeout}}})
     assert spec.servers[0].timeout == 90
     assert [warning.split(": ")[0] for warning in warnings] == ["mcp.a.timeout.startup"]

@@ -47,6 +47,7 @@ def test_duplicates_of_what_is_left_out_stop_nothing() -> None:
     [
         ({"skip": ["c"]}, "there is no server 'c' to choose; it has a, off"),
         ({"only": ["c"]}, "there is no server 'c' to choose; it has a, off"),
+        ({"only": ["of"]}, "there is no server 'of' to choose; did you mean `off`?"),
         ({"only": ["off"]}, "mcpServers.off: is switched off in the config"),
         ({"only": ["a"], "skip": ["a"]}, "--only and --skip leave no server"),
         ({"skip": ["a"]}, 'every server is switched off: "off"'),
@@ -55,6 +56,24 @@ def test_duplicates_of_what_is_left_out_stop_nothing() -> None:
 def test_a_choice_that_cannot_be_kept_is_refused(options: dict[str, Any], says: str) -> None:
     config = {"mcpServers": {"a": ENTRY, "off": {**ENTRY, "disabled": True}}}
     assert says in refusal(config, **options)
+
+
+def test_a_server_that_librechat_does_not_start_is_switched_off() -> None:
+    text = b"mcpServers:\n  a: {command: x, startup: false}\n  b: {command: x, startup: true}\n"
+    spec, _ = read(text, "librechat.yaml")
+    assert [server.name for server in spec.servers] == ["b"]
+    assert [(one.name, one.why) for one in spec.left_out] == [("a", "switched off in the config")]
+
+
+def test_why_a_server_is_left_out_is_known() -> None:
+    servers = {"a": ENTRY, "off": {**ENTRY, "disabled": True}, "b": ENTRY}
+    spec, _ = read({"mcpServers": servers}, skip=["b"])
+    assert [(one.name, one.why) for one in spec.left_out] == [
+        ("off", "switched off in the config"),
+        ("b", "--skip"),
+    ]
+    spec, _ = read({"mcpServers": servers}, only=["b"])
+    assert {one.why for one in spec.left_out} == {"not among --only"}
 
 
 def test_a_composite_tool_may_call_a_server_that_is_left_out() -> None:

@@ -21,7 +21,8 @@ from mcpagg.config.dialects import (
     Dialect,
     is_quiet,
 )
-from mcpagg.config.findings import Place, kind, meant, quoted
+from mcpagg.config.findings import Place, kind, quoted
+from mcpagg.problems import meant
 
 Keys = tuple[str, ...]
 

@@ -44,6 +44,8 @@ class Dialect:
     """A part of the `$schema` of its files, as good as a path."""
     keys: Mapping[str, Key] = field(default_factory=dict)
     """Keys of an entry that it reads in its own way; `a.b` is key b of the object a."""
+    switches: Mapping[str, bool] = field(default_factory=dict)
+    """Its own keys that switch a server off, with the value that does; see also `SWITCHES`."""
     url: Transport = "streamable-http"
     """The transport of a server of which the entry gives nothing but a URL."""
     provided: Callable[[Mapping[str, Any]], bool] = lambda entry: False
@@ -104,6 +106,7 @@ DIALECTS = (
         "LibreChat",
         files=("librechat*.yaml", "librechat*.yml"),
         keys={"timeout": CALL_MS, "initTimeout": START_MS},
+        switches={"startup": False},
         hosts=("mcpSettings", "allowedDomains"),
     ),
     Dialect("Claude and most others"),
@@ -260,7 +263,7 @@ NESTED = frozenset({"transport", "options", "requestOptions", "requestInit"})
 """Keys whose value, when it is an object, holds keys of the entry."""
 
 SWITCHES = {"disabled": True, "enabled": False, "enable": False, "active": False, "isActive": False}
-"""Keys that switch a server off, with the value that does."""
+"""Keys that switch a server off in every dialect, with the value that does."""
 
 URL_SAYS: dict[str, Transport] = {
     "httpUrl": "streamable-http",

@@ -18,8 +18,10 @@ from mcpagg.config.dialects import (
     Dialect,
     is_quiet,
 )
-from mcpagg.config.findings import Place, Written, kind, meant, quoted
+from mcpagg.config.findings import Place, Written, kind, quoted
 from mcpagg.config.readers import Filter
+from mcpagg.options import CONNECT_SECONDS
+from mcpagg.problems import meant
 from mcpagg.spec import ServerSpec, Transport
 from mcpagg_runtime.launch import Location
 
@@ -101,6 +103,8 @@ class _Entry:
             self.filters.append((key, found))
             return
         if field.endswith("limit"):
+            if 0 < found <= CONNECT_SECONDS:
+                return  # it gets so long anyway
             remedy = f"pass --connect-timeout {found:g}" if found else ""
             at.warn(f"is the client's {field}, not one for calls, and is not honoured", remedy)
             return

@@ -6,10 +6,8 @@ continues, so that one run shows all faults.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -56,12 +54,6 @@ def step(path: str, key: str | int) -> str:
     if _PLAIN.fullmatch(key):
         return f"{path}.{key}" if path else key
     return f"{path}[{quoted(key)}]"
-
-
-def meant(key: str, known: Iterable[str]) -> str:
-    """Return the remedy for a key that is not known: the one that looks most like it, or ""."""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.7)
-    return f"did you mean `{close[0]}`?" if close else ""
 
 
 def quoted(text: str) -> str:

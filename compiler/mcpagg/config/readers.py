@@ -12,8 +12,9 @@ import shlex
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from mcpagg.config.findings import Place, Written, kind, meant
+from mcpagg.config.findings import Place, Written, kind
 from mcpagg.config.values import Number
+from mcpagg.problems import meant
 
 Reader = Callable[[Any, Place], Any]
 

@@ -49,9 +49,9 @@ def read_config(
     root = Place()
     document = documents.parse(text, source)
     dialect, found = find_servers(document, folder / Path(source).name, root)
-    chosen = select(found, dialect, only, skip, root)
-    left_out = {entry.place.path for entry in found} - {entry.place.path for entry in chosen}
-    documents.check(document, root, left_out)
+    chosen, left_out = select(found, dialect, only, skip, root)
+    unread = {entry.place.path for entry in found} - {entry.place.path for entry in chosen}
+    documents.check(document, root, unread)
     if stdio_only:
         _check_standard(document, dialect, chosen, root)
     servers = _servers(chosen, dialect, root)
@@ -76,7 +76,11 @@ def read_config(
     if root.errors:
         raise ConfigError(source, dict.fromkeys(root.errors))
     spec = ProxySpec(
-        source=source, folder=project, servers=tuple(servers), composites=tuple(composites)
+        source=source,
+        folder=project,
+        servers=tuple(servers),
+        composites=tuple(composites),
+        left_out=tuple(left_out),
     )
     return spec, tuple(dict.fromkeys(root.warnings))
 

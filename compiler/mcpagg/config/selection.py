@@ -16,28 +16,41 @@ from mcpagg.config.containers import Found
 from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.readers import switch
-from mcpagg.spec import ServerSpec
+from mcpagg.problems import meant
+from mcpagg.spec import LeftOut, ServerSpec
 from mcpagg_runtime.launch import Location
 
 
 def select(
     found: list[Found], dialect: Dialect, only: Collection[str], skip: Collection[str], root: Place
-) -> list[Found]:
-    """Return the entries to read, each name once."""
+) -> tuple[list[Found], list[LeftOut]]:
+    """Return the entries to read, each name once, and those that are left out."""
     names = list(dict.fromkeys(entry.name for entry in found))
     for name in dict.fromkeys([*only, *skip]):
         if name not in names:
             what = f"there is no server '{name}' to choose"
-            root.error(what, f"it has {', '.join(names)}")
+            root.error(what, meant(name, names) or f"it has {', '.join(names)}")
     wanted = [e for e in found if e.name not in skip and (not only or e.name in only)]
-    on = [entry for entry in wanted if not _is_off(entry, root)]
+    on = [entry for entry in wanted if not _is_off(entry, dialect, root)]
     for entry in wanted:
         if entry.name in only and entry not in on:
             entry.place.error("is switched off in the config", "enable it there, or leave it out")
     kept = [entry for entry in on if not _is_provided(entry, dialect)]
     if found and not kept and not root.errors:
         _nothing_left(wanted, on, root)
-    return _once(kept)
+    left_out = [
+        LeftOut(name=entry.name, path=entry.place.path, why=_why(entry, wanted, on, skip))
+        for entry in found
+        if entry not in kept
+    ]
+    return _once(kept), left_out
+
+
+def _why(entry: Found, wanted: list[Found], on: list[Found], skip: Collection[str]) -> str:
+    """Say why an entry is left out, from what is left after each step."""
+    if entry not in wanted:
+        return "--skip" if entry.name in skip else "not among --only"
+    return "only the client itself can start it" if entry in on else "switched off in the config"
 
 
 def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
@@ -51,11 +64,12 @@ def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
         root.error(f"only the client itself can start its servers: {names}")
 
 
-def _is_off(entry: Found, root: Place) -> bool:
+def _is_off(entry: Found, dialect: Dialect, root: Place) -> bool:
     """Tell whether the client switches the server off: in its entry, or in a list beside it."""
     if isinstance(entry.value, dict):
-        present = [key for key in SWITCHES if entry.value.get(key) is not None]
-        off = [switch(entry.value[key], entry.place.at(key)) is SWITCHES[key] for key in present]
+        switches = {**SWITCHES, **dialect.switches}
+        present = [key for key in switches if entry.value.get(key) is not None]
+        off = [switch(entry.value[key], entry.place.at(key)) is switches[key] for key in present]
         if any(off):
             return True
     for keys, runs in SERVER_LISTS.items():
