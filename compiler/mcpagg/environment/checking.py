@@ -15,32 +15,50 @@ from mcpagg.config.findings import Place, where
 from mcpagg.environment.pins import find_unpinned
 from mcpagg.environment.programs import find_fault
 from mcpagg.problems import EnvironmentFault, Problem
-from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.launch import Launch, Location, MissingVariables, prepare
 from mcpagg_runtime.references import CONFIG_FOLDER, resolve
 
+ADVICE = "--skip NAME leaves a server out, --allow-failed goes on without those that lack something"
+
 
 def check_environment(
-    spec: ProxySpec, environ: Mapping[str, str], *, minimal: bool = False
+    spec: ProxySpec,
+    environ: Mapping[str, str],
+    *,
+    minimal: bool = False,
+    allow_failed: bool = False,
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
     """Return the spec, made ready for this machine, and warnings.
+
+    With `allow_failed`, servers that lack something are left out, and what they lack is a warning.
 
     A server without a `cwd` that names a file of the config's folder gets that folder as its own:
     the children of a project's config expect to be started there. `minimal`: children get the
     basic variables of the environment only.
 
     Raises:
-        EnvironmentFault: with every variable, program and folder that is missing.
+        EnvironmentFault: with every variable, program and folder that is missing, if that is not
+            allowed, or of every server.
     """
-    root = Place()
     spec = settle_folders(spec)
     rows = {server.name: server.row() for server in spec.servers}
-    servers = [
-        _checked(server, rows, environ, spec.folder, root, minimal) for server in spec.servers
+    missing = {
+        server.name: _missing(server, rows, environ, spec.folder, minimal)
+        for server in spec.servers
+    }
+    problems = [problem for found in missing.values() for problem in found]
+    ready = [server for server in spec.servers if not missing[server.name]]
+    if problems and not (allow_failed and ready):
+        raise EnvironmentFault(spec.source, problems, "" if allow_failed else ADVICE)
+    lacking = [
+        LeftOut(name=server.name, path=server.path, why="it lacks what a start needs")
+        for server in spec.servers
+        if missing[server.name]
     ]
-    if root.errors:
-        raise EnvironmentFault(spec.source, root.errors)
-    return spec.model_copy(update={"servers": tuple(servers)}), tuple(root.warnings)
+    problems += [Problem(one.path, f"is left out: {one.why}") for one in lacking]
+    changes = {"servers": tuple(ready), "left_out": (*spec.left_out, *lacking)}
+    return spec.model_copy(update=changes), tuple(problems)
 
 
 def settle_folders(spec: ProxySpec) -> ProxySpec:
@@ -71,36 +89,39 @@ def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
     for server in spec.servers:
         package = find_unpinned(server.command, server.args)
         if package:
-            what = f"{package} has no exact version: a start may run another one"
+            what = f"{package.written} has no exact version: a start may run another one"
+            exact = package.exactly(seen.get(server.name, "VERSION"))
+            remedy = f"write {exact} instead of {package.written}"
             if server.name in seen:
                 what += f" than the snapshot's, which calls itself {seen[server.name]}"
-            found.append(Problem(where(server, Location("args")), what, "name it"))
+                remedy += ", if that is a version of the package"
+            found.append(Problem(where(server, Location("args")), what, remedy))
     return tuple(found)
 
 
-def _checked(
+def _missing(
     server: ServerSpec,
     rows: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str],
     folder: Path,
-    root: Place,
     minimal: bool,
-) -> ServerSpec:
-    """Return the server as it is to be started; report what it lacks."""
+) -> list[Problem]:
+    """Return what a start of the server would not find."""
+    root = Place()
 
     def at(location: Location) -> Place:
         return Place(where(server, location), root.errors, root.warnings)
 
     launch, unknown = _launch(server, rows, environ, folder, minimal, at)
     if server.transport != "stdio":
-        return server
+        return root.errors
     if Location("cwd") not in unknown and not _report_folder(launch, at(Location("cwd"))):
-        return server
+        return root.errors
     if unknown & {Location("command"), Location("cwd"), Location("env", "PATH")}:
-        return server
+        return root.errors
     if fault := find_fault(launch.argv[0], launch.env):
         at(Location("command")).error(*map(launch.redact, fault))
-    return server
+    return root.errors
 
 
 def _launch(

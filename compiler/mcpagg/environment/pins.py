@@ -13,15 +13,41 @@ _IMAGE_EXACT = re.compile(r".+@sha256:[0-9a-f]{64}|.+:(?!latest$|local$)[\w.-]*\
 _LOCAL = re.compile(r"[./~$]|file:|[A-Za-z]:[\\/]")
 
 
+_NPM_NAME = re.compile(r"(?:npm:)?(?:@[^@/]+/)?[^@/]+")
+_PYPI_NAME = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?")
+_IMAGE_NAME = re.compile(r".+?(?=:[^:/]*$|@|$)")
+
+
+class Package(NamedTuple):
+    """A package or image in whatever version is newest, as it is written."""
+
+    written: str
+    name: re.Pattern[str]
+    """What of it names no version."""
+    joint: str
+    """What stands between the name and an exact version."""
+
+    def exactly(self, version: str) -> str:
+        """Return how an exact version is written; of a repository that is a commit."""
+        if "git+" in self.written:
+            place, _, branch = self.written.rpartition("@")
+            return f"{self.written if '/' in branch else place}@COMMIT"
+        found = self.name.match(self.written)
+        return f"{found[0] if found else self.written}{self.joint}{version}"
+
+
 class Launcher(NamedTuple):
     """A program that fetches what it runs.
 
-    `words` are the words that make it one, its own name first. `package` are options whose value
-    is the package; `valued` are other options that take the next word.
+    `words` are the words that make it one, its own name first. `name` and `joint` are as in
+    Package. `package` are options whose value is the package; `valued` are other options that take
+    the next word.
     """
 
     words: tuple[str, ...]
     exact: Callable[[str], object]
+    name: re.Pattern[str]
+    joint: str
     package: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
 
@@ -34,9 +60,17 @@ def _is_pypi(name: str) -> object:
     return _PYPI_EXACT.fullmatch(name) or _GIT_EXACT.fullmatch(name)
 
 
-_NPM = (_is_npm, frozenset({"-p", "--package"}), frozenset({"--registry", "--cache", "-c"}))
+_NPM = (
+    _is_npm,
+    _NPM_NAME,
+    "@",
+    frozenset({"-p", "--package"}),
+    frozenset({"--registry", "--cache", "-c"}),
+)
 _UV = (
     _is_pypi,
+    _PYPI_NAME,
+    "==",
     frozenset({"--from", "--spec"}),
     frozenset(
         "--python -p --with --with-editable --with-requirements --index --index-url"  # noqa: SIM905 - a word a line
@@ -45,6 +79,8 @@ _UV = (
 )
 _IMAGE = (
     _IMAGE_EXACT.fullmatch,
+    _IMAGE_NAME,
+    ":",
     frozenset[str](),
     frozenset(
         "-e --env --env-file -v --volume --mount -p --publish --name --network --net -u --user"  # noqa: SIM905 - a word a line
@@ -71,7 +107,7 @@ LAUNCHERS = (
 _SHELLS = {("cmd", "/c"), ("cmd.exe", "/c"), ("cmd", "/C")}
 
 
-def find_unpinned(command: str, args: Sequence[str]) -> str | None:
+def find_unpinned(command: str, args: Sequence[str]) -> Package | None:
     """Return the package or image that a command line runs in whatever version is newest.
 
     None if it names an exact version, or starts something else than a package.
@@ -84,7 +120,7 @@ def find_unpinned(command: str, args: Sequence[str]) -> str | None:
         if words == launcher.words:
             package = _package(argv[len(words) :], launcher)
             if package and not _LOCAL.match(package) and not launcher.exact(package):
-                return package
+                return Package(package, launcher.name, launcher.joint)
     return None
 
 
