@@ -1,4 +1,9 @@
-"""The arguments of the command line: read, checked, and written down as the file records them."""
+"""The arguments of the command line: read, checked, and written down as the file records them.
+
+An emitted file records the options that it was compiled with. `--check` and `--offline` take all of
+them from the file; an option that is given replaces the recorded one, and one that can be repeated
+replaces all recorded ones of its name. A compilation takes nothing from the file that it replaces.
+"""
 
 from __future__ import annotations
 
@@ -7,77 +12,167 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pydantic import ValidationError
-
-from mcpagg.clients import find_config
 from mcpagg.literal import HIDDEN
-from mcpagg.options import Options
 from mcpagg.printing import say, show
-from mcpagg.problems import ConfigError, Problem
-from mcpagg.relocation import way
+from mcpagg.problems import ConfigError, Problem, meant
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Source
+    from mcpagg.options import Commands, Options
 
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
 PROGRAM = "mcpagg-compile"
 UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)"
+STATUSES = (
+    "exit status: 0 done · 1 drift (--check) · 2 usage or config · 3 missing environment"
+    " · 4 a server failed · 5 names clash · 70 a fault of the compiler itself · 130 interrupted"
+)
+INHERITED = (
+    "The file records its options. --check and --offline take all of them from FILE; an option"
+    " that is given replaces the recorded one (a repeatable one: all recorded ones of its name)."
+    " Without the two, nothing is taken from FILE."
+)
+UNRECORDED: dict[str, Any] = {
+    "config": None,
+    "output": None,
+    "client": None,
+    "dry_run": False,
+    "check": False,
+    "offline": False,
+    "report": "text",
+    "quiet": False,
+    "verbose": False,
+}
+"""What is no part of `Options`, so that the file does not record it, with the defaults."""
 
 
 def _parser() -> _Parser:
+    # A namespace holds what was given and nothing else: defaults are not told apart from that.
     parser = _Parser(
         prog=PROGRAM,
-        description="Compile an MCP client config into one self-contained static proxy server.",
-        epilog="exit status: 0 done · 1 drift (--check) · 2 usage or config · 3 missing environment"
-        " · 4 a server failed · 5 names clash",
+        description="Compile an MCP client config into one self-contained static proxy server. "
+        + INHERITED,
+        epilog=STATUSES,
+        argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument
     add("config", nargs="?", help=f"the config, '-' for stdin; default ${CONFIG_VARIABLE}")
-    add("-o", "--output", default="-", metavar="FILE", help="the proxy; default '-', stdout")
+    add("-o", "--output", metavar="FILE", help="the proxy; '-' for stdout")
     add(
         "--dry-run", action="store_true", help="check the config and the environment, start nothing"
     )
     add("--from", dest="client", metavar="CLIENT", help="the config of claude-desktop, cursor, …")
     add("--check", action="store_true", help="write nothing; exit 1 if FILE is not up to date")
     add("--offline", action="store_true", help="take the snapshot from FILE; start no server")
-    add("--only", action="append", default=[], metavar="NAME", help="this server (repeatable)")
-    add("--skip", action="append", default=[], metavar="NAME", help="not this server")
-    add("--allow-failed", action="store_true", help="go on without a server that fails")
-    add("--expose", action="append", default=[], metavar="SERVER:TOOL", help="offer (globs)")
-    add("--hide", action="append", default=[], metavar="SERVER:TOOL", help="withhold (globs)")
-    add("--define", action="append", default=[], metavar="NAME=VALUE", help="an editor's variable")
+    add("--only", action="append", metavar="NAME", help="this server (repeatable)")
+    add("--skip", action="append", metavar="NAME", help="not this server (repeatable)")
     add(
-        "--separator",
-        type=_mark,
-        default=":",
-        metavar="S",
-        help="between server and tool; default ':'",
+        "--allow-failed",
+        action="store_true",
+        help="leave out servers that fail, or lack a variable, a program, a file or a folder",
     )
-    add("--names", choices=("auto", "spec", "portable", "bare"), default="auto", help="spelling")
+    add("--expose", action="append", metavar="SERVER:TOOL", help="offer (globs, repeatable)")
+    add("--hide", action="append", metavar="SERVER:TOOL", help="withhold (globs, repeatable)")
+    add("--define", action="append", metavar="NAME=VALUE", help="an editor's variable (repeatable)")
+    add(
+        "--separator", type=_mark, metavar="S", help="between server and tool in names; default ':'"
+    )
+    _add_choice(
+        parser,
+        "--names",
+        auto="server:tool, but portable names to clients known to need them (default)",
+        spec="server:tool to all",
+        portable="server_tool to all, of letters, digits, '_' and '-'",
+        bare="the tool's own name",
+    )
     add(
         "--name", type=_mark, metavar="NAME", help="the proxy's own name; default from the config's"
     )
-    add("--start", choices=("eager", "lazy"), default="eager", help="when servers start")
-    add(
-        "--on-drift", choices=("live", "warn", "refuse"), default="live", help="a list that changed"
+    _add_choice(
+        parser,
+        "--start",
+        eager="servers start with the client (default)",
+        lazy="each at its first call",
     )
-    add("--restart", choices=("never", "on-call"), default="never", help="a server that is down")
+    _add_choice(
+        parser,
+        "--on-drift",
+        live="list what a server offers now (default)",
+        warn="list what was compiled all the same",
+        refuse="list what is unchanged, and refuse calls of anything else",
+    )
+    _add_choice(
+        parser,
+        "--restart",
+        never="a server that is down stays down (default)",
+        **{"on-call": "its next call starts it again"},
+    )
     add("--idle-stop", type=_seconds, metavar="S", help="end a server idle for so long; default no")
-    add("--env", choices=("inherit", "minimal"), default="inherit", help="what servers inherit")
+    _add_choice(
+        parser,
+        "--env",
+        inherit="servers get the environment of the proxy (default)",
+        minimal="what any program needs, and their own `env`",
+    )
     add("--timeout", type=_seconds, metavar="S", help="per call; default none")
-    add("--connect-timeout", type=_seconds, default=60.0, metavar="S", help="per start; default 60")
+    add("--connect-timeout", type=_seconds, metavar="S", help="per start; default 60")
     add("--stdio-only", action="store_true", help="refuse all but the standard stdio config")
     add("--allow-secrets", action="store_true", help="take literal credentials; writes FILE 0600")
-    add("--report", choices=("text", "json"), default="text", help="how --dry-run reports")
+    _add_choice(parser, "--report", text="--dry-run prints lines (default)", json="it prints JSON")
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
+    add("-v", "--verbose", action="store_true", help="name every tool in the summary")
     add("--version", action=_Version, nargs=0, help="print the version")
     return parser
 
 
+def _add_choice(parser: _Parser, flag: str, **choices: str) -> None:
+    """Add an option that takes one of several words; each comes with what it means."""
+
+    def chosen(text: str) -> str:
+        if text in choices:
+            return text
+        near = meant(text, choices) or f"choose {' or '.join(choices)}"
+        raise argparse.ArgumentTypeError(f"{text!r} is none of its choices; {near}")
+
+    meanings = "; ".join(f"{word}: {meaning}" for word, meaning in choices.items())
+    parser.add_argument(flag, type=chosen, metavar="|".join(choices), help=meanings)
+
+
 class _Parser(argparse.ArgumentParser):
-    """Prints in a way that never raises."""
+    """Prints in a way that never raises, and raises what the rest of the compiler does."""
+
+    def __init__(self, **options: Any) -> None:
+        self.flags: list[str] = []
+        super().__init__(**options)
+
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        action = super().add_argument(*names, **options)
+        self.flags += action.option_strings
+        return action
+
+    def given(self, words: list[str]) -> dict[str, Any]:
+        """Return what is given on a command line, by its name in `Options` or `UNRECORDED`.
+
+        Raises:
+            ConfigError: it cannot be understood.
+        """
+        found, others = self.parse_known_args(words)
+        if others:
+            raise ConfigError(PROGRAM, [self._unknown(word) for word in others])
+        return vars(found)
+
+    def error(self, message: str) -> NoReturn:
+        what = message.removeprefix("argument ")
+        raise ConfigError(PROGRAM, [Problem("", what, f"see {PROGRAM} --help")])
+
+    def _unknown(self, word: str) -> Problem:
+        if not word.startswith("-"):
+            return Problem("", f"more than one config is given: {word!r} is one too many")
+        flag = word.partition("=")[0]  # the value may be anything, a secret too
+        remedy = meant(flag, self.flags) or f"see {PROGRAM} --help"
+        return Problem("", f"there is no option {flag}", remedy)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if file is not None and file is sys.stdout:
@@ -96,32 +191,42 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def parse(given: list[str]) -> argparse.Namespace:
+def parse(words: list[str]) -> argparse.Namespace:
     """Parse the arguments; --check and --offline take what is not given from the existing file.
 
+    Options that are neither given nor recorded are absent, so that `Options` has their defaults.
+
     Raises:
-        ConfigError: they need a file and there is none.
+        ConfigError: they cannot be understood, or need a file and there is none.
     """
     parser = _parser()
-    chosen = parser.parse_args(given)
-    if not (chosen.check or chosen.offline):
-        return chosen
-    if chosen.output == "-":
-        raise ConfigError(PROGRAM, [Problem("", "--check and --offline need -o FILE")])
+    given = parser.given(words)
+    chosen = {**UNRECORDED, **given}
+    if chosen["check"] or chosen["offline"]:
+        chosen = _with_recorded(parser, chosen)
+    return argparse.Namespace(**chosen)
+
+
+def _with_recorded(parser: _Parser, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Add the options and the config that the file to be compared or rebuilt records."""
     from mcpagg.recorded import recorded_command
 
-    recorded = recorded_command(Path(chosen.output))
+    output = chosen["output"] or "-"
+    if output == "-":
+        raise ConfigError(PROGRAM, [Problem("", "--check and --offline need -o FILE")])
+    recorded = recorded_command(Path(output))
     if recorded is None:
-        if chosen.config is None and not Path(chosen.output).exists():
-            raise ConfigError(chosen.output, [Problem("", "does not exist", "compile it first")])
+        if chosen["config"] is None and not Path(output).exists():
+            raise ConfigError(output, [Problem("", "does not exist", "compile it first")])
         return chosen
-    before = parser.parse_args(recorded)
-    fixed = {"config": chosen.config, "output": chosen.output}
-    parser.set_defaults(**{k: v for k, v in vars(before).items() if k not in fixed})
-    chosen = parser.parse_args(given)
-    if chosen.config is None and before.config not in (None, "-"):
-        chosen.config = os.path.join(os.path.dirname(chosen.output), before.config)
-    return chosen
+    try:
+        before = parser.given(recorded)
+    except ConfigError as problem:
+        raise ConfigError(f"{output}: its recorded command", problem.problems) from None
+    config = before.pop("config", "-")
+    if chosen["config"] is None and chosen["client"] is None and config != "-":
+        chosen["config"] = os.path.join(os.path.dirname(output), config)
+    return {**before, **chosen}
 
 
 def _mark(text: str) -> str:
@@ -146,6 +251,7 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     Raises:
         ConfigError: there is none, or options cannot be had together.
     """
+    from mcpagg.clients import find_config
     from mcpagg.compilation import Source
 
     if chosen.client and chosen.config is not None:
@@ -163,20 +269,7 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     if not name:
         remedy = f"give its path, '-' for standard input, or set {CONFIG_VARIABLE}"
         raise ConfigError(PROGRAM, [Problem("", "no config is given", remedy)])
-    for pair in chosen.define:
-        if "=" not in pair:
-            # Not shown: it may be a value whose name was forgotten.
-            raise ConfigError(PROGRAM, [Problem("", "--define needs NAME=VALUE")])
-    try:
-        options = Options(
-            **{key: getattr(chosen, key) for key in Options.model_fields if key in chosen}
-        )
-    except ValidationError as problem:
-        flags = dict.fromkeys(str(one["loc"][0]).replace("_", "-") for one in problem.errors())
-        faults = [Problem("", f"--{flag} has no value that can be used") for flag in flags]
-        raise ConfigError(PROGRAM, faults) from None
-    if not options.allow_secrets and (faults := _credentials(options)):
-        raise ConfigError(PROGRAM, faults)
+    options = _options(chosen)
     if name == "-":
         return Source(_standard_input(), "-", Path.cwd(), options)
     try:
@@ -185,6 +278,32 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         what = f"cannot be read: {problem.strerror}"
         raise ConfigError(name, [Problem("", what)]) from None
     return Source(text, name, Path(name).parent, options)
+
+
+def _options(chosen: argparse.Namespace) -> Options:
+    """Return the options that the file will record.
+
+    Raises:
+        ConfigError: a value cannot be used, or must not be recorded.
+    """
+    from pydantic import ValidationError
+
+    from mcpagg.options import Options
+
+    try:
+        options = Options(
+            **{key: getattr(chosen, key) for key in Options.model_fields if key in chosen}
+        )
+    except ValidationError as problem:
+        flags = dict.fromkeys(str(one["loc"][0]).replace("_", "-") for one in problem.errors())
+        faults = [Problem("", f"--{flag} has no value that can be used") for flag in flags]
+        raise ConfigError(PROGRAM, faults) from None
+    if any("=" not in pair for pair in options.define):
+        # Not shown: it may be a value whose name was forgotten.
+        raise ConfigError(PROGRAM, [Problem("", "--define needs NAME=VALUE")])
+    if not options.allow_secrets and (faults := _credentials(options)):
+        raise ConfigError(PROGRAM, faults)
+    return options
 
 
 def _standard_input() -> bytes:
@@ -214,36 +333,47 @@ def _credentials(options: Options) -> list[Problem]:
     ]
 
 
-def recorded_commands(chosen: argparse.Namespace, source: Source) -> tuple[str, str]:
-    """Return the commands that rebuild and check the file, from the file's own folder.
+def commands(chosen: argparse.Namespace, source: Source) -> Commands:
+    """Return the commands that rebuild and check the file.
 
     Raises:
-        ConfigError: no relative path leads from there to the config.
+        ConfigError: no relative path leads from the file's folder to the config.
     """
-    folder = os.path.dirname(chosen.output) or "."
-    config = source.name if source.name == "-" else way(folder, source.name)
-    output = chosen.output if chosen.output == "-" else os.path.basename(chosen.output)
-    # A name that starts with a dash would be taken for an option.
-    config, output = (
-        f"./{path}" if path.startswith("-") and given != "-" else path
-        for path, given in ((config, source.name), (output, chosen.output))
-    )
-    words = [config, "-o", output]
-    defaults = Options()
-    for key in Options.model_fields:
-        value = getattr(source.options, key)
+    from mcpagg.options import Commands
+    from mcpagg.relocation import way
+
+    output = chosen.output or "-"
+    there = source.name if source.name == "-" else way(os.path.dirname(output) or ".", source.name)
+    name = output if output == "-" else os.path.basename(output)
+    config, file = _operand(there, source.name), _operand(name, output)
+    check = ["--check", "-o", file]
+    if "-" in (source.name, output):  # the file does not know its config, or its own name
+        check = [config, "--check", "-o", "FILE"]
+    options = _recorded_words(source.options)
+    again = [_operand(source.name, source.name), "-o", _operand(output, output), *options]
+    rebuild = [config, "-o", file, *options]
+    if any(HIDDEN.search(word) for word in (*rebuild, *again)):
+        return Commands(UNSHOWN, UNSHOWN, UNSHOWN)
+    return Commands(*(shlex.join([PROGRAM, *words]) for words in (rebuild, check, again)))
+
+
+def _operand(path: str, given: str) -> str:
+    """Return a path that is not taken for an option; a lone dash stays, if it was given as one."""
+    return f"./{path}" if path.startswith("-") and given != "-" else path
+
+
+def _recorded_words(options: Options) -> list[str]:
+    """Return the options that differ from their defaults, as words of a command line."""
+    words: list[str] = []
+    defaults = type(options)()
+    for key, value in options:
         if value == getattr(defaults, key):
             continue
         flag = "--" + key.replace("_", "-")
         if value is True:
             words.append(flag)
-        else:
-            for one in value if isinstance(value, tuple) else [value]:
-                text = str(one).removesuffix(".0") if isinstance(one, float) else str(one)
-                words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
-    check = ["--check", "-o", output]
-    if "-" in (source.name, chosen.output):  # the file does not know its config, or its own name
-        check = [config, "--check", "-o", "FILE"]
-    if any(HIDDEN.search(word) for word in words):
-        return UNSHOWN, UNSHOWN
-    return shlex.join([PROGRAM, *words]), shlex.join([PROGRAM, *check])
+            continue
+        for one in value if isinstance(value, tuple) else [value]:
+            text = str(one).removesuffix(".0") if isinstance(one, float) else str(one)
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+    return words

@@ -5,24 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.arguments import PROGRAM, chosen_source, parse, recorded_commands
-from mcpagg.clients import desktop_entry
-from mcpagg.output import is_emitted
-from mcpagg.printing import give, on_terminal, say, show
-from mcpagg.problems import (
-    ChildFault,
-    CompileError,
-    ConfigError,
-    Drift,
-    InternalFault,
-    Problem,
-)
+from mcpagg.arguments import PROGRAM, chosen_source, commands, parse
+from mcpagg.printing import give, is_terminal, say, show
+from mcpagg.problems import CompileError, ConfigError, Drift, InternalFault, Problem, count
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +26,7 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+SUMMARY_WIDTH = 100
 INTERNAL_FAULT = 70  # what sysexits.h calls EX_SOFTWARE
 
 
@@ -46,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(given)
     except CompileError as problem:
         say(str(problem))
-        if isinstance(problem, ChildFault) and problem.advice:
+        if problem.advice:
             say(f"{problem.source}: {problem.advice}")
         return problem.exit_code
     except KeyboardInterrupt:
@@ -74,39 +65,34 @@ def _described(fault: BaseException) -> str:
 
 def _run(given: list[str]) -> int:
     chosen = parse(given)
-    file = None if chosen.output == "-" else Path(chosen.output)
     source = chosen_source(chosen)
+    if chosen.output is None and not chosen.dry_run and is_terminal(sys.stdout):
+        remedy = "give -o FILE, or -o - for standard output"
+        raise ConfigError(PROGRAM, [Problem("", "the proxy would fill this terminal", remedy)])
+    file = None if chosen.output in (None, "-") else Path(chosen.output)
     if file is not None and not chosen.check:
-        _spare(file)
+        from mcpagg.output import check_target
+
+        check_target(file)
     if chosen.dry_run:
         return _dry_run(source, chosen)
     from mcpagg.compilation import compile_proxy
 
+    advised = commands(chosen, source)
     result = compile_proxy(
         source,
         os.environ,
         file=file,
-        commands=recorded_commands(chosen, source),
+        commands=advised,
         offline=chosen.offline,
         check=chosen.check,
-        progress=_Progress() if not chosen.quiet else None,
+        progress=None if chosen.quiet else _progress(),
         warn=lambda problem: _warn(source.name, [problem]),
     )
     if chosen.check:
-        return _check(file, result, source)
+        return _check(file, result, advised.again)
     _write(file, result, chosen)
     return 0
-
-
-def _spare(file: Path) -> None:
-    """Refuse to overwrite what is no emitted file: a config, say, in the wrong place.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    if file.is_file() and file.stat().st_size and not is_emitted(file):
-        remedy = "choose another -o FILE, or remove it first"
-        raise ConfigError(str(file), [Problem("", f"is no file that {PROGRAM} wrote", remedy)])
 
 
 def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
@@ -130,7 +116,7 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _check(file: Path | None, result: Compilation, source: Source) -> int:
+def _check(file: Path | None, result: Compilation, again: str) -> int:
     from mcpagg.output import CRLF, difference, on_disk
 
     assert file is not None  # noqa: S101 - parse saw to it
@@ -141,8 +127,8 @@ def _check(file: Path | None, result: Compilation, source: Source) -> int:
     if not changes:
         return 0
     show(changes)
-    remedy = f"compile it again: {PROGRAM} {source.name} -o {file}"
-    raise Drift(str(file), [Problem("", "is not what compiling now would write", remedy)])
+    what = "is not what compiling now would write"
+    raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
 
 
 def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -> None:
@@ -151,18 +137,30 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
     if file is None:
         _give(result.text)
         return
-    write(file, result.text, PRIVATE if chosen.allow_secrets else EXECUTABLE)
+    write(file, result.text, PRIVATE if result.options.allow_secrets else EXECUTABLE)
     if not chosen.quiet:
-        total = sum(len(names) for names in result.servers.values())
-        show(f"{file}: {_count(len(result.servers), 'server')}, {_count(total, 'tool')}")
-        for server, names in result.servers.items():
-            show(f"  {server}: {', '.join(names) or 'no tools'}")
-        if result.composites:
-            show(f"  composite tools: {', '.join(result.composites)}")
-        if total and chosen.names == "auto":
-            show(FRAMEWORK_HINT)
-        entry = json.dumps(desktop_entry(result.name, file))
-        show(f"For Claude Desktop's config: {entry}")
+        show("\n".join(_summary(file, result, chosen.verbose)))
+
+
+def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
+    """Say what a file lists and what it leaves out; `verbose` names every tool."""
+    from mcpagg.clients import desktop_entry
+
+    total = sum(len(names) for names in result.servers.values())
+    yield f"{file}: {count(len(result.servers), 'server')}, {count(total, 'tool')}"
+    for server, names in result.servers.items():
+        line = f"  {server}: {', '.join(names) or 'no tools'}"
+        if len(line) > SUMMARY_WIDTH and not verbose:
+            line = f"  {server}: {count(len(names), 'tool')} (-v names them)"
+        yield line
+    if result.composites:
+        yield f"  composite tools: {', '.join(result.composites)}"
+    if result.left_out:
+        yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
+    if result.options.names == "auto" and not result.portable:
+        yield FRAMEWORK_HINT
+    entry = json.dumps(desktop_entry(result.name, file))
+    yield f"For Claude Desktop's config: {entry}"
 
 
 def _give(text: str) -> None:
@@ -170,20 +168,15 @@ def _give(text: str) -> None:
     give((text.removesuffix("\n") + "\n").encode("utf-8"))
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _progress() -> Callable[[str, str], None]:
+    """Return what says how each server comes up; where nobody watches, only what came of it."""
+    watched = is_terminal(sys.stderr)
 
+    def say_step(server: str, text: str) -> None:
+        if watched or text != "starting":
+            say(f"  {server}: {text}")
 
-class _Progress:
-    """Says how each server comes up; where nobody watches, only what came of it."""
-
-    def __init__(self) -> None:
-        self.began = time.monotonic()
-        self.watched = on_terminal()
-
-    def __call__(self, server: str, text: str) -> None:
-        if self.watched or text != "starting":
-            say(f"  {time.monotonic() - self.began:5.1f} s  {server}: {text}")
+    return say_step
 
 
 def _warn(source: str, warnings: Sequence[Problem]) -> None:

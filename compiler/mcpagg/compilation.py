@@ -7,19 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
-from mcpagg.options import Options
-from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
+from mcpagg.options import Commands, Options
+from mcpagg.problems import (
+    ChildFault,
+    CompileError,
+    ConfigError,
+    EnvironmentFault,
+    Problem,
+    meant,
+)
 from mcpagg.relocation import relocated
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
+
+if TYPE_CHECKING:
+    from mcpagg.linking import Linked
 
 Progress = Callable[[str, str], None]
 
@@ -30,8 +40,13 @@ class Compilation:
 
     name: str
     text: str
+    options: Options
     servers: dict[str, list[str]]
-    """Each server's exposed names."""
+    """Each server's tools, by the names that are listed."""
+    portable: bool
+    """Whether every tool's name is portable as it is."""
+    left_out: dict[str, str]
+    """Entries of the config that are no part of the proxy, and why."""
     composites: tuple[str, ...] = ()
 
 
@@ -52,12 +67,13 @@ def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
         ConfigError: the config cannot be understood.
     """
     spec, warnings = _understood(source)
+    fault = None
     try:
-        _refuse_remote(spec)
-        spec, more = _checked(spec, source, environ)
-    except CompileError as fault:
-        return DryRun(spec, environ, (*warnings, *unpinned(spec, {})), fault)
-    return DryRun(spec, environ, (*warnings, *more, *unpinned(spec, {})))
+        spec, more = _checked(spec, source.options, environ)
+        warnings += more
+    except CompileError as problem:
+        fault = problem
+    return DryRun(spec, environ, (*warnings, *unpinned(spec, {})), fault)
 
 
 def compile_proxy(
@@ -65,7 +81,7 @@ def compile_proxy(
     environ: Mapping[str, str],
     *,
     file: Path | None,
-    commands: tuple[str, str],
+    commands: Commands,
     offline: bool = False,
     check: bool = False,
     progress: Progress | None = None,
@@ -82,13 +98,15 @@ def compile_proxy(
         CompileError: with all faults of the pass that failed.
         ReadBackError: a fault of the compiler.
     """
-    spec, warnings = _understood(source)
+    understood, warnings = _understood(source)
     _each(warn, warnings)
-    _refuse_remote(spec)
+    options = source.options
     if offline:
-        spec = settle_folders(spec)
+        if problems := _remote(understood):
+            raise ConfigError(source.name, problems)
+        spec = settle_folders(understood)
     else:
-        spec, warnings = _checked(spec, source, environ)
+        spec, warnings = _checked(understood, options, environ)
         _each(warn, warnings)
     # Not before the config is known to be good: these bring the SDK and black along.
     from mcpagg.emission import emit
@@ -99,49 +117,65 @@ def compile_proxy(
 
         if file is None:
             raise ConfigError(source.name, [Problem("", "--offline needs -o FILE")])
-        snapshot = recorded_snapshot(file)
-        snapshot = _of_these(spec, snapshot, file)
+        snapshot = _of_these(spec, recorded_snapshot(file, commands.again), file, commands.again)
     else:
         from mcpagg.discovery import discover
 
         snapshot, warnings = discover(
             spec,
             environ,
-            connect_timeout=source.options.connect_timeout,
-            allow_failed=source.options.allow_failed,
-            minimal=source.options.minimal,
+            connect_timeout=options.connect_timeout,
+            allow_failed=options.allow_failed,
+            minimal=options.minimal,
             progress=progress,
         )
         _each(warn, warnings)
+        found = {child.name for child in snapshot.children}
+        failed = tuple(one.name for one in understood.servers if one.name not in found)
+        snapshot = replace(snapshot, failed=failed)
         if file is not None:
             snapshot = _compared_with(file, snapshot, check)
-        if not source.options.allow_secrets:
+        if not options.allow_secrets:
             from mcpagg.leaks import leaks
 
-            if problems := leaks(spec, snapshot, environ, minimal=source.options.minimal):
+            if problems := leaks(spec, snapshot, environ, minimal=options.minimal):
                 raise ChildFault(source.name, problems)
+        seen = {child.name: str(child.info.get("version", "?")) for child in snapshot.children}
+        _each(warn, unpinned(spec, seen))
     found = {child.name for child in snapshot.children}
-    seen = {child.name: str(child.info.get("version", "?")) for child in snapshot.children}
-    _each(warn, unpinned(spec, seen))
     rows = launch_rows(spec, file.parent if file else spec.folder, found)
-    linked, warnings = link(spec, rows, snapshot, source.options)
+    linked, warnings = link(spec, rows, snapshot, options)
     _each(warn, warnings)
-    name = source.options.name or _proxy_name(source.name)
+    name = options.name or _proxy_name(source.name)
     text = emit(
         name=name,
         source=Path(source.name).name,
-        commands=commands,
+        commands=(commands.rebuild, commands.check),
         entries=launch_rows(spec, spec.folder, found),
         rows=rows,
         snapshot=snapshot,
         linked=linked,
-        options=source.options,
+        options=options,
     )
-    servers: dict[str, list[str]] = {name: [] for name in rows}
-    for exposed, route in linked.routes["tools"].items():
-        if route[0] in servers:
-            servers[route[0]].append(exposed)
-    return Compilation(name, text, servers, tuple(linked.composed.subtools))
+    left_out = dict.fromkeys(snapshot.failed, "failed")
+    return Compilation(
+        name,
+        text,
+        options,
+        servers=_listed(linked, rows, options),
+        portable=all(name == route[2] for name, route in linked.routes["tools"].items()),
+        left_out=left_out | {one.name: one.why for one in spec.left_out},
+        composites=tuple(linked.composed.subtools),
+    )
+
+
+def _listed(linked: Linked, servers: Iterable[str], options: Options) -> dict[str, list[str]]:
+    """Return each server's tools by the names that are listed, to most clients at least."""
+    listed: dict[str, list[str]] = {name: [] for name in servers}
+    for exposed, (server, _, portable) in linked.routes["tools"].items():
+        if server in listed:
+            listed[server].append(portable if options.names == "portable" else exposed)
+    return listed
 
 
 def _each(warn: Callable[[Problem], None], problems: Iterable[Problem]) -> None:
@@ -166,25 +200,45 @@ def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
 
 
 def _checked(
-    spec: ProxySpec, source: Source, environ: Mapping[str, str]
+    spec: ProxySpec, options: Options, environ: Mapping[str, str]
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
-    return check_environment(spec, environ, minimal=source.options.minimal)
-
-
-def _refuse_remote(spec: ProxySpec) -> None:
-    """Refuse what discovery can reach but the emitted file cannot yet.
+    """Return the spec, made ready for this machine, and warnings.
 
     Raises:
-        ConfigError: naming every remote server.
+        ConfigError: servers cannot be proxied; tells what others lack as well.
+        EnvironmentFault: servers lack something.
     """
-    remedy = "--skip it, or bridge it with a command such as `npx mcp-remote URL`"
-    problems = [
-        Problem(server.path, f"is a remote server ({server.transport}), not proxied yet", remedy)
+    refused = _remote(spec)
+    try:
+        ready = check_environment(
+            spec, environ, minimal=options.minimal, allow_failed=options.allow_failed
+        )
+    except EnvironmentFault as fault:
+        if not refused:
+            raise
+        problems = (*refused, *fault.problems)
+        raise ConfigError(spec.source, problems, fault.advice) from None
+    if refused:
+        raise ConfigError(spec.source, refused)
+    return ready
+
+
+def _remote(spec: ProxySpec) -> list[Problem]:
+    """Return a problem for each server that discovery can reach but the emitted file cannot yet."""
+    return [
+        Problem(
+            server.path,
+            f"is a remote server ({server.transport}), not proxied yet",
+            f"--skip it, or bridge it with a command such as `{_bridge(server)}`",
+        )
         for server in spec.servers
         if server.transport != "stdio"
     ]
-    if problems:
-        raise ConfigError(spec.source, problems)
+
+
+def _bridge(server: ServerSpec) -> str:
+    """Return the command that makes a remote server one of stdio; headers by their names alone."""
+    return " ".join(["npx mcp-remote URL", *(f"--header {name}:VALUE" for name in server.headers)])
 
 
 def launch_rows(
@@ -208,7 +262,7 @@ def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
         ConfigError: one is for no server; a filter that does nothing would fail open.
     """
     problems = [
-        Problem("", f"{flag} {glob} is for no server of the config", "write SERVER:TOOL")
+        Problem("", f"{flag} {glob} is for no server of the config", _meant_server(glob, spec))
         for flag, globs in (("--expose", options.expose), ("--hide", options.hide))
         for glob in globs
         if not any(_globs_for(server, (glob,)) for server in spec.servers)
@@ -224,6 +278,12 @@ def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
             changes["expose"] = (*(server.expose or ()), *expose)
         servers.append(server.model_copy(update=changes))
     return spec.model_copy(update={"servers": tuple(servers)})
+
+
+def _meant_server(glob: str, spec: ProxySpec) -> str:
+    server, colon, _ = glob.partition(":")
+    near = meant(server, [one.name for one in spec.servers]) if colon else ""
+    return near or "write SERVER:TOOL"
 
 
 def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
@@ -250,7 +310,7 @@ def _compared_with(file: Path, snapshot: Snapshot, check: bool) -> Snapshot:
     return snapshot.with_known_ttl(before) if check else snapshot
 
 
-def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:
+def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path, rebuild: str) -> Snapshot:
     """Return the part of a recorded snapshot that the config's servers have.
 
     Raises:
@@ -259,7 +319,7 @@ def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path) -> Snapshot:
     recorded = [*(child.name for child in snapshot.children), *snapshot.failed]
     missing = [server for server in spec.servers if server.name not in recorded]
     if missing:
-        remedy = "compile without --offline once"
+        remedy = f"compile without --offline once: {rebuild}"
         problems = [Problem(s.path, f"is not in the snapshot of {file}", remedy) for s in missing]
         raise ConfigError(spec.source, problems)
     children = {child.name: child for child in snapshot.children}

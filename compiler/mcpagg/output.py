@@ -37,6 +37,31 @@ def is_emitted(file: Path) -> bool:
         return False
 
 
+def check_target(file: Path) -> None:
+    """Refuse, before anything is started, a file that could not be written in the end.
+
+    What the compiler did not write is not overwritten: it may be a config in the wrong place.
+
+    Raises:
+        ConfigError: it is a folder or another file, or its folder is missing or read-only.
+    """
+    target = Path(os.path.realpath(file))
+    what, remedy = "", "choose another -o FILE"
+    if target.is_dir():
+        what = "is a folder"
+    elif target.is_file() and target.stat().st_size and not is_emitted(target):
+        what = "is no file that mcpagg-compile wrote"
+        remedy += ", or remove it first"
+    elif target.exists() and not target.is_file():  # a device or a pipe
+        what = "" if os.access(target, os.W_OK) else "cannot be written to"
+    elif not target.parent.is_dir():
+        what, remedy = f"its folder {file.parent} does not exist", f"create it, or {remedy}"
+    elif not os.access(target.parent, os.W_OK | os.X_OK):
+        what = f"its folder {file.parent} cannot be written to"
+    if what:
+        raise ConfigError(str(file), [Problem("", what, remedy)])
+
+
 def write(file: Path, text: str, mode: int = EXECUTABLE) -> None:
     """Replace `file` by `text` in one step: on any failure the old file stays as it was.
 

@@ -35,9 +35,9 @@ def give(data: bytes) -> None:
         raise ConfigError("standard output", [Problem("", f"cannot be written: {reason}")])
 
 
-def on_terminal() -> bool:
-    """Whether somebody watches standard error."""
-    return sys.stderr is not None and sys.stderr.isatty()
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody watches a standard stream, which is None where it is closed."""
+    return stream is not None and stream.isatty()
 
 
 def _shown(text: str, stream: TextIO | None) -> bytes:

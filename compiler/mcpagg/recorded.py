@@ -15,8 +15,10 @@ from mcpagg_runtime.catalogue import KINDS
 REBUILD = "#   rebuild:  "
 
 
-def recorded_snapshot(file: Path) -> Snapshot:
+def recorded_snapshot(file: Path, rebuild: str = "") -> Snapshot:
     """Return the snapshot in an emitted file; the file is parsed, never run.
+
+    `rebuild` is the command that writes the file anew, for the error.
 
     Raises:
         ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
@@ -31,7 +33,9 @@ def recorded_snapshot(file: Path) -> Snapshot:
         failed = tuple(tables.get("FAILED", ()))
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
-        raise ConfigError(str(file), [Problem("", what, "compile it without --offline")]) from None
+        raise ConfigError(
+            str(file), [Problem("", what, f"compile it without --offline: {rebuild}")]
+        ) from None
     return Snapshot(children, failed)
 
 

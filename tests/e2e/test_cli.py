@@ -83,8 +83,12 @@ def test_check_needs_nothing_but_the_file_and_tells_what_differs(
     out, err = capsys.readouterr()
     assert '-    "one/b": ("one", "b", "one_b"),' in out
     assert '+    "one/c": ("one", "c", "one_c"),' in out
-    assert "is not what compiling now would write; compile it again" in err
+    config = tmp_path / "mcp.json"
+    again = shlex.join(["mcpagg-compile", str(config), "-o", str(file), "--separator", "/"])
+    assert err.endswith(f"is not what compiling now would write; compile it again: {again}\n")
     assert file.read_bytes() == before
+    assert main([*shlex.split(again)[1:], "-q"]) == 0
+    assert main(["--check", "-q", "-o", str(file)]) == 0
 
 
 def test_order_is_not_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,8 +140,12 @@ def test_offline_starts_no_server(tmp_path: Path) -> None:
     assert main(["--check", "--offline", "-o", str(file)]) == 0
     assert file.read_bytes() == before
     assert not log.exists()
-    assert main(["--offline", "-q", "-o", str(file), "--names", "portable"]) == 0
-    assert file.read_bytes() != before
+    chosen = ["--offline", "-q", "-o", str(file), "--names", "portable", "--only", "one"]
+    assert main(chosen) == 0
+    once = file.read_bytes()
+    assert once != before
+    assert main(chosen) == 0
+    assert file.read_bytes() == once
 
 
 def test_standard_output_gets_the_proxy_alone(tmp_path: Path) -> None:
@@ -252,9 +260,9 @@ def test_what_came_of_each_server_is_said_as_soon_as_it_is_known(
     command = [str(write_config(tmp_path, servers)), "-o", str(tmp_path / "server.py")]
     assert main([*command, "--connect-timeout", "7"]) == 4
     lines = capsys.readouterr().err.splitlines()
-    assert sorted(line.partition("s  ")[2].partition(",")[0] for line in lines[:2]) == [
-        "bad: failed: exited with status 1 before it answered initialize",
-        "good: 1 tool",
+    assert sorted(line.partition(",")[0] for line in lines[:2]) == [
+        "  bad: failed: exited with status 1 before it answered initialize",
+        "  good: 1 tool",
     ]
     assert "1 of 2 servers are fine; --skip NAME " in lines[-1]
     assert lines[-1].endswith("--connect-timeout S gives each more than 7 seconds")
@@ -471,6 +479,58 @@ def test_a_filter_that_fits_nothing_is_told(
         assert f"--hide {glob} is for no server of the config" in capsys.readouterr().err
     assert main([str(config), "--hide", "one:ecko", "-q"]) == 0
     assert "the filter 'ecko' fits none of its tools; it has echo" in capsys.readouterr().err
+
+
+def test_a_server_that_lacks_what_it_needs_is_left_out_where_that_is_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {"x": {"command": "no-such-program-x"}, "good": stub_entry()}
+    file = tmp_path / "server.py"
+    command = [str(write_config(tmp_path, servers)), "-o", str(file)]
+    assert main(command) == 3
+    assert "--allow-failed goes on" in capsys.readouterr().err
+    assert main([*command, "--allow-failed"]) == 0
+    said = capsys.readouterr()
+    assert "warning: mcpServers.x: is left out" in said.err
+    assert "  left out: x (it lacks what a start needs)\n" in said.out
+    assert 'FAILED = [\n    "x",\n]' in file.read_text()
+    assert main(["--offline", "-q", "-o", str(file)]) == 0
+    with served(file) as wire:
+        assert text(call(wire, "good:echo")) == "{}"
+
+
+def test_the_summary_has_the_names_that_are_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [f"a_tool_with_a_long_name_{n}" for n in range(9)]
+    servers = {"few": stub_entry(tools=["x"]), "many": stub_entry(tools=many)}
+    command = [str(write_config(tmp_path, servers)), "-o", str(tmp_path / "server.py")]
+
+    def summary(*flags: str) -> str:
+        assert main([*command, *flags]) == 0
+        return capsys.readouterr().out
+
+    said = summary("--skip", "many")
+    assert "1 server, 1 tool\n  few: few:x\n  left out: many (--skip)\nAgent " in said
+    assert "  few: few_x\n  many: 9 tools (-v names them)\n" in summary("--names", "portable")
+    assert "  few: x\n" in summary("--names", "bare")
+    assert f"many__{many[8]}\n" in summary("--separator", "__", "-v")
+    # All are portable, so nothing is to be said of clients that need such names.
+    assert "Agent frameworks" not in summary("--separator", "_")
+
+
+def test_offline_does_not_repeat_what_was_said_of_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    npx = tmp_path / "bin/npx"
+    npx.parent.mkdir()
+    npx.write_text(f'#!/bin/sh\nshift; exec {shlex.join([sys.executable, *STUB[1:]])} "$@"\n')
+    npx.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{npx.parent}:{os.environ['PATH']}")
+    file = compiled(tmp_path, {"one": {"command": "npx", "args": ["x", stub_entry()["args"][-1]]}})
+    assert "x has no exact version" in capsys.readouterr().err
+    assert main(["--offline", "-q", "-o", str(file)]) == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_offline_needs_no_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

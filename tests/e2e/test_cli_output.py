@@ -16,7 +16,7 @@ from wire import stub_entry
 
 from mcpagg import compilation
 from mcpagg.cli import INTERNAL_FAULT, main
-from mcpagg.output import write
+from mcpagg.output import check_target, write
 from mcpagg.problems import ConfigError
 
 COMMAND = [sys.executable, "-m", "mcpagg"]
@@ -137,6 +137,21 @@ def test_a_reader_that_has_enough_changes_no_status(
         os.close(writing)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo terminal")
+def test_a_terminal_is_not_filled_with_the_proxy(tmp_path: Path) -> None:
+    write_config(tmp_path, {"one": stub_entry(log=str(tmp_path / "log"))})
+    reading, writing = os.openpty()
+    try:
+        done = run("mcp.json", stdout=writing, cwd=tmp_path)
+        assert run("mcp.json", "--dry-run", stdout=writing, cwd=tmp_path).returncode == 0
+    finally:
+        os.close(writing)
+        os.close(reading)
+    assert done.returncode == 2
+    assert b"give -o FILE, or -o - for standard output\n" in done.stderr
+    assert not (tmp_path / "log").exists()
+
+
 # --- Files --------------------------------------------------------------------------------------
 
 
@@ -149,6 +164,33 @@ def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path) -> None:
     assert main([str(config), "-q", "-o", str(tmp_path / f"x{name}")]) == 2
     assert main(["--check", "-o", str(tmp_path / f"x{name}")]) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mcp.json", name]
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("none/server.py", "none does not exist; create it, or choose another -o FILE"),
+        ("folder", "is a folder; choose another -o FILE"),
+        ("mcp.json", "is no file that mcpagg-compile wrote"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_found_before_a_server_is_started(
+    tmp_path: Path, target: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    config = write_config(tmp_path, {"one": stub_entry(log=str(log))})
+    (tmp_path / "folder").mkdir()
+    assert main([str(config), "-o", str(tmp_path / target)]) == 2
+    assert says in capsys.readouterr().err
+    assert not log.exists()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_read_only_is_found_as_early(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o555)
+    with pytest.raises(ConfigError, match="cannot be written to"):
+        check_target(folder / "server.py")
 
 
 def test_line_ends_of_a_checkout_are_no_drift(

@@ -10,7 +10,7 @@ import pytest
 
 from mcpagg.cli import main
 from mcpagg.compilation import Source, compile_proxy, dry_run
-from mcpagg.options import Options
+from mcpagg.options import Commands, Options
 from mcpagg.problems import CompileError
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
@@ -42,10 +42,45 @@ def test_a_dry_run_refuses_what_a_compilation_refuses(
     text = json.dumps({"mcpServers": servers}).encode()
     source = Source(text, "mcp.json", tmp_path, Options(**options))
     with pytest.raises(CompileError) as refused:
-        compile_proxy(source, ENVIRON, file=None, commands=("", ""))
+        compile_proxy(source, ENVIRON, file=None, commands=Commands("", "", ""))
     dry = dry_refusal(source)
     assert str(dry) == str(refused.value)
     assert (dry.exit_code, refused.value.exit_code) == (status, status)
+
+
+@pytest.mark.parametrize("flags", [[], ["--dry-run"]])
+def test_what_other_servers_lack_is_said_beside_a_remote_server(
+    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {
+        "r": {"url": "https://h.example/mcp", "headers": {"X-Token": "${TOKEN:-}"}},
+        "v": {"command": "sh", "args": ["${NOT_SET_HERE}"]},
+        "p": {"command": "no-such-tool"},
+    }
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    assert main([str(config), "-o", str(tmp_path / "server.py"), *flags]) == 2
+    said = capsys.readouterr().err
+    for words in ("`npx mcp-remote URL --header X-Token:VALUE`", "NOT_SET_HERE", "no-such-tool"):
+        assert words in said
+    assert "--skip NAME leaves a server out" in said.splitlines()[-1]
+
+
+def test_what_is_left_out_is_shown_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {"on": {"command": "sh"}, "off": {"disabled": True}, "skipped": {}}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    command = [str(config), "--dry-run", "--skip", "skipped"]
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert "off: left out: switched off in the config\nskipped: left out: --skip\n" in shown
+    assert main([*command, "--report", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == [
+        {"name": "off", "path": "mcpServers.off", "why": "switched off in the config"},
+        {"name": "skipped", "path": "mcpServers.skipped", "why": "--skip"},
+    ]
 
 
 def test_a_remote_server_is_an_error_in_a_report_too(

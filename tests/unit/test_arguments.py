@@ -1,0 +1,65 @@
+"""The arguments of the command line, and what the emitted file records of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mcpagg.arguments import parse
+from mcpagg.cli import main
+from mcpagg.problems import ConfigError
+from mcpagg.recorded import REBUILD
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> str:
+    """Return the path of a file that records options."""
+    file = tmp_path / "server.py"
+    options = "--only a --only b --on-drift refuse --timeout 5 --allow-failed"
+    file.write_text(f"{REBUILD}mcpagg-compile mcp.json -o server.py {options}\n")
+    return str(file)
+
+
+@pytest.mark.parametrize("mode", ["--check", "--offline"])
+def test_what_is_given_replaces_what_is_recorded(recorded: str, mode: str) -> None:
+    plain = parse([mode, "-o", recorded])
+    assert (plain.only, plain.on_drift, plain.timeout) == (["a", "b"], "refuse", 5)
+    assert plain.allow_failed
+    assert plain.config == str(Path(recorded).parent / "mcp.json")
+    chosen = parse([mode, "-o", recorded, "--only", "c", "--on-drift", "live", "--skip", "d"])
+    assert (chosen.only, chosen.skip, chosen.on_drift) == (["c"], ["d"], "live")
+    assert chosen.timeout == 5
+
+
+def test_a_compilation_takes_nothing_from_the_file_that_it_replaces(recorded: str) -> None:
+    assert not {"only", "on_drift"} & vars(parse(["mcp.json", "-o", recorded])).keys()
+
+
+def test_a_recorded_option_that_is_not_known_is_named_with_the_file(recorded: str) -> None:
+    Path(recorded).write_text(f"{REBUILD}mcpagg-compile mcp.json -o server.py --of-old\n")
+    with pytest.raises(ConfigError) as caught:
+        parse(["--check", "-o", recorded])
+    assert str(caught.value).startswith(f"{recorded}: its recorded command: there is no option")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--ofline"], "there is no option --ofline; did you mean `--offline`?"),
+        (["--tokn=sentinel"], "there is no option --tokn; see mcpagg-compile --help"),
+        (["--names", "portabel"], "--names: 'portabel' is none of its choices; did you mean `p"),
+        (["--env", "x"], "--env: 'x' is none of its choices; choose inherit or minimal"),
+        (["--timeout", "0"], "--timeout: '0' is no number of seconds above 0"),
+        (["a.json", "b.json"], "more than one config is given: 'b.json' is one too many"),
+        (["--only"], "--only: expected one argument"),
+    ],
+)
+def test_a_wrong_argument_is_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"mcpagg-compile: {says}")
+    assert said.count("\n") == 1
+    assert "sentinel" not in said
