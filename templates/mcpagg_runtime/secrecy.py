@@ -1,8 +1,8 @@
 """Secrets in variables: which names promise one, and where a text repeats one.
 
 The compiler and the emitted file share these rules. A name promises a secret by its words; a text
-repeats a secret as it is, or as JSON, a URL or base64 spell it. Scanned by hand: `re` would cost
-the emitted file 9 ms.
+repeats a secret as it is, or as JSON, a URL, base64 or hexadecimal digits spell it. Scanned by
+hand: `re` would cost the emitted file 9 ms.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ LIKELY = 1
 SURE = 2
 
 # Ends of names, without what separates their words …
-_SECRETS = ("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "jwt")
+_FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
+PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
+_SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
 _API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
 _OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
 _ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
 # … and last words, which promise nothing as the end of a longer word: `bypass`.
-_LAST = {"pass", "pwd", "pw", "creds", "cred"}
+_LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
 _LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
 _LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
 # Words behind the one that counts: `TOKEN_VALUE`, `PASSWORD_PROD`.
@@ -146,9 +148,9 @@ def url_password(text: str) -> str:
 
 
 class Redactor:
-    """Finds secrets in text, {secret: name}, also spelled as JSON, URLs and base64 do.
+    """Finds secrets in text, {secret: name}, also spelled as JSON, URLs, base64 and hex do.
 
-    Base64 is found wherever the secret stands in what was encoded: `user:secret`, say.
+    Base64, or hex, is found wherever the secret stands in what was encoded: `user:secret`, say.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -158,7 +160,7 @@ class Redactor:
             for spelled in _spellings(secret):
                 plain.setdefault(spelled, name)
             octets = secret.encode("utf-8", "surrogateescape")
-            for run in _base64_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
+            for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
                 encoded.setdefault(run, name)
         self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
         self.encoded = list(encoded.items())
@@ -183,7 +185,7 @@ class Redactor:
 
 
 def _around(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of the base64 text that has something at text[start:end]."""
+    """Return the span of the encoded text that has something at text[start:end]."""
     while start and text[start - 1] in _BASE64:
         start -= 1
     while end < len(text) and text[end] in _BASE64:
@@ -197,6 +199,8 @@ def _spellings(secret: str) -> set[str]:
     found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
     found.update([quote(one)[1:-1] for one in found])  # in ASCII …
     found.update([_escaped(one) for one in found])  # … and not
+    if looks_random(secret):  # some print UUIDs and hexadecimal keys in the other case
+        found.update((secret.lower(), secret.upper()))
     # What a path, a query and JavaScript leave as it is.
     for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
         spelled = _percent(secret, kept)
@@ -230,8 +234,9 @@ def _lowered(spelled: str) -> Iterator[str]:
         yield f"%{part[:2].lower()}{part[2:]}"
 
 
-def _base64_runs(secret: bytes) -> Iterator[str]:
-    """Yield what base64 makes of a secret in any case, whatever stands before and behind it."""
+def _encoded_runs(secret: bytes) -> Iterator[str]:
+    """Yield what hex and base64 make of a secret, whatever stands before and behind it."""
+    yield from (secret.hex(), secret.hex().upper())
     for shift in range(3):
         text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
         run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]

@@ -31,8 +31,12 @@ S = "Zq7SuperSecretValue" + "9xK"
         ("TOKEN API_TOKEN APITOKEN accessToken TOKEN_VALUE MY_TOKEN_2 TOKEN2 API_KEY_PROD", SURE),
         ("PASSWORD DB_PASS MYSQL_PWD PGPASSWORD SMTP_PASS passwd CREDS JWT exaApiKey", SURE),
         ("X-Api-Key CLIENT_SECRET AWS_ACCESS_KEY_ID Authorization SECRETS APIKEY", SURE),
+        ("DB_PASSWORT kennwort MOT_DE_PASSE SMTP_MDP CONTRASENA contraseña SENHA WACHTWOORD", SURE),
         ("TOKENS SECRET_ID OPENAI_KEY GITHUB_PAT COOKIE AUTH", LIKELY),
-        ("TOKEN_FILE TOKENIZER SECRET_NAME PUBLIC_KEY KEYBOARD COMPASS BYPASS PATH", NOTHING),
+        (
+            "TOKEN_FILE TOKENIZER SECRET_NAME PUBLIC_KEY KEYBOARD COMPASS BYPASS RESENHA PATH",
+            NOTHING,
+        ),
         ("SSH_AUTH_SOCK XDG_SESSION_ID AUTHOR TOKEN_ADDRESS PASSENGERS MODEL HOME _", NOTHING),
     ],
 )
@@ -103,6 +107,8 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
     "base64": lambda s: base64.b64encode(s.encode()).decode(),
     "Basic": lambda s: base64.b64encode(f"user:{s}".encode()).decode(),
     "in the middle": lambda s: base64.urlsafe_b64encode(f"u:{s}:more".encode()).decode(),
+    "hex": lambda s: s.encode().hex(),
+    "HEX in the middle": lambda s: f"u:{s}:more".encode().hex().upper(),
     "JSON in base64": lambda s: base64.b64encode(f'{{"k": "{s}"}}'.encode()).decode().rstrip("="),
 }
 
@@ -124,6 +130,12 @@ def test_base64_hides_no_secret(before: bytes, secret: bytes, behind: bytes) -> 
     redactor = Redactor({secret.decode("utf-8", "surrogateescape"): "NAME"})
     assume(not any(spelled in text for spelled, _ in redactor.plain))
     assert redactor.redact(f"<{text}>") == "<${NAME}>"
+
+
+@pytest.mark.parametrize("spelled", [S.lower(), S.upper()])
+def test_what_looks_random_is_found_in_one_case(spelled: str) -> None:
+    redactor = Redactor({S: "NAME", "Hunter-2000": "OTHER"})
+    assert redactor.redact(f"{spelled} hunter-2000") == "${NAME} hunter-2000"
 
 
 def test_what_is_no_secret_stays() -> None:
