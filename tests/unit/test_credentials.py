@@ -209,6 +209,11 @@ APP_PASSWORD = "abcd " + "efgh ijkl mnop"
 BASIC = base64.b64encode(b"me:pass-12345").decode()
 AZURE = base64.b64encode(bytes(range(64))).decode()
 
+PEM = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + "MIIEowIBAAKCAQEA0123\n" * 4
+PEM_BASE64 = base64.b64encode(PEM.encode()).decode()
+PEM_WRAPPED = base64.encodebytes(PEM.encode()).decode()
+PIN = "47" + "11"
+
 CREDENTIALS: list[dict[str, Any]] = [
     # A scheme of HTTP is evidence, whatever the name.
     {"env": {"AUTH_HEADER": f"Bearer {HEX}"}},
@@ -261,13 +266,56 @@ CREDENTIALS: list[dict[str, Any]] = [
     {"args": ["--name", GITHUB]},
     {"env": {"X": JWT}},
     {"args": [f"--api-key=YOUR_KEY --token={RANDOM}"]},
+    # Other spellings of flags: with a name within the value, with the value glued, Windows' own.
+    {"args": [f"--env=API_KEY={RANDOM}"]},
+    {"args": [f'--env="DB_PASS={ROOT}"']},
+    {"args": [f"-e=API_KEY={RANDOM}"]},
+    {"args": [f"-p{RANDOM}"]},
+    {"args": [f"--token:{RANDOM}"]},
+    {"args": [f"/token:{RANDOM}"]},
+    {"args": [f"/password={ROOT}"]},
+    {"args": ["/token", RANDOM]},
+    # Logins.
+    {"args": ["-u", f"me:{ROOT}"]},
+    {"args": ["--user", f"me:{RANDOM}"]},
+    {"args": [f"--proxy-user=me:{ROOT}"]},
+    {"args": [f"-ume:{RANDOM}"]},
+    {"args": ["-u", f"{RANDOM}:"]},
+    {"args": ["-c", f"curl -u 'me:{ROOT}' https://h"]},
+    # Within base64: keys, and whatever else is found in a text.
+    {"env": {"X": PEM_BASE64}},
+    {"env": {"X": PEM_WRAPPED}},
+    {"env": {"X": base64.urlsafe_b64encode(f'{{"a": 1, "api_key": "{HEX}"}}'.encode()).decode()}},
+    {"args": [f"--config={PEM_BASE64}"]},
+    # Names in other languages; a PIN has digits only.
+    *({"env": {name: ROOT}} for name in ("DB_PASSWORT", "MOT_DE_PASSE", "CONTRASENA", "SENHA")),
+    *({"env": {name: ROOT}} for name in ("KENNWORT", "SMTP_MDP", "contraseña", "WACHTWOORD")),
+    {"env": {"CARD_PIN": PIN}},
+    {"args": ["--pin", PIN]},
+    # Prefixes.
+    *(
+        {"env": {"X": prefix + "a1B2c3D4e5F6" * 3}}
+        for prefix in ("npg_", "napi_", "r8_", "xoxc-", "glptt-", "lsv2_pt_", "dckr_pat_", "hvs.")
+    ),
 ]
 
 
 @pytest.mark.parametrize("entry", CREDENTIALS)
 def test_every_form_of_a_credential_is_refused(entry: dict[str, Any]) -> None:
     message = refusal(command="x", **entry)
-    for secret in (HEX, UUID, ROOT, APP_PASSWORD, BASIC, RANDOM, AZURE, GITHUB, JWT):
+    for secret in (
+        HEX,
+        UUID,
+        ROOT,
+        APP_PASSWORD,
+        BASIC,
+        RANDOM,
+        AZURE,
+        GITHUB,
+        JWT,
+        PEM_BASE64,
+        PIN,
+    ):
         assert secret not in message
 
 
@@ -298,6 +346,12 @@ FILLERS: list[dict[str, Any]] = [
             "<your key>",
             "sk-1234",
             "sk-local",
+            "sk-" + "x" * 20,
+            "ghp_" + "x" * 36,
+            "sk-ant-api03-" + "X" * 95,
+            "sk-" + "0" * 20,
+            "AKIA" + "X" * 16,
+            "x" * 32,
         )
     ),
     # Names of files.
@@ -322,6 +376,19 @@ FILLERS: list[dict[str, Any]] = [
     {"env": {"PUBLIC_KEY": f"{RANDOM}"}},
     {"args": ["-p", "8080:80"]},
     {"args": ["-p", "my-project-2024-eu"]},
+    {"args": ["-python", "-port8080", "-target:es2020", "-url:h1"]},
+    {"args": ["--env=NODE_ENV=production", "--mount=type=bind", "--build-arg=V=1"]},
+    {"args": ["-v", "/secrets:/secrets:ro", "/home", "/key", "/data"]},
+    {"env": {"LED_PIN": "13", "PIN": "0000", "RESENHA": f"{RANDOM}", "VERSION_PIN": "1.2.3"}},
+    # Users with their groups, hosts with their ports, base64 that gives nothing away.
+    *({"args": ["-u", user]} for user in ("1000:1000", "node:node", "www-data:www-data")),
+    *({"args": ["--user", user]} for user in ("1000650000:1000650000", "$(id -u):$(id -g)")),
+    {"args": ["-u", "app", "server:app", "-u", "localhost:8080", "-u", "https://h/x"]},
+    {"env": {"X": base64.b64encode(b'{"mode": "fast", "token": "YOUR_TOKEN"}').decode()}},
+    {"env": {"MODEL": "jina-reranker-v2-base-multilingual"}},
+    # Public by design.
+    {"env": {"SENTRY_DSN": f"https://{HEX}@o1.ingest.us.sentry.io/42"}},
+    {"env": {"DSN": f"https://{HEX}@sentry.example.com/42"}},
     # Prose, and URLs that give nothing away.
     {"env": {"MODE": "Basic authentication"}},
     {"args": ["say Bearer tokens-are-not-shown"]},
@@ -340,7 +407,9 @@ def test_what_only_takes_the_place_of_a_credential_is_at_most_a_warning(
     assert all("holds a placeholder" in one or "looks like" in one for one in warnings)
 
 
-@pytest.mark.parametrize("text", ["a", "<", "{", "Aa0+", "http://", "a=", '"a":"', "\\"])
+@pytest.mark.parametrize(
+    "text", ["a", "<", "{", "Aa0+", "http://", "a=", '"a":"', "\\", " -u a:", "A\n", "x.", "/"]
+)
 def test_long_strings_are_searched_in_no_time(text: str) -> None:
     started = time.process_time()
     read({"command": "x", "args": ["--token", text * 30_000]}, allowed=True)

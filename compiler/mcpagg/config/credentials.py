@@ -2,13 +2,15 @@
 
 Evidence, from strong to weak: the shape of a known token, or of a URL whose path is the secret; a
 name that promises a secret (see `mcpagg_runtime.secrecy`) beside a value that can be one; a value
-behind `Bearer` or `Basic`; what stands before the host of a URL. References, file names, command
-substitutions and what says that no key is needed are no credentials; placeholders deserve a
-warning. No message ever holds a value.
+behind `Bearer` or `Basic`; what stands before the host of a URL, or behind the user of a login. A
+text in base64 is looked at as well. References, file names, command substitutions and what says
+that no key is needed are no credentials; placeholders deserve a warning. No message ever holds a
+value.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,7 +19,14 @@ from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.launch import Location, strings
 from mcpagg_runtime.references import references, resolve
-from mcpagg_runtime.secrecy import LIKELY, NOTHING, looks_random, promise, words_of
+from mcpagg_runtime.secrecy import (
+    LIKELY,
+    NOTHING,
+    PASSWORDS,
+    looks_random,
+    promise,
+    words_of,
+)
 
 
 class Credential(NamedTuple):
@@ -32,11 +41,11 @@ class Credential(NamedTuple):
 # The publishers document these prefixes so that scanners can find them.
 SHAPES: tuple[tuple[str, str], ...] = (
     ("a GitHub token", r"gh[opsur]_\w{30,}|github_pat_\w{22,}"),
-    ("a GitLab token", r"glpat-[\w-]{20,}"),
+    ("a GitLab token", r"gl(?:pat|ptt|dt|rt|cbt|oas|soat|ft)-[\w-]{20,}"),
     ("an API key of OpenAI, Anthropic or their like", r"sk-[\w-]{20,}"),
     ("a Stripe key", r"[sr]k_(?:live|test)_\w{16,}"),
-    ("a Slack token", r"xox[abeoprs]-[\w-]{10,}|xapp-[\w-]{10,}"),
-    ("an AWS access key", r"(?:AKIA|ASIA)[A-Z0-9]{16}"),
+    ("a Slack token", r"xox[a-eoprs]-[\w-]{10,}|xapp-[\w-]{10,}"),
+    ("an AWS access key", r"(?:AKIA|ASIA)[A-Z0-9]{16}|ABSK[\w+/]{40,}"),
     ("a Google API key", r"AIza[\w-]{35}|AQ\.[\w-]{30,}"),
     ("a Google token", r"ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}"),
     ("a Hugging Face token", r"hf_[A-Za-z0-9]{30,}"),
@@ -44,10 +53,26 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ("an npm or PyPI token", r"npm_[A-Za-z0-9]{36}|pypi-[\w-]{40,}"),
     ("a Supabase token", r"sb[ps]_\w{30,}|sb_secret_[\w-]{20,}"),
     ("an API key", r"(?:tvly|fc|e2b|lin_api|figd|dop_v1|pplx|re|rnd|nvapi|gsk|xai)[-_][\w-]{24,}"),
+    ("an API key", r"(?:r8_|csk-|pcsk_|ctx7sk-|jina_|apify_api_|bb_live_|nfp_|tgp_v1_)[\w-]{24,}"),
+    ("an API key", r"(?:lin_oauth_|figu_|napi_|glsa_|glc_|CFPAT-|NRAK-|PMAK-|HRKU-)[\w-]{24,}"),
+    ("an API key", r"(?:lsv2_(?:pt|sk)_|do[or]_v1_|tfp_|rubygems_)[\w-]{24,}"),
+    ("an API key", r"BSA[\w-]{28}(?![\w-])|dapi[0-9a-f]{32}|pul-[0-9a-f]{40}"),
+    ("an Airtable or HubSpot token", r"pat\w{14}\.[0-9a-f]{64}|pat-(?:na|eu)\d-[0-9a-f-]{36}"),
+    ("a Docker token", r"dckr_[po]at_[\w-]{20,}"),
+    ("a Neon password", r"npg_[A-Za-z0-9]{8,}"),
+    ("a PlanetScale secret", r"pscale_(?:tkn|pw|oauth)_[\w.-]{30,}"),
+    ("a Sentry token", r"sntry[su]_[\w+/=-]{30,}"),
+    ("a Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-f]{32}"),
+    ("a SonarQube token", r"sq[apu]_[0-9a-f]{40}"),
+    ("a Vault or Doppler token", r"hv[sb]\.[\w-]{24,}|dp\.(?:pt|st|ct|sa)\.[\w.-]{30,}"),
+    ("a webhook's secret", r"whsec_[\w+/=-]{24,}"),
+    ("an age key", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    ("an Entra client's secret", r"\w{3}8Q~[\w.~-]{30,}"),
+    ("a Telegram bot's token", r"\d{8,10}:AA[\w-]{33}"),
     ("a SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
     ("an Atlassian token", r"ATATT[\w-]{30,}|ATTA[A-Za-z0-9]{40,}"),
     ("a JSON web token", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
-    ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-"),
     ("a Slack webhook", r"hooks\.slack\.com/services/\w+/\w+/\w+"),
     ("a Discord webhook", r"discord(?:app)?\.com/api/webhooks/\d+/[\w-]{20,}"),
     ("a Teams webhook", r"[\w-]{1,60}\.webhook\.office\.com/webhookb2/[\w@-]{30,}"),
@@ -64,9 +89,16 @@ _SHAPE = re.compile(
 )
 _SPELLED_OUT = re.compile(r".*\byour[_-].*|[a-z]{2,10}(?:[_-][a-z]+){3,}")
 """A known shape that somebody made from words."""
+_FILLER = re.compile(
+    r"[\w.-]{0,24}?(?P<one>[^\W\d]|[*#.-])(?P=one){7,}"
+    r"|(?:[a-z0-9]{2,10}[_-]){1,3}(?P<digit>\d)(?P=digit){7,}"
+)
+"""One character again and again, perhaps behind the prefix of a known shape."""
 
 # Flags of one letter that some programs have for a key, a password or a token.
 _SHORT_FLAGS = {"k", "p", "t"}
+# Flags whose value may be USER:PASSWORD.
+_LOGIN_FLAGS = {"u", "U", "user", "proxy-user"}
 
 _HARMLESS = re.compile(
     r"|true|false|yes|no|on|off|null|undefined|empty|auto|basic|bearer|oauth2?|stdin|env|file"
@@ -107,8 +139,9 @@ _MADE_UP = re.compile(
 )
 """What people write and no machine makes: words, or a digit again and again."""
 _LONGEST_PLACEHOLDER = 200
+_PIN = re.compile(r"\d{4,8}")
 # People choose these, and may choose words; all else is made by machines.
-_CHOSEN = ("pass", "password", "passwords", "passwd", "passphrase", "pwd", "pw", "secret", "creds")
+_CHOSEN = (*PASSWORDS, "pass", "pwd", "pw", "mdp", "senha", "secret", "creds")
 
 _SCHEME = re.compile(r"(?i)(?P<scheme>(?:Bearer|Basic|Token|Api-?Key)\s+)(?P<value>.+)", re.S)
 _AUTHORIZATION = re.compile(
@@ -118,7 +151,14 @@ _USERINFO = re.compile(
     r"(?P<protocol>[A-Za-z][\w+.-]{0,20})://(?P<user>[^\s/@:]*)(?::(?P<password>[^\s/@]*))?@"
     r"(?P<host>\[[^\s\]]*\]|[^\s/:?#\"']*)"
 )
-_FLAG = re.compile(r"--?(?P<name>[A-Za-z][\w.-]*)")
+_SENTRY_DSN = re.compile(r"[0-9a-f]{32}@(?:[^\s/@]*\.)?sentry\.[^\s/@]+/\d+")
+"""What a DSN of Sentry has behind its scheme; it is public, unlike one with a second key."""
+_LOGIN = re.compile(
+    r"(?:^|(?<=[\s\"']))(?:-[uU](?: |(?P<glued>))|--(?:proxy-)?user[ =])[\"']?"
+    r"(?P<user>[^\s:/\"']+):(?P<password>(?!\d{1,5}/)[^\s\"'/\\$`%][^\s\"']*)?(?=$|[\s\"'])"
+)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{20,}(?:\r?\n[A-Za-z0-9+/_-]+)*")
+_FLAG = re.compile(r"(?:--?|/)(?P<name>[A-Za-z][\w.-]*)")
 
 # What stands in a string beside a name of its own; `quote` closes the value as well.
 _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -126,9 +166,20 @@ _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         " in an argument",
         re.compile(
-            r"(?:^|(?<=[\s;,:'\"]))-{0,2}(?P<name>[A-Za-z_][\w.-]*) ?= ?"
+            r"(?:^|(?<=[\s;,:'\"]))(?:-{0,2}|/)(?P<name>[A-Za-z_][\w.-]*) ?= ?"
             r"(?P<quote>[\"'])?(?P<value>(?(quote)[^\"']+|[^\s\"';,]+))"
         ),
+    ),
+    (
+        " in an argument",  # whose value has a name of its own: `--env=NAME=VALUE`
+        re.compile(
+            r"(?:^|(?<=[\s;,'\"]))(?:-{0,2}|/)[A-Za-z][\w.-]*=[\"']?(?P<name>[A-Za-z_][\w.-]*)="
+            r"(?P<quote>[\"'])?(?P<value>(?(quote)[^\"']+|[^\s\"';,]+))"
+        ),
+    ),
+    (
+        " in an argument",  # a flag of one letter with its value behind it: `-pVALUE`
+        re.compile(r"^-(?P<name>[kpt])(?P<quote>)(?P<value>\w\S+)$"),
     ),
     (
         " in JSON",
@@ -140,7 +191,7 @@ _NAMED: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         " in a header",
         re.compile(
-            r"(?m)(?:^(?:--?[\w-]+=)?|(?<=[\"']))(?P<name>[A-Za-z][\w-]*):(?P<quote>) *"
+            r"(?m)(?:^(?:--?[\w-]+=)?(?:--?|/)?|(?<=[\"']))(?P<name>[A-Za-z][\w-]*):(?P<quote>) *"
             r"(?P<value>[^/\s\"'][^\"'\n]*)"
         ),
     ),
@@ -211,9 +262,11 @@ def _strongest(written: str, name: str) -> _Evidence | None:
     # References vanish, their defaults stay: they are looked at in their surroundings as well.
     literal = resolve(written, lambda _: "")
     clues += _clues(literal)
+    clues += _logins(literal, name)
     if name:
         clues.append(_Clue("", name, literal))
-    return min(_evidence(literal, clues), key=lambda found: found.placeholder, default=None)
+    found = [*_evidence(literal, clues), *_within_base64(literal)]
+    return min(found, key=lambda one: one.placeholder, default=None)
 
 
 def _evidence(text: str, clues: list[_Clue]) -> Iterator[_Evidence]:
@@ -221,13 +274,26 @@ def _evidence(text: str, clues: list[_Clue]) -> Iterator[_Evidence]:
     for shape in _SHAPE.finditer(text):
         what = next(what for n, (what, _) in enumerate(SHAPES) if shape[f"shape{n}"])
         clue = next((clue for clue in clues if shape[0] in clue.value), _NO_CLUE)
-        yield _Evidence(what, clue, bool(_SPELLED_OUT.fullmatch(shape[0])))
+        made_up = _SPELLED_OUT.fullmatch(shape[0]) or _FILLER.fullmatch(shape[0])
+        yield _Evidence(what, clue, bool(made_up))
     for clue in clues:
         placeholder = _judge(clue)
         if placeholder is not None:
             yield _Evidence(f"a literal value for {quoted(clue.name)}{clue.how}", clue, placeholder)
     yield from _behind_schemes(text)
     yield from _before_hosts(text)
+
+
+def _within_base64(text: str) -> Iterator[_Evidence]:
+    """Yield what speaks for a credential in the texts that stand in a string as base64."""
+    for match in _BASE64.finditer(text):
+        run = "".join(match[0].split()).replace("-", "+").replace("_", "/")
+        try:
+            inner = base64.b64decode(run[: len(run) // 4 * 4]).decode()
+        except ValueError:
+            continue
+        for found in _evidence(inner, list(_clues(inner))):
+            yield found._replace(what=f"{found.what}, in base64", clue=_NO_CLUE)
 
 
 def _clues(text: str) -> Iterator[_Clue]:
@@ -239,16 +305,36 @@ def _clues(text: str) -> Iterator[_Clue]:
             yield _Clue(how, match["name"].rpartition(".")[2], match["value"], lead, tail)
 
 
+def _logins(text: str, flag: str) -> Iterator[_Clue]:
+    """Yield the passwords behind users, as curl's `-u USER:PASSWORD` has them.
+
+    Numbers and words may be a group: Docker's `-u USER:GROUP`. Without a password the user may be
+    a token.
+    """
+    behind = f"--user {text}" if flag in _LOGIN_FLAGS else text
+    for match in _LOGIN.finditer(behind):
+        user, password = match["user"], match["password"] or ""
+        sure = not (user.isdigit() or _MADE_UP.fullmatch(password))
+        if not password and looks_random(user):
+            yield _Clue(" in a login", "token", user, tail=":")
+        elif looks_random(password) or (sure and match["glued"] is None):
+            shown = "USER" if looks_random(user) else user
+            yield _Clue(" in a login", "password", password, f"{shown}:")
+
+
 def _judge(clue: _Clue) -> bool | None:
     """Return None for no credential, False for one, True for a placeholder of one."""
     scheme = _SCHEME.fullmatch(clue.value)
     value = (scheme["value"] if scheme else clue.value).strip()
+    words = words_of(clue.name)
+    if words[-1:] == ["pin"]:
+        return bool(_MADE_UP.fullmatch(value)) if _PIN.fullmatch(value) else None
     grade = LIKELY if clue.name in _SHORT_FLAGS else promise(clue.name)
     if grade == NOTHING or _HARMLESS.fullmatch(value) or _DEFAULT.fullmatch(value):
         return None
     if grade == LIKELY and not looks_random(value):
         return None
-    chosen = "".join(words_of(clue.name)).endswith(_CHOSEN)
+    chosen = "".join(words).endswith(_CHOSEN)
     return _is_placeholder(value) or (not chosen and bool(_MADE_UP.fullmatch(value)))
 
 
@@ -274,14 +360,16 @@ def _before_hosts(text: str) -> Iterator[_Evidence]:
                 lead = f"{match['protocol']}://{shown}:"
                 clue = _Clue("", "password", "", lead, f"@{host}")
                 yield _Evidence("a password in a URL", clue, placeholder)
-        if looks_random(user) and match["protocol"].endswith(("http", "https")):
+        public = _SENTRY_DSN.match(text, match.start("user"))
+        if looks_random(user) and match["protocol"].endswith(("http", "https")) and not public:
             yield _Evidence("a token in a URL", _Clue("", "token", ""), _is_placeholder(user))
 
 
 def _is_placeholder(value: str) -> bool:
     if len(value) > _LONGEST_PLACEHOLDER:
         return False
-    return bool(_PLACEHOLDER.fullmatch(value) or _NAME_ALONE.fullmatch(value))
+    kinds = (_PLACEHOLDER, _FILLER, _NAME_ALONE)
+    return any(kind.fullmatch(value) for kind in kinds)
 
 
 def _remedy(server: ServerSpec, location: Location, clue: _Clue) -> str:

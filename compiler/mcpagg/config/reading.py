@@ -183,7 +183,7 @@ def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
     for found in credentials:
         at = Place(where(server, found.location), root.errors, root.warnings)
         if found.placeholder:
-            at.warn("holds a placeholder instead of a credential", found.remedy)
+            at.warn("holds a placeholder or a short word instead of a credential", found.remedy)
         elif allowed:
             at.warn(f"holds {found.what}, which will stand in the output", found.remedy)
         else:
