@@ -4,31 +4,43 @@
         tools = await a.list_tools()
         result = await a.call_tool("github.search", {"query": "mcp"})
 
-It is the dynamic counterpart of the emitted file, and what the compiler's discovery is built on.
+It is the dynamic counterpart of the emitted file, on the client and the transports of the SDK.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
+import httpx2
+import mcp
 from anyio.abc import TaskGroup, TaskStatus
+from mcp.client import Transport
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CONNECTION_CLOSED, CallToolResult, ErrorData, Tool
 
 from mcpagg.config import read_config
-from mcpagg.connection.handshake import as_fault, connect, side_by_side
-from mcpagg.connection.requests import Connection, ConnectionFault
 from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.launch import Launch, prepare
 
-CONNECT_SECONDS = 60.0
 NO_PREFIX = "Tool name must be prefixed with server key"
+
+# What the SDK reports when a connection ends; of a server's own errors hardly one is the same.
+CLOSED = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
+
+# Seconds: to connect and to send, and for the request that ends a session.
+HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
+DELETE_TIMEOUT = httpx2.Timeout(2.0)
 
 T = TypeVar("T")
 
@@ -40,26 +52,26 @@ class UnknownTool(LookupError):
 class Aggregator:
     """Connects to every server of a config, lists their tools as `server.tool`, and calls them.
 
-    Results are the plain JSON of the server, nothing dropped; an error of a server is the SDK's
-    `MCPError`, untouched. Requests of a server are answered for a user who is not there (no roots,
-    sampling refused, elicitation cancelled), where `capabilities` declare that they may be made.
+    Tools and results are plain JSON with the names of the protocol (`inputSchema`, `isError`),
+    as far as the SDK knows their members. An error of a server is the SDK's `MCPError` as it came;
+    a note on it names the server, as on what the SDK refuses. Once entered, `clients` holds the
+    SDK's client of each server, `faults` what is wrong with those that failed.
     """
 
     def __init__(
         self,
-        config: str | Path | Mapping[str, Any] | ProxySpec,
+        config: str | Path | Mapping[str, Any],
         *,
         environ: Mapping[str, str] | None = None,
-        capabilities: Json | None = None,
-        connect_timeout: float = CONNECT_SECONDS,
+        connect_timeout: float = 60.0,
         allow_failed: bool = False,
-        minimal: bool = False,
+        **options: Any,
     ) -> None:
         """Take a config: its path, or its content with `servers` or `mcpServers`.
 
-        A `ProxySpec` is taken as checked. `environ` is used instead of this process's environment;
-        `connect_timeout` is in seconds for each server. With `allow_failed` servers that fail are
-        left out and stand in `faults`. `minimal`: servers inherit the basic variables only.
+        `environ` is used instead of this process's environment; `connect_timeout` is in seconds for
+        each server. With `allow_failed` servers that fail are left out. `options` are those of
+        each `mcp.Client`, such as `elicitation_callback`.
 
         Raises:
             OSError: the file cannot be read.
@@ -67,14 +79,14 @@ class Aggregator:
             EnvironmentFault: variables, programs or folders are missing.
         """
         self._environ = os.environ if environ is None else environ
-        self.spec = config if isinstance(config, ProxySpec) else _read(config, self._environ)
-        self.connections: dict[str, Connection] = {}
-        self.faults: dict[str, ConnectionFault] = {}
-        self._capabilities = capabilities or {}
-        self.connect_timeout = connect_timeout
+        self._spec = _read(config, self._environ)
+        self._servers = {server.name: server for server in self._spec.servers}
+        self.clients: dict[str, mcp.Client] = {}
+        self.faults: dict[str, Problem] = {}
+        self._connect_timeout = connect_timeout
         self._allow_failed = allow_failed
-        self._minimal = minimal
-        self._targets: dict[str, dict[tuple[str, str], ServerSpec]] = {}
+        self._options = options
+        self._targets: dict[str, set[tuple[str, str]]] = {}
         self._tasks: TaskGroup
         self._closing: anyio.Event
 
@@ -84,24 +96,23 @@ class Aggregator:
         Raises:
             ChildFault: servers failed, all of them named; nothing is left running.
         """
-        rows = {server.name: server.row() for server in self.spec.servers}
-        folder = str(self.spec.folder)
-        launches = [prepare(name, rows, self._environ, folder, self._minimal) for name in rows]
+        rows = {name: server.row() for name, server in self._servers.items()}
+        folder = str(self._spec.folder)
+        launches = {name: prepare(name, rows, self._environ, folder) for name in rows}
         self._closing = anyio.Event()
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
         try:
             async with anyio.create_task_group() as starting:
-                for server, launch in zip(self.spec.servers, launches, strict=True):
-                    starting.start_soon(self._tasks.start, self._attend, server, launch)
+                for name, launch in launches.items():
+                    starting.start_soon(self._tasks.start, self._hold, self._servers[name], launch)
         except BaseException:
             self._tasks.cancel_scope.cancel()
             await self.__aexit__()
             raise
         if self.faults and not self._allow_failed:
             await self.__aexit__()
-            failed = [server for server in self.spec.servers if server.name in self.faults]
-            raise self._child_fault(*failed)
+            raise self._child_fault(*(name for name in self._servers if name in self.faults))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -110,94 +121,164 @@ class Aggregator:
         await self._tasks.__aexit__(None, None, None)
 
     async def list_tools(self) -> list[Json]:
-        """Return the tools of all servers in config order, as they gave them but for `name`.
+        """Return the tools of all servers in config order, each with `server.tool` as its name.
 
         Raises:
             MCPError: a server answered with an error.
+            ValueError: a server gave what the SDK refuses.
             ChildFault: a server is gone.
         """
-        listed: dict[str, list[Json]] = {}
+        found: dict[str, list[Tool]] = {}
 
-        async def read(server: ServerSpec) -> None:
-            listed[server.name] = await self._ask(
-                server, self.connections[server.name].list_items()
-            )
+        async def read(name: str) -> None:
+            found[name] = await self._ask(name, _tools(self.clients[name]))
 
-        await side_by_side(read, self._connected_servers())
+        listed = [name for name in self._servers if name in self.clients]
+        try:
+            async with anyio.create_task_group() as reading:
+                for name in listed:
+                    reading.start_soon(read, name)
+        except ExceptionGroup as errors:
+            raise _cause(errors) from None
         self._targets = {}
-        for server in self._connected_servers():
-            for tool in listed[server.name]:
-                for spelling in (f"{server.name}.{tool['name']}", f"{server.name}:{tool['name']}"):
-                    self._targets.setdefault(spelling, {})[server.name, tool["name"]] = server
+        for name in listed:
+            for tool in found[name]:
+                for spelling in (f"{name}.{tool.name}", f"{name}:{tool.name}"):
+                    self._targets.setdefault(spelling, set()).add((name, tool.name))
         return [
-            {**tool, "name": f"{server.name}.{tool['name']}"}
-            for server in self._connected_servers()
-            for tool in listed[server.name]
+            {**_plain(tool), "name": f"{name}.{tool.name}"}
+            for name in listed
+            for tool in found[name]
         ]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Json:
-        """Call `server.tool`, also spelled `server:tool`, and return the result as it came.
+        """Call `server.tool`, also spelled `server:tool`, and return the result.
 
         Raises:
             UnknownTool: no server offers it, also when asked once more.
             NameClash: two servers' tools have this name.
             TypeError: the arguments are not JSON.
             MCPError: the server answered with an error.
+            ValueError, RuntimeError: it gave what the SDK, or the tool's `outputSchema`, refuses.
             ChildFault: the server is gone.
         """
         plain = json.loads(json.dumps(arguments or {}))
         if name not in self._targets:
             await self.list_tools()
-        targets = self._targets.get(name, {})
+        targets = sorted(self._targets.get(name, ()))
         if not targets:
             what = "Tool not found" if "." in name or ":" in name else NO_PREFIX
             raise UnknownTool(f"{what}: {name}")
         if len(targets) > 1:
-            both = [
-                Problem(server.path, f"offers {tool!r}") for (_, tool), server in targets.items()
-            ]
-            raise NameClash(self.spec.source, [Problem("", f"{name!r} is not one tool"), *both])
-        (((_, tool), server),) = targets.items()
-        call = {"name": tool, "arguments": plain}
-        return await self._ask(server, self.connections[server.name].call(call))
+            both = [Problem(self._servers[one].path, f"offers {tool!r}") for one, tool in targets]
+            raise NameClash(self._spec.source, [Problem("", f"{name!r} is not one tool"), *both])
+        ((server, tool),) = targets
+        return _plain(await self._ask(server, self.clients[server].call_tool(tool, plain)))
 
-    async def _connected(self, connection: Connection) -> None:
-        """Called with each connection as soon as it is up; `__aenter__` waits for it."""
-
-    def _failed(self, server: ServerSpec, fault: ConnectionFault) -> None:
-        """Called with each server as soon as it has failed."""
-
-    async def _attend(
+    async def _hold(
         self, server: ServerSpec, launch: Launch, *, task_status: TaskStatus[None]
     ) -> None:
         """Hold the connection to one server; whatever goes wrong in it concerns no other."""
+        refusal: list[int] = []
         try:
-            async with connect(
-                server, launch, self._capabilities, self.connect_timeout
-            ) as connection:
-                await self._connected(connection)
-                self.connections[server.name] = connection
-                task_status.started()
-                await self._closing.wait()
+            with anyio.fail_after(self._connect_timeout) as patience:
+                transport = _transport(server, launch, refusal)
+                async with mcp.Client(transport, **self._options) as client:
+                    patience.deadline = math.inf
+                    self.clients[server.name] = client
+                    task_status.started()
+                    await self._closing.wait()
         except Exception as error:
-            fault = as_fault(error, launch)
-            self.faults[server.name] = fault
-            self._failed(server, fault)
-            if server.name not in self.connections:
+            why = "".join(f"HTTP {status}: " for status in refusal) + self._reason(error)
+            what = f"server '{server.name}' could not be reached: {launch.redact(why)}"
+            self.faults[server.name] = Problem(server.path, what)
+            if server.name not in self.clients:
                 task_status.started()
 
-    async def _ask(self, server: ServerSpec, request: Awaitable[T]) -> T:
+    async def _ask(self, name: str, request: Coroutine[Any, Any, T]) -> T:
+        """Await a request to a server; an error names it."""
         try:
             return await request
-        except ConnectionFault as fault:
-            self.faults[server.name] = fault
-            raise self._child_fault(server) from fault
+        except Exception as error:
+            if isinstance(error, mcp.MCPError) and error.error == CLOSED:
+                what = f"server '{name}' closed the connection before it answered"
+                self.faults.setdefault(name, Problem(self._servers[name].path, what))
+            if name not in self.faults:
+                error.add_note(f"from server '{name}'")
+                raise
+            raise self._child_fault(name) from error
 
-    def _connected_servers(self) -> list[ServerSpec]:
-        return [server for server in self.spec.servers if server.name in self.connections]
+    def _reason(self, error: Exception) -> str:
+        cause = _cause(error)
+        if isinstance(cause, TimeoutError):
+            return f"no answer within {self._connect_timeout:g} s"
+        return f"{type(cause).__name__}: {cause}".replace("\n", " ")
 
-    def _child_fault(self, *servers: ServerSpec) -> ChildFault:
-        return ChildFault(self.spec.source, [problem(s, self.faults[s.name]) for s in servers])
+    def _child_fault(self, *names: str) -> ChildFault:
+        return ChildFault(self._spec.source, [self.faults[name] for name in names])
+
+
+def _transport(server: ServerSpec, launch: Launch, refusal: list[int]) -> Transport:
+    """Return the SDK's transport to a server; see `_streamable_http` for `refusal`."""
+    if server.transport == "streamable-http":
+        return _streamable_http(launch, refusal)
+    if server.transport == "sse":
+        return sse_client(launch.url, launch.headers, sse_read_timeout=math.inf)
+    command, *args = launch.argv
+    return mcp.stdio_client(
+        mcp.StdioServerParameters(command=command, args=args, env=launch.env, cwd=launch.cwd)
+    )
+
+
+@asynccontextmanager
+async def _streamable_http(launch: Launch, refusal: list[int]) -> AsyncGenerator[Any, None]:
+    """Open the SDK's transport with the server's headers.
+
+    `refusal` holds the HTTP status of the last message if it was refused, which the SDK keeps to
+    itself.
+    """
+
+    async def note_refusal(response: httpx2.Response) -> None:
+        if response.request.method == "POST":
+            refusal[:] = [response.status_code] if response.is_error else []
+
+    async def shorten_delete(request: httpx2.Request) -> None:
+        if request.method == "DELETE":  # closing must not depend on the server
+            request.extensions = {**request.extensions, "timeout": DELETE_TIMEOUT.as_dict()}
+
+    async with (
+        httpx2.AsyncClient(
+            headers=launch.headers,
+            timeout=HTTP_TIMEOUT,
+            event_hooks={"request": [shorten_delete], "response": [note_refusal]},
+        ) as http,
+        streamable_http_client(launch.url, http_client=http) as streams,
+    ):
+        yield streams
+
+
+async def _tools(client: mcp.Client) -> list[Tool]:
+    """Return the tools of one server, page after page."""
+    if client.server_capabilities.tools is None:
+        return []
+    page = await client.list_tools(cache_mode="refresh")
+    tools = page.tools
+    while page.next_cursor is not None:
+        page = await client.list_tools(cursor=page.next_cursor)
+        tools += page.tools
+    return tools
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return the first error in a group of groups; another error as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _plain(model: Tool | CallToolResult) -> Json:
+    """Return what the SDK has read as the JSON that it was read from."""
+    return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def _read(config: str | Path | Mapping[str, Any], environ: Mapping[str, str]) -> ProxySpec:
@@ -208,8 +289,3 @@ def _read(config: str | Path | Mapping[str, Any], environ: Mapping[str, str]) ->
         text, source, folder = Path(config).read_bytes(), str(config), Path(config).parent
     spec, _ = read_config(text, source=source, folder=folder.absolute(), allow_secrets=True)
     return check_environment(spec, environ)[0]
-
-
-def problem(server: ServerSpec, what: object) -> Problem:
-    """Say something of a server."""
-    return Problem(server.path, f"server '{server.name}' {what}")

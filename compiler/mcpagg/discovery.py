@@ -18,7 +18,6 @@ import anyio
 from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
-from mcpagg.aggregator import CONNECT_SECONDS, Aggregator, problem
 from mcpagg.connection.handshake import as_fault, connect
 from mcpagg.connection.requests import BadList, Connection, ConnectionFault
 from mcpagg.jsontext import dumps
@@ -26,6 +25,7 @@ from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.launch import Launch, prepare
 from mcpagg_runtime.protocol import PAGES
 
 RELAYED: Json = {
@@ -35,6 +35,8 @@ RELAYED: Json = {
     "extensions": {PAGES: {"mimeTypes": ["text/html;profile=mcp-app"]}},
 }
 """The client capabilities that a proxy can pass on between a child and its client."""
+
+CONNECT_SECONDS = 60.0
 
 # Seconds. A list is complete when no notification came for QUIET; LONGEST limits the whole wait.
 # The first notification is waited for: HINT if the child declares `listChanged`, LONGEST if its
@@ -75,55 +77,80 @@ def discover(
     Raises:
         ChildFault: naming every child that failed, its exit status and the end of its stderr.
     """
-    discovery = Discovery(
-        spec,
-        environ=environ,
-        capabilities=RELAYED,
-        connect_timeout=connect_timeout,
-        allow_failed=allow_failed,
-        minimal=minimal,
-    )
-    discovery.progress = progress or (lambda server, text: None)
-    try:
-        anyio.run(discovery.run)
-    except ChildFault as fault:
+    progress = progress or (lambda server, text: None)
+    discovery = Discovery(spec, environ, connect_timeout, minimal, progress)
+    anyio.run(discovery.run)
+    if discovery.faults and not allow_failed:
         total = len(spec.servers)
         advice = (
-            f"{total - len(fault.problems)} of {total} servers are fine; "
+            f"{total - len(discovery.faults)} of {total} servers are fine; "
             "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
             f"--connect-timeout S gives each more than {connect_timeout:g} seconds"
         )
-        raise ChildFault(spec.source, fault.problems, advice) from None
+        failed = [server for server in spec.servers if server.name in discovery.faults]
+        problems = [problem for server in failed for problem in discovery.warnings(server)]
+        raise ChildFault(spec.source, problems, advice)
     found = [server.name for server in spec.servers if server.name in discovery.children]
-    failed = [server.name for server in spec.servers if server.name not in discovery.children]
+    missing = [server.name for server in spec.servers if server.name not in discovery.children]
     warnings = [warning for server in spec.servers for warning in discovery.warnings(server)]
-    snapshot = Snapshot(tuple(discovery.children[name] for name in found), tuple(failed))
+    snapshot = Snapshot(tuple(discovery.children[name] for name in found), tuple(missing))
     return snapshot, tuple(warnings)
 
 
-class Discovery(Aggregator):
-    """An aggregator that takes the snapshot of each child as soon as it is up."""
+class Discovery:
+    """Takes the snapshot of each child as soon as it is up.
 
-    progress: Progress
+    `children` are the snapshots, `faults` what is wrong with the others.
+    """
+
+    def __init__(
+        self,
+        spec: ProxySpec,
+        environ: Mapping[str, str],
+        connect_timeout: float,
+        minimal: bool,
+        progress: Progress,
+    ) -> None:
+        """Take what `discover` takes."""
+        self._spec = spec
+        self._environ = environ
+        self._minimal = minimal
+        self.connect_timeout = connect_timeout
+        self.progress = progress
+        self.children: dict[str, ChildSnapshot] = {}
+        self.faults: dict[str, ConnectionFault] = {}
+        self._remarks: dict[str, list[str]] = {}
 
     async def run(self) -> None:
-        """Fill `children`; see `discover` for what may be raised."""
-        self.children: dict[str, ChildSnapshot] = {}
+        """Ask all children side by side."""
         self._began = anyio.current_time()
-        for server in self.spec.servers:
+        servers = self._spec.servers
+        for server in servers:
             self.progress(server.name, "starting")
+        rows = {server.name: server.row() for server in servers}
+        folder = str(self._spec.folder)
         scope = anyio.CancelScope()
         with _cancelled_by_signals(scope), scope:
-            async with self:
-                pass
+            async with anyio.create_task_group() as tasks:
+                for server in servers:
+                    launch = prepare(server.name, rows, self._environ, folder, self._minimal)
+                    tasks.start_soon(self._ask, server, launch)
+
+    async def _ask(self, server: ServerSpec, launch: Launch) -> None:
+        """Take the snapshot of one child; whatever goes wrong in it concerns no other."""
+        try:
+            async with connect(server, launch, RELAYED, self.connect_timeout) as connection:
+                await self._connected(connection)
+        except Exception as error:
+            fault = as_fault(error, launch)
+            self.faults[server.name] = fault
+            self.progress(server.name, f"failed: {fault.what}")
 
     def warnings(self, server: ServerSpec) -> list[Problem]:
-        """Return what is odd about a child, and what failed if that was allowed."""
-        if server.name in self.faults:
-            return [problem(server, self.faults[server.name])]
-        connection = self.connections[server.name]
-        remarks = map(connection.launch.redact, connection.remarks)
-        return [problem(server, remark) for remark in dict.fromkeys(remarks)]
+        """Return what is odd about a child, or what failed."""
+        fault = self.faults.get(server.name)
+        remarks = [str(fault)] if fault else dict.fromkeys(self._remarks[server.name])
+        return [Problem(server.path, f"server '{server.name}' {remark}") for remark in remarks]
 
     async def _connected(self, connection: Connection) -> None:
         tools: list[Json] = []
@@ -162,11 +189,9 @@ class Discovery(Aggregator):
             conditional=conditional,
             hints=connection.hints,  # of all lists, now that they are read
         )
+        self._remarks[name] = [connection.launch.redact(remark) for remark in connection.remarks]
         took = anyio.current_time() - self._began
         self.progress(name, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}, {took:.1f} s")
-
-    def _failed(self, server: ServerSpec, fault: ConnectionFault) -> None:
-        self.progress(server.name, f"failed: {fault.what}")
 
     async def _at_rest(
         self, connection: Connection, patience: float

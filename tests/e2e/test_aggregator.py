@@ -11,14 +11,14 @@ from typing import Any
 
 import anyio
 import pytest
-from clock import LIMIT, forward
+from clock import LIMIT, skipping
 from mcp import MCPError
+from mcp.client import ClientRequestContext
+from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
 from wire import ENVELOPE, MODERN, Process, events, modern_entry, received, stub_entry
 
 from mcpagg import Aggregator
 from mcpagg.aggregator import UnknownTool
-from mcpagg.connection.requests import Connection
-from mcpagg.discovery import discover
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, NameClash
 
 pytestmark = pytest.mark.anyio
@@ -109,17 +109,29 @@ async def test_a_config_may_be_a_file(tmp_path: Path) -> None:
             assert [tool["name"] for tool in await a.list_tools()] == ["stub.echo"]
 
 
-async def test_tools_and_results_are_as_the_server_gave_them(log: Path) -> None:
-    tool = {"name": "odd", "inputSchema": {}, "x_future": {"a": [1.0, None]}, "_meta": {"v/k": 1}}
-    result = {"content": [{"type": "hologram"}], "structuredContent": [1], "isError": False, "x": 1}
+async def test_tools_and_results_are_plain_json_as_the_protocol_names_it(log: Path) -> None:
+    schema = {"type": "object", "x_future": [1, None]}
+    tool = {"name": "odd", "inputSchema": schema, "_meta": {"v/k": 1}}
+    result = {"content": [{"type": "text", "text": "x"}], "isError": False, "_meta": {"a": None}}
     does = {"odd": {"do": "raw_result", "json": json.dumps(result)}}
     entry = stub_entry(tools=[tool, "b"], does=does, page=1, log=str(log))
     async with Aggregator(servers(stub=entry)) as a:
-        assert (await a.list_tools())[0] == {**tool, "name": "stub.odd"}
+        assert await a.list_tools() == [
+            {**tool, "name": "stub.odd"},
+            {"name": "stub.b", "description": "Does b.", "inputSchema": {"type": "object"}},
+        ]
         assert await a.call_tool("stub.odd", {"k": [1]}) == result
     params = {"name": "odd", "arguments": {"k": [1]}}
     assert received(log)[-1]["params"] == params
     assert_gone(log)
+
+
+async def test_what_the_sdk_refuses_names_the_server() -> None:
+    does = {"odd": {"do": "raw_result", "json": '{"content": [{"type": "hologram"}]}'}}
+    async with Aggregator(servers(stub=stub_entry(tools=["odd"], does=does))) as a:
+        with pytest.raises(ValueError, match="hologram") as caught:
+            await a.call_tool("stub.odd")
+    assert caught.value.__notes__ == ["from server 'stub'"]
 
 
 async def test_a_call_needs_no_listing_and_knows_both_spellings() -> None:
@@ -157,6 +169,7 @@ async def test_an_error_of_a_server_comes_as_it_is() -> None:
         with pytest.raises(MCPError) as caught:
             await a.call_tool("stub.error", error)
         assert caught.value.error.model_dump() == error
+        assert caught.value.__notes__ == ["from server 'stub'"]
 
 
 async def test_arguments_that_are_not_json_are_the_callers_fault() -> None:
@@ -176,58 +189,56 @@ async def test_calls_run_side_by_side() -> None:
 
 # Modern servers
 
-ASKS = {
-    "roots": ({"method": "roots/list"}, {"roots": []}),
-    "elicitation": ({"method": "elicitation/create", "params": {}}, {"action": "cancel"}),
-}
+
+async def no_roots(_: ClientRequestContext) -> ListRootsResult:
+    """Answer `roots/list`."""
+    return ListRootsResult(roots=[])
+
+
+async def cancelled(_: ClientRequestContext, __: ElicitRequestParams) -> ElicitResult:
+    """Answer `elicitation/create`."""
+    return ElicitResult(action="cancel")
 
 
 async def test_a_modern_server_is_listed_and_called(log: Path) -> None:
     config = servers(new=modern_entry(tools=["meta", "echo"], log=str(log)), old=stub_entry())
-    async with Aggregator(config, capabilities={"roots": {}}) as a:
+    async with Aggregator(config, list_roots_callback=no_roots) as a:
         listed = [tool["name"] for tool in await a.list_tools()]
         assert listed == ["new.meta", "new.echo", "old.echo"]
         (seen,) = texts(await a.call_tool("new.meta"))
-        assert json.loads(seen)[ENVELOPE["clientCapabilities"]] == {"roots": {}}
+        assert json.loads(seen)[ENVELOPE["clientCapabilities"]] == {"roots": {"listChanged": True}}
         result = await a.call_tool("new:echo", {"x": 1})
         assert (texts(result), result["resultType"]) == (['{"x":1}'], "complete")
     assert not events(log, "fault")
     assert_gone(log)
 
 
+FORM = {"message": "Which?", "requestedSchema": {"type": "object", "properties": {}}}
+ASKS = {
+    "roots": ({"method": "roots/list"}, {"roots": []}),
+    "elicitation": (
+        {"method": "elicitation/create", "params": {"mode": "form", **FORM}},
+        {"action": "cancel"},
+    ),
+}
+
+
 @pytest.mark.parametrize("options", [{"rounds": 2}, {"state_only": True}])
-async def test_questions_in_results_are_answered_for_nobody(options: Json) -> None:
-    requests = {key: question for key, (question, _) in ASKS.items()}
-    declared: Json = {name: {} for name in ASKS}
+async def test_what_a_server_asks_for_is_answered_by_callbacks(options: Json) -> None:
+    requests = {key: request for key, (request, _) in ASKS.items()}
     config = servers(new=modern_entry(tools=["ask"]))
-    async with Aggregator(config, capabilities=declared) as a:
+    async with Aggregator(
+        config, list_roots_callback=no_roots, elicitation_callback=cancelled
+    ) as a:
         (seen,) = texts(await a.call_tool("new.ask", {"requests": requests, **options}))
         assert json.loads(seen) == {key: answer for key, (_, answer) in ASKS.items()}
 
 
-@pytest.mark.parametrize(
-    ("method", "declared", "code"),
-    [
-        ("sampling/createMessage", {"sampling": {}}, -1),
-        ("sampling/createMessage", {}, -32601),
-        ("elicitation/create", {}, -32601),
-        ("what/ever", {"roots": {}}, -32601),
-    ],
-)
-async def test_what_nobody_can_answer_is_an_error(method: str, declared: Json, code: int) -> None:
-    requests = {"q": {"method": method, "params": {}}}
-    async with Aggregator(servers(n=modern_entry(tools=["ask"])), capabilities=declared) as a:
-        with pytest.raises(MCPError) as caught:
-            await a.call_tool("n.ask", {"requests": requests})
-        assert caught.value.error.code == code
-
-
-async def test_a_server_that_never_stops_asking_is_left() -> None:
-    entry = modern_entry(tools=["ask", "echo"])
-    async with Aggregator(servers(new=entry), capabilities={"elicitation": {}}) as a:
-        with pytest.raises(MCPError, match="in 10 rounds and on"):
-            await a.call_tool("new.ask", {"rounds": 11})
-        assert "content" in await a.call_tool("new.ask", {"rounds": 10})
+async def test_what_no_callback_answers_is_an_error() -> None:
+    requests = {"q": ASKS["elicitation"][0]}
+    async with Aggregator(servers(new=modern_entry(tools=["ask"]))) as a:
+        with pytest.raises(MCPError, match="Elicitation not supported"):
+            await a.call_tool("new.ask", {"requests": requests})
         with pytest.raises(MCPError, match="Missing client capability"):
             await a.call_tool("new.ask", {"demand": "sampling"})
 
@@ -236,7 +247,7 @@ async def test_a_server_that_never_stops_asking_is_left() -> None:
 async def test_a_modern_server_is_reached_over_http(status: int, remote: Remote) -> None:
     url = remote(transport="http", refuse={"initialize": status})
     async with Aggregator(servers(far={"type": "http", "url": url})) as a:
-        assert a.connections["far"].protocol == MODERN
+        assert a.clients["far"].protocol_version == MODERN
         assert [tool["name"] for tool in await a.list_tools()] == ["far.add", "far.fail"]
         assert texts(await a.call_tool("far.add", {"a": 1, "b": 2})) == ["3"]
 
@@ -244,25 +255,22 @@ async def test_a_modern_server_is_reached_over_http(status: int, remote: Remote)
 async def test_arguments_go_into_headers_where_a_remote_tool_asks_for_that(remote: Remote) -> None:
     url = remote(transport="http", refuse={"initialize": 404}, mirrored=True)
     async with Aggregator(servers(far={"type": "http", "url": url})) as a:
+        # 'odd' asks for headers that no client may send.
         assert [tool["name"] for tool in await a.list_tools()] == ["far.add", "far.fail", "far.at"]
         assert texts(await a.call_tool("far.at", {"place": "Köln"})) == ["Köln"]
-        (remark,) = a.connections["far"].remarks
-        assert remark.startswith("lists the tool 'odd', which is left out: property 'place'")
 
 
 # Failures
 
 
 async def test_a_server_that_dies_in_a_call_is_named_and_the_others_go_on() -> None:
-    dies = stub_entry(tools=[{"name": "die"}])
+    dies = stub_entry(tools=["die"])
     async with Aggregator(servers(dies=dies, lives=stub_entry())) as a:
         with pytest.raises(ChildFault) as caught:
             await a.call_tool("dies.die", {"stderr": "oh no\n"})
-        assert str(caught.value) == (
-            "config: mcpServers.dies: server 'dies' was killed by SIGKILL before it answered "
-            "tools/call; the end of its stderr:\n    oh no"
-        )
-        with pytest.raises(ChildFault, match="was killed by SIGKILL"):
+        gone = "server 'dies' closed the connection before it answered"
+        assert str(caught.value) == f"config: mcpServers.dies: {gone}"
+        with pytest.raises(ChildFault, match=gone):
             await a.call_tool("dies.die")
         assert texts(await a.call_tool("lives.echo")) == ["{}"]
 
@@ -285,16 +293,19 @@ async def test_servers_that_fail_are_named_together_and_nothing_is_left(log: Pat
 
 
 async def test_servers_that_fail_may_be_left_out() -> None:
-    config = servers(bad=stub_entry(answers={"initialize": None}), good=stub_entry())
-    with forward() as skip:
+    config = servers(bad=stub_entry(at={"start": [{"exit": 1}]}), good=stub_entry())
+    async with Aggregator(config, allow_failed=True) as a:
+        assert list(a.faults) == ["bad"]
+        assert [tool["name"] for tool in await a.list_tools()] == ["good.echo"]
 
-        class Impatient(Aggregator):
-            async def _connected(self, connection: Connection) -> None:
-                skip(LIMIT)
 
-        async with Impatient(config, allow_failed=True, connect_timeout=LIMIT) as a:
-            assert list(a.faults) == ["bad"]
-            assert [tool["name"] for tool in await a.list_tools()] == ["good.echo"]
+async def test_a_server_that_does_not_answer_is_left(log: Path) -> None:
+    mute = stub_entry(answers={"server/discover": None}, log=str(log))
+    with skipping(log, ("server/discover", LIMIT)), pytest.raises(ChildFault) as caught:
+        async with Aggregator(servers(mute=mute), connect_timeout=LIMIT):
+            pytest.fail("it is not entered")
+    assert "server 'mute' could not be reached: no answer within 16000 s" in str(caught.value)
+    assert_gone(log)
 
 
 @pytest.mark.parametrize("how", ["error", "cancellation"])
@@ -371,21 +382,3 @@ async def test_a_server_that_clings_to_its_session_is_left(remote: Remote) -> No
     with anyio.fail_after(20):
         async with Aggregator(servers(far=entry)) as a:
             await a.list_tools()
-
-
-@pytest.mark.parametrize("status", [401, 403, 500])
-def test_a_refused_list_is_no_empty_list(status: int, remote: Remote) -> None:
-    url = remote(transport="http", refuse={"tools/list": status})
-    spec = Aggregator(servers(far={"type": "http", "url": url})).spec
-    with pytest.raises(ChildFault, match=f"'far' answered tools/list with HTTP {status}"):
-        discover(spec, {})
-
-
-@pytest.mark.parametrize("transport", ["sse", "http"])
-def test_a_remote_server_is_discovered(transport: str, remote: Remote) -> None:
-    entry = {"type": transport, "url": remote(transport=transport)}
-    snapshot, warnings = discover(Aggregator(servers(far=entry)).spec, {})
-    (child,) = snapshot.children
-    assert child.instructions == "Far away."
-    assert [tool["name"] for tool in child.tools] == ["add", "fail"]
-    assert warnings == ()
