@@ -1,4 +1,4 @@
-"""The clock of the compiler's event loop, put forward by a test.
+"""The clocks of discovery and of the aggregator's event loop, put forward by a test.
 
 How many seconds a real process takes depends on the machine. So a test of what follows a time
 limit sets one that no machine reaches, and puts the clock forward when the child is where the test
@@ -19,29 +19,50 @@ from unittest import mock
 
 from wire import Json
 
+from mcpagg.collector import Time
+
 LIMIT = 16_000.0
 """Seconds: a limit that is reached only when the clock is put forward."""
 
 
 @contextmanager
 def forward() -> Iterator[Callable[[float], None]]:
-    """Yield a function that puts the clock of all event loops forward; any thread may call it."""
+    """Yield a function that puts both clocks forward; any thread may call it."""
     ahead = 0.0
     running: list[asyncio.BaseEventLoop] = []
+    waiting: list[threading.Condition] = []
+    wait = Time.wait
 
-    def now(loop: asyncio.BaseEventLoop) -> float:
+    def loop_time(loop: asyncio.BaseEventLoop) -> float:
         running[:] = [loop]
         return time.monotonic() + ahead
+
+    def now(self: Time) -> float:
+        return time.monotonic() + ahead
+
+    def noted_wait(self: Time, changed: threading.Condition, seconds: float) -> None:
+        if changed not in waiting:
+            waiting.append(changed)
+        wait(self, changed, seconds)
 
     def move(seconds: float) -> None:
         nonlocal ahead
         ahead += seconds
 
     def skip(seconds: float) -> None:
-        for loop in running:
-            loop.call_soon_threadsafe(move, seconds)  # after what is there to be read already
+        if running:
+            running[0].call_soon_threadsafe(move, seconds)  # after what is there to be read already
+        else:
+            move(seconds)
+        for changed in [*waiting]:
+            with changed:
+                changed.notify_all()
 
-    with mock.patch.object(asyncio.BaseEventLoop, "time", now):
+    with (
+        mock.patch.object(asyncio.BaseEventLoop, "time", loop_time),
+        mock.patch.object(Time, "now", now),
+        mock.patch.object(Time, "wait", noted_wait),
+    ):
         yield skip
 
 

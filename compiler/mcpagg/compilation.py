@@ -108,7 +108,7 @@ def compile_proxy(
     else:
         spec, warnings = _checked(understood, options, environ)
         _each(warn, warnings)
-    # Not before the config is known to be good: these bring the SDK and black along.
+    # Not before the config is known to be good: these bring black along.
     from mcpagg.emission import emit
     from mcpagg.linking import link
 

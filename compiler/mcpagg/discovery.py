@@ -8,25 +8,21 @@ started a second time by a client without capabilities, to learn which tools nee
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from queue import SimpleQueue
 
-import anyio
-from mcp.shared.exceptions import MCPError
-from mcp_types import METHOD_NOT_FOUND
-
-from mcpagg.connection.handshake import as_fault, connect
-from mcpagg.connection.requests import BadList, Connection, ConnectionFault
+from mcpagg.collector import BadList, Collector, Fault, Time
+from mcpagg.handshake import connect
 from mcpagg.jsontext import dumps
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.launch import Launch, prepare
-from mcpagg_runtime.protocol import PAGES
+from mcpagg_runtime.protocol import MODERN_VERSION, PAGES
 
 RELAYED: Json = {
     "roots": {"listChanged": True},
@@ -77,9 +73,8 @@ def discover(
     Raises:
         ChildFault: naming every child that failed, its exit status and the end of its stderr.
     """
-    progress = progress or (lambda server, text: None)
-    discovery = Discovery(spec, environ, connect_timeout, minimal, progress)
-    anyio.run(discovery.run)
+    discovery = Discovery(spec, environ, connect_timeout, minimal)
+    discovery.run(progress or (lambda server, text: None))
     if discovery.faults and not allow_failed:
         total = len(spec.servers)
         advice = (
@@ -98,9 +93,9 @@ def discover(
 
 
 class Discovery:
-    """Takes the snapshot of each child as soon as it is up.
+    """Asks all children side by side, each in a thread of its own.
 
-    `children` are the snapshots, `faults` what is wrong with the others.
+    `children` are the snapshots, `faults` what is wrong with the other children.
     """
 
     def __init__(
@@ -109,42 +104,108 @@ class Discovery:
         environ: Mapping[str, str],
         connect_timeout: float,
         minimal: bool,
-        progress: Progress,
     ) -> None:
         """Take what `discover` takes."""
+        self.children: dict[str, ChildSnapshot] = {}
+        self.faults: dict[str, Fault] = {}
         self._spec = spec
         self._environ = environ
         self._minimal = minimal
-        self.connect_timeout = connect_timeout
-        self.progress = progress
-        self.children: dict[str, ChildSnapshot] = {}
-        self.faults: dict[str, ConnectionFault] = {}
+        self._connect_timeout = connect_timeout
         self._remarks: dict[str, list[str]] = {}
+        self._time = Time()
+        self._began = self._time.now()
+        self._steps: SimpleQueue[tuple[str, str, bool]] = SimpleQueue()
+        """(server, text, whether that was the last of it), for the thread that reports progress."""
+        self._lock = threading.Lock()
+        self._alive: set[Collector] = set()
+        """The children that have been started, and not closed."""
+        self._is_over = False
+        """Whether no child may be started any more."""
 
-    async def run(self) -> None:
-        """Ask all children side by side."""
-        self._began = anyio.current_time()
+    def run(self, progress: Progress) -> None:
+        """Ask all children, and report progress; an interruption ends them all."""
         servers = self._spec.servers
         for server in servers:
-            self.progress(server.name, "starting")
+            progress(server.name, "starting")
         rows = {server.name: server.row() for server in servers}
         folder = str(self._spec.folder)
-        scope = anyio.CancelScope()
-        with _cancelled_by_signals(scope), scope:
-            async with anyio.create_task_group() as tasks:
-                for server in servers:
-                    launch = prepare(server.name, rows, self._environ, folder, self._minimal)
-                    tasks.start_soon(self._ask, server, launch)
+        threads = []
+        for server in servers:
+            launch = prepare(server.name, rows, self._environ, folder, self._minimal)
+            threads.append(threading.Thread(target=self._ask, args=(server, launch), daemon=True))
+        with _raised_signals():
+            try:
+                for thread in threads:
+                    thread.start()
+                left = len(servers)
+                while left:
+                    name, text, is_last = self._steps.get()
+                    progress(name, text)
+                    left -= is_last
+            except BaseException:
+                self._end(threads)
+                raise
 
-    async def _ask(self, server: ServerSpec, launch: Launch) -> None:
+    def _end(self, threads: list[threading.Thread]) -> None:
+        """End all children; a second interruption ends them at once."""
+        with self._lock:
+            self._is_over = True
+            alive = [*self._alive]
+        try:
+            for child in alive:
+                child.give_up()
+            _join(threads)
+        except BaseException:
+            for child in alive:
+                child.kill()
+            _join(threads)
+            raise
+
+    def _start(self, launch: Launch, capabilities: Json) -> Collector:
+        """Start a child, once or again.
+
+        Raises:
+            Fault: it cannot be started.
+        """
+        with self._lock:
+            if self._is_over:
+                raise Fault("is not wanted any more")
+            child = Collector(launch, capabilities, self._time)
+            self._alive.add(child)
+        return child
+
+    def _close(self, child: Collector) -> None:
+        child.close()
+        with self._lock:
+            self._alive.discard(child)
+
+    def _connect(self, launch: Launch, capabilities: Json) -> Collector:
+        return connect(
+            lambda: self._start(launch, capabilities),
+            self._close,
+            self._connect_timeout,
+            self._time,
+        )
+
+    def _ask(self, server: ServerSpec, launch: Launch) -> None:
         """Take the snapshot of one child; whatever goes wrong in it concerns no other."""
         try:
-            async with connect(server, launch, RELAYED, self.connect_timeout) as connection:
-                await self._connected(connection)
+            child = self._connect(launch, RELAYED)
+            try:
+                found = self._snapshot(server.name, child)
+            finally:
+                self._close(child)
+            self._remarks[server.name] = [launch.redact(remark) for remark in child.remarks]
+            self.children[server.name] = found
+            count = len(found.tools)
+            took = self._time.now() - self._began
+            text = f"{count} tool{'' if count == 1 else 's'}, {took:.1f} s"
         except Exception as error:
-            fault = as_fault(error, launch)
+            fault = _as_fault(error, launch)
             self.faults[server.name] = fault
-            self.progress(server.name, f"failed: {fault.what}")
+            text = f"failed: {fault.what}"
+        self._steps.put((server.name, text, True))
 
     def warnings(self, server: ServerSpec) -> list[Problem]:
         """Return what is odd about a child, or what failed."""
@@ -152,149 +213,133 @@ class Discovery:
         remarks = [str(fault)] if fault else dict.fromkeys(self._remarks[server.name])
         return [Problem(server.path, f"server '{server.name}' {remark}") for remark in remarks]
 
-    async def _connected(self, connection: Connection) -> None:
+    def _snapshot(self, name: str, child: Collector) -> ChildSnapshot:
+        """Ask a child for all its lists.
+
+        Raises:
+            Fault: it is gone, or gives no list at all.
+        """
         tools: list[Json] = []
         moved: float | None = None
         fault: BadList | None = None
         try:
-            tools, moved = await self._at_rest(connection, HINT)
+            tools, moved = self._at_rest(child, HINT)
         except BadList as problem:
             fault = problem
         conditional: frozenset[str] = frozenset()
         if moved is not None:
-            conditional = await self._conditional(connection, tools, moved)
-        if noise := connection.noise():
-            connection.remarks.append(f"writes something else than JSON-RPC to stdout: {noise}")
-        name = connection.server.name
-        others = [
-            await self._others(connection, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES, SKILLS)
-        ]
+            conditional = self._conditional(child, tools, moved)
+        if child.noise:
+            child.remarks.append(f"writes something else than JSON-RPC to stdout: {child.noise}")
+        others = {
+            kind.name: self._others(child, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES, SKILLS)
+        }
         if fault is not None:
-            if not any(others):
-                raise connection.fault(fault.what)
-            connection.remarks.append(f"{fault.what}: taken for empty")
-        elif not tools and "tools" in connection.capabilities:
-            connection.remarks.append("lists no tools")
-        self.children[name] = ChildSnapshot(
+            if not any(others.values()):
+                raise child.fault(fault.what)
+            child.remarks.append(f"{fault.what}: taken for empty")
+        elif not tools and "tools" in child.capabilities:
+            child.remarks.append("lists no tools")
+        return ChildSnapshot(
             name=name,
-            protocol=connection.protocol,
-            info=connection.info,
-            capabilities=connection.capabilities,
-            instructions=connection.instructions,
+            protocol=child.protocol,
+            info=child.info,
+            capabilities=child.capabilities,
+            instructions=child.instructions,
             tools=tuple(tools),
-            prompts=others[0],
-            resources=others[1],
-            templates=others[2],
-            skills=others[3],
             conditional=conditional,
-            hints=connection.hints,  # of all lists, now that they are read
+            hints=child.hints,  # of all lists, now that they are read
+            **others,
         )
-        self._remarks[name] = [connection.launch.redact(remark) for remark in connection.remarks]
-        took = anyio.current_time() - self._began
-        self.progress(name, f"{len(tools)} tool{'' if len(tools) == 1 else 's'}, {took:.1f} s")
 
-    async def _at_rest(
-        self, connection: Connection, patience: float
-    ) -> tuple[list[Json], float | None]:
+    def _at_rest(self, child: Collector, patience: float) -> tuple[list[Json], float | None]:
         """Read a child's tools once no change comes; also return for how many seconds they changed.
 
         `patience` is how long to wait for news of a list that is not empty, in seconds. At most
         two readings, whatever the child announces.
         """
-        began = anyio.current_time()
-        tools = await self._tools(connection)
-        declared = connection.capabilities.get("tools")
+        began = self._time.now()
+        tools = child.items(TOOLS, self._connect_timeout)
+        declared = child.capabilities.get("tools")
         # A modern list is not settling: it may depend on no connection and on no capability
         # (specification 2026-07-28, the lists), and only listeners are notified of changes.
-        if declared is None or connection.modern:
+        if declared is None or child.protocol == MODERN_VERSION:
             return tools, None
         hinted = isinstance(declared, dict) and declared.get("listChanged") is True
         last: float | None = None
-        with anyio.move_on_after(LONGEST):
-            wait = patience if tools and hinted else 0.0 if tools else LONGEST
-            while await connection.changed(wait):
-                last, wait = anyio.current_time(), QUIET
+        end = self._time.now() + LONGEST
+        wait = patience if tools and hinted else 0.0 if tools else LONGEST
+        while child.changed(min(wait, end - self._time.now())):
+            last, wait = self._time.now(), QUIET
         if last is None:
             return tools, None
-        before = connection.changes
-        again = await self._tools(connection)
+        before = child.changes
+        again = child.items(TOOLS, self._connect_timeout)
         # News that comes with every reading, of a list that stays the same, is no news.
-        moved = dumps(again) != dumps(tools) or connection.changes == before
+        moved = dumps(again) != dumps(tools) or child.changes == before
         return again, last - began if moved else None
 
-    async def _conditional(
-        self, connection: Connection, tools: list[Json], moved: float
-    ) -> frozenset[str]:
+    def _conditional(self, child: Collector, tools: list[Json], moved: float) -> frozenset[str]:
         """Start a child again as a client without capabilities; return the tools that are missing.
 
         It gets as long as it took before to bring its list to rest, and then some.
         """
-        server, launch = connection.server, connection.launch
         patience = min(2 * moved + QUIET, LONGEST)
         try:
-            async with connect(server, launch, {}, self.connect_timeout) as bare:
-                plain, _ = await self._at_rest(bare, patience)
+            bare = self._connect(child.launch, {})
+            try:
+                plain, _ = self._at_rest(bare, patience)
+            finally:
+                self._close(bare)
         except Exception as error:
-            why = as_fault(error, launch)
-            connection.remarks.append(
-                f"could not be asked without client capabilities: it {why.what}"
-            )
+            why = _as_fault(error, child.launch)
+            child.remarks.append(f"could not be asked without client capabilities: it {why.what}")
             return frozenset()
         with_all, with_none = ({tool["name"] for tool in some} for some in (tools, plain))
         for name in sorted(with_none - with_all):
-            connection.remarks.append(f"offers {name!r} only to a client without capabilities")
+            child.remarks.append(f"offers {name!r} only to a client without capabilities")
         return frozenset(with_all - with_none)
 
-    async def _others(self, connection: Connection, kind: Kind) -> tuple[Json, ...]:
+    def _others(self, child: Collector, kind: Kind) -> tuple[Json, ...]:
         """Read a list other than the tools; whatever is wrong with it costs the child no tool."""
         try:
-            return tuple(await self._list(connection, kind, min(self.connect_timeout, OTHERS)))
+            return tuple(child.items(kind, min(self._connect_timeout, OTHERS)))
         except BadList as fault:
-            connection.remarks.append(f"{fault.what}: taken for empty")
+            child.remarks.append(f"{fault.what}: taken for empty")
             return ()
 
-    async def _tools(self, connection: Connection) -> list[Json]:
-        """Read a child's list of tools.
 
-        Raises:
-            BadList: it gives none.
-        """
-        return await self._list(connection, TOOLS, self.connect_timeout)
+def _join(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        if thread.ident is not None:
+            thread.join()
 
-    async def _list(self, connection: Connection, kind: Kind, seconds: float) -> list[Json]:
-        """Read one list of a child, within so many seconds.
 
-        Raises:
-            BadList: it gives none.
-            ConnectionFault: the child is gone.
-        """
-        with anyio.move_on_after(seconds):
-            try:
-                return await connection.list_items(kind)
-            except MCPError as error:
-                if error.code != METHOD_NOT_FOUND:
-                    raise BadList(connection.refusal(kind.method, error).what) from None
-                # Many servers have resources and know nothing of templates.
-                if kind is not TEMPLATES:
-                    what = f"declares {kind.capability}, but does not know {kind.method}"
-                    connection.remarks.append(what)
-                return []
-        raise BadList(f"did not answer {kind.method} within {seconds:g} s")
+def _as_fault(error: Exception, launch: Launch) -> Fault:
+    """Say of an error what it means for the child."""
+    if isinstance(error, Fault):
+        return error
+    fault = Fault(launch.redact(f"failed: {type(error).__name__}: {error}"))
+    fault.__cause__ = error
+    return fault
+
+
+class _Signalled(BaseException):
+    """Raised in the main thread by a signal that ends the process."""
 
 
 @contextmanager
-def _cancelled_by_signals(scope: anyio.CancelScope) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP first cancel `scope`, then end this process as they would have.
+def _raised_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP first be raised here, then end this process as they would have.
 
-    Ctrl-C needs no such care: asyncio turns it into a cancellation. A signal that is ignored
-    (nohup) or handled by the caller is left alone.
+    Ctrl-C needs no such care: Python raises it. A signal that is ignored (nohup) or handled by the
+    caller is left alone.
     """
     caught: list[int] = []
-    loop = asyncio.get_running_loop()
 
     def note(number: int, _frame: object) -> None:
         caught.append(number)
-        loop.call_soon_threadsafe(scope.cancel)
+        raise _Signalled
 
     watched = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
     if threading.current_thread() is not threading.main_thread():
@@ -303,6 +348,8 @@ def _cancelled_by_signals(scope: anyio.CancelScope) -> Iterator[None]:
         signal.signal(number, note)
     try:
         yield
+    except _Signalled:
+        pass
     finally:
         for number in watched:
             signal.signal(number, signal.SIG_DFL)

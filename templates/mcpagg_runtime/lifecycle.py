@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.effects import FOREVER
 from mcpagg_runtime.jsontext import obj, quote
 from mcpagg_runtime.protocol import (
+    HEADER_MISMATCH,
     LEGACY,
     LEGACY_VERSIONS,
     METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
     MODERN,
     MODERN_VERSION,
     UNSUPPORTED_VERSION,
@@ -49,6 +51,12 @@ LONGEST_RETRY_SECONDS = 60.0
 MAXIMUM_FAILURES = 10
 # A child that lived so long has not failed to start.
 SOUND_SECONDS = 60.0
+
+
+# Errors that only a modern server answers with, and what an older one has no reason to name:
+# the version, a method, the prefix of the envelope's keys.
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
 
 
 class IllegalTransition(Exception):
@@ -185,7 +193,7 @@ class Lifecycle:
         """
         if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
             return True
-        return answer.code in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
+        return knows_no_handshake(answer)
 
     def switch_era(self) -> bool:
         """Start it anew, to speak with it as in the other era; once, until it is ready again.
@@ -235,6 +243,29 @@ class Lifecycle:
         self.enter(CREATED, f"had nothing to do for {limit:g} s")
         self._effects.sleep(self._connection.child)
         return True
+
+
+def knows_no_handshake(refusal: Message) -> bool:
+    """Whether a refused `initialize` says that no handshake in any version would do.
+
+    A modern server does not know the method (specification, the removed methods); a legacy one
+    must, so it may refuse its version, but not the method.
+    """
+    return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+
+
+def speaks_modern(refusal: Message) -> bool:
+    """Whether a refused request comes from a server that speaks modern versions alone.
+
+    One that also supports a handshake says so, and gets one in that version.
+    """
+    error = refusal.value("error")
+    data = error.get("data") if type(error) is dict else None
+    supported = data.get("supported") if type(data) is dict else None
+    if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
+        return False
+    text = refusal.raw("error")
+    return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
 
 
 def _other(era: str) -> str:

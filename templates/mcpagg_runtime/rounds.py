@@ -147,7 +147,7 @@ class Rounds:
     def _discover(self, message: Message) -> None:
         text = message.raw("params")
         params = {name: text[start:end] for name, (_, start, end) in members(text)[0].items()}
-        self.introduction = _introduction(params["capabilities"], params["clientInfo"])
+        self.introduction = introduction(params["capabilities"], params["clientInfo"])
         self._make(Round(minted(message.id), "server/discover", "{}", None))
 
     def _start(self, message: Message) -> None:
@@ -178,15 +178,15 @@ class Rounds:
 
     def _own(self, params: str) -> str:
         """Return the params of a request of the proxy's own, with its envelope."""
-        return _stamped(params, self.introduction, self.level)
+        return stamped(params, self.introduction, self.level)
 
     def _enveloped(self, params: str, client: Client | None) -> str:
         """Return params with the envelope of who asks."""
         if client is None:
             return self._own(params)
         able = _declared(client) if isinstance(client, Session) else client.relayed()
-        return _stamped(
-            params, _introduction(able, client.info or self.router.plan.info), client.level
+        return stamped(
+            params, introduction(able, client.info or self.router.plan.info), client.level
         )
 
     def _cancel(self, message: Message) -> None:
@@ -376,7 +376,7 @@ class Rounds:
             self._again(one)
 
 
-def _stamped(params: str, who: str, level: str) -> str:
+def stamped(params: str, who: str, level: str) -> str:
     """Return params with an envelope; `who` are its members that say who asks."""
     head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
     if level:
@@ -387,7 +387,7 @@ def _stamped(params: str, who: str, level: str) -> str:
     return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
 
 
-def _introduction(capabilities: str, info: str) -> str:
+def introduction(capabilities: str, info: str) -> str:
     """Return the members of an envelope that say who asks, as JSON text."""
     named = f',"{INFO_KEY}":{info}' if info else ""
     return f'"{CAPABILITIES_KEY}":{capabilities}{named}'

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from proxies import compiled, served, swapped, write_config
-from wire import STUB, call, stub_entry, text
+from wire import STUB, call, modern_entry, stub_entry, text
 
 from mcpagg.cli import main
 
@@ -313,6 +313,19 @@ def test_a_wrong_config_is_answered_without_the_sdk_or_black(tmp_path: Path) -> 
     code = (
         "import sys; from mcpagg.cli import main; main(['mcp.json']);"
         "print(sorted({'mcp', 'black', 'jinja2', 'anyio'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout == "[]\n"
+
+
+def test_compiling_starts_servers_without_the_sdk(tmp_path: Path) -> None:
+    config = {"mcpServers": {"one": stub_entry(), "new": modern_entry()}}
+    (tmp_path / "mcp.json").write_text(json.dumps(config))
+    code = (
+        "import sys; from mcpagg.cli import main;"
+        "assert main(['mcp.json', '-q', '-o', 'server.py']) == 0;"
+        "print(sorted({'mcp', 'mcp_types', 'anyio', 'httpx2'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)

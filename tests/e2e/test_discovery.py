@@ -458,10 +458,10 @@ def test_a_child_that_reads_nothing_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_child_that_closes_its_output_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    for grace in ("EOF_GRACE", "REAP_GRACE"):  # it hangs at each try
-        monkeypatch.setattr(f"mcpagg.connection.stdio.{grace}", 0.1)
+    for grace in ("STDIN_GRACE", "LAST_WORDS"):  # it hangs at each try
+        monkeypatch.setattr(f"mcpagg_runtime.process.{grace}_SECONDS", 0.1)
     closed = [{"close": 1}, {"hang": 1}]
-    with pytest.raises(ChildFault, match="closed its pipes before it answered initialize"):
+    with pytest.raises(ChildFault, match="closed its standard output before it answered init"):
         survey({"stub": stub_entry(at={"initialize": closed})})
 
 
@@ -577,7 +577,7 @@ def test_a_second_ctrl_c_ends_stubborn_children_at_once(news: IO[str], tmp_path:
     assert not {first["pid"], first["child"]} & {one.pid for one in Process.all()}
 
 
-def test_nothing_of_the_sdk_reaches_stderr() -> None:
+def test_nothing_else_reaches_stderr() -> None:
     odd = [{"stdout": "no json\n[1]\n{}\n"}, {"notify": "what/ever"}, {"ask": "what/ever"}]
     entry = stub_entry(at={"initialize": odd, "after tools/list": odd})
     with interrupted({"stub": entry}) as process:

@@ -1,14 +1,16 @@
-"""What the compiler makes of the 2026-07-28 revision, without a server."""
+"""How a refusal tells the era, and what the compiler keeps of hints, without a server."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from mcp import MCPError
 
-from mcpagg.connection.modern import headers, knows_no_handshake, merged_hints, speaks_modern
+from mcpagg.collector import merged_hints
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+from mcpagg_runtime.lifecycle import knows_no_handshake, speaks_modern
+from mcpagg_runtime.message import failure
 
 MODERN = "2026-07-28"
 
@@ -33,29 +35,10 @@ MODERN = "2026-07-28"
 def test_a_refusal_tells_the_era(
     code: int, message: str, data: Any, modern: bool, no_handshake: bool
 ) -> None:
-    error = MCPError(code, message, data)
-    assert speaks_modern(error) is modern
-    assert knows_no_handshake(error) is no_handshake
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "found"),
-    [
-        ("tools/list", {}, {}),
-        ("tools/call", {"name": "a"}, {"mcp-name": "a"}),
-        ("tools/call", {"name": "ä"}, {"mcp-name": "=?base64?w6Q=?="}),
-        ("resources/read", {"uri": "r://1", "name": "no"}, {"mcp-name": "r://1"}),
-        (
-            "tools/call",
-            {"name": "t", "arguments": {"deep": {"b": True}, "x": 1}},
-            {"mcp-name": "t", "Mcp-Param-B": "true"},
-        ),
-        ("prompts/get", {"name": "t", "arguments": {"deep": {"b": "1"}}}, {"mcp-name": "t"}),
-    ],
-)
-def test_headers_repeat_the_body(method: str, params: Json, found: Json) -> None:
-    mirrored: dict[str, dict[tuple[str, ...], str]] = {"t": {("deep", "b"): "B"}}
-    assert headers(method, params, mirrored) == {"mcp-method": method, **found}
+    error = {"code": code, "message": message, "data": data}
+    refusal = failure("1", json.dumps(error))
+    assert speaks_modern(refusal) is modern
+    assert knows_no_handshake(refusal) is no_handshake
 
 
 @pytest.mark.parametrize(

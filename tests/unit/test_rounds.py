@@ -211,6 +211,8 @@ def test_a_child_that_refuses_a_discovery_is_tried_in_the_other_era(code: int) -
         {"code": -32022, "message": "no"},
         {"code": -32601, "message": "no"},
         {"code": 1, "message": f"I speak {MODERN_VERSION}"},
+        {"code": 1, "message": "Begin with server/discover"},
+        {"code": -32020, "message": "Header mismatch"},
     ],
 )
 def test_a_child_that_refuses_a_handshake_may_be_of_this_era(error: Json) -> None:

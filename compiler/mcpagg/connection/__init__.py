@@ -1,1 +1,0 @@
-"""One connection to one child, as discovery and the Aggregator use it."""

@@ -1,0 +1,148 @@
+"""What discovery makes of what a child says, without a process."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcpagg.collector import Collector, Fault, Refusal, Silence, Time
+from mcpagg_runtime.launch import Launch
+
+
+class Timeless(Time):
+    """Nothing comes that is not there yet: no waiting."""
+
+    def wait(self, changed: threading.Condition, seconds: float) -> None:
+        """Be at the deadline at once."""
+        self.passed = True
+
+    def now(self) -> float:
+        """Return 0, and an hour more once somebody has waited."""
+        return 3600.0 if getattr(self, "passed", False) else 0.0
+
+
+class Scripted:
+    """A process that answers each line that it gets with lines of the test's."""
+
+    answers: tuple[bytes, ...] = ()
+
+    def __init__(
+        self, launch: Launch, hear: Callable[[bytes], None], ended: Callable[[str, str], None]
+    ) -> None:
+        self.hear = hear
+        self.ended = ended
+        self.outbox = self
+        self.sent: list[Any] = []
+
+    def send(self, line: bytes) -> None:
+        """Take a line, and answer it."""
+        self.sent.append(json.loads(line))
+        if self.sent[-1].get("method") == "m":
+            for answer in self.answers:
+                self.hear(answer)
+
+    def read(self) -> None:
+        """Nothing comes by itself."""
+
+    def last_words(self) -> str:
+        """Nothing stands on stderr."""
+        return ""
+
+
+def asked(
+    monkeypatch: pytest.MonkeyPatch, *answers: str | bytes
+) -> tuple[Callable[[], str], Collector, Scripted]:
+    """Return what asks a child that answers with these lines; the child, and its process."""
+    processes = []
+
+    def start(*arguments: Any) -> Scripted:
+        processes.append(Scripted(*arguments))
+        lines = [line.encode() if isinstance(line, str) else line for line in answers]
+        processes[0].answers = tuple(lines)
+        return processes[0]
+
+    monkeypatch.setattr("mcpagg.collector.Process", start)
+    child = Collector(Launch(["x"], {}, None, {"hidden": "T"}), {"roots": {}}, Timeless())
+    return lambda: child.request("m", "{}", 1.0).raw("result"), child, processes[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":1,"result":{ "a":1.0 }}',
+        '{"jsonrpc":"2.0","id":"1","result":{ "a":1.0 }}\r',
+        '[{"method":"n"},{"vendor":1,"result":{ "a":1.0 },"id":1,"error":null}]',
+    ],
+)
+def test_an_answer_is_read_in_any_form(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    ask, child, _ = asked(monkeypatch, '{"id":7,"result":{}}', line)
+    assert ask() == '{ "a":1.0 }'
+    assert child.noise == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"jsonrpc":"2.0","id":1}', "the result is no JSON object"),
+        ('{"jsonrpc":"2.0","id":1,"result":[]}', "the result is no JSON object"),
+        ('{"jsonrpc":"2.0","id":1,"result":{"tools":[', "the answer cannot be read: "),
+        ('{"jsonrpc":"2.0","id":', "the answer cannot be read: "),
+        ('{"jsonrpc":"2.0","result":{}}', "the answer has no id"),
+        ('{"jsonrpc":"2.0","id":true,"result":{}}', "the answer has no id"),
+        ('{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"no"}}', "no"),
+        ('{"id":1,"error":{"code":-32602,"message":"no","data":[1]},"result":{}}', "no"),
+        ('{"id":1,"error":{"code":-32602,"message":null}}', "null"),
+        ('{"id":1,"error":{"code":"E1","message":"no"}}', '{"code": "E1", "message": "no"}'),
+        ('{"id":1,"error":"broken"}', "broken"),
+    ],
+)
+def test_what_is_no_result_ends_the_request(
+    monkeypatch: pytest.MonkeyPatch, line: str, what: str
+) -> None:
+    ask, _, _ = asked(monkeypatch, line)
+    with pytest.raises(Refusal) as caught:
+        ask()
+    assert caught.value.message.startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("line", "noise"),
+    [
+        ("Server started", '"Server started"'),
+        ("hidden", '"${T}"'),
+        ("{}", "'{}'"),
+        ('{"level":"info","result":"up"}', '\'{"level":"info","result":"up"}\''),
+        ("", ""),
+        ("[]", ""),
+    ],
+)
+def test_a_line_without_a_message_is_odd(
+    monkeypatch: pytest.MonkeyPatch, line: str, noise: str
+) -> None:
+    ask, child, _ = asked(monkeypatch, line, "more")
+    with pytest.raises(Silence):
+        ask()
+    assert child.noise.startswith(noise or '"more"')
+
+
+def test_requests_of_the_child_are_answered_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    methods = ["ping", "roots/list", "elicitation/create", "sampling/createMessage"]
+    lines = [json.dumps({"id": f"x{n}", "method": name}) for n, name in enumerate(methods)]
+    broken = '{"jsonrpc":"2.0","id":"x4","method":"ping","params":{'
+    ask, _, process = asked(monkeypatch, *lines, broken, '{"id":1,"result":{}}')
+    ask()
+    answers = {row["id"]: row for row in process.sent[1:]}
+    assert [answers[f"x{n}"].get("result") for n in range(2)] == [{}, {"roots": []}]
+    codes = [answers[f"x{n}"]["error"]["code"] for n in range(2, 5)]
+    assert codes == [-32601, -32601, -32700]
+
+
+def test_a_child_that_is_given_up_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, child, _ = asked(monkeypatch)
+    child.give_up()
+    with pytest.raises(Fault, match="was given up before it answered m"):
+        ask()
