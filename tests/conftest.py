@@ -2,14 +2,15 @@
 
 How hard the property tests try: little by default, "full" in tests/run, and for as long as one has
 time with `pytest tests/property --hypothesis-profile thorough`. With which signals the processes of
-tests start. And the table of test_eras.py, at the end of the output: a row for each client, a
-column for each child.
+tests start. What counts as a test of a Windows Python. And the table of test_eras.py, at the end of
+the output: a row for each client, a column for each child.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -33,6 +34,23 @@ for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM"):
     number = getattr(signal, name, None)  # Windows has not all of them
     if number and signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, lambda number, frame: None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report a test as skipped that was to run something with a Windows Python, and did not."""
+    report = yield
+    if os.environ.get("MCPAGG_WINDOWS_PYTHON") and "e2e" in item.path.parts and call.when == "call":
+        from proxies import went_to_windows
+
+        if report.passed and not went_to_windows:
+            path, line, _ = item.location
+            report.outcome = "skipped"
+            report.longrepr = (path, line or 0, "Skipped: runs nothing with the Windows Python")
+        went_to_windows.clear()
+    return report
 
 
 Cells = dict[tuple[str, str], dict[str, str]]

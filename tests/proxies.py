@@ -1,14 +1,22 @@
-"""Compiles configs for tests, through the command line's own entry."""
+"""Compiles configs for tests, through the command line's own entry, and runs what is emitted.
+
+Where the variable MCPAGG_WINDOWS_PYTHON names the command of a Windows Python, `running` takes that
+one: see windows/README.md.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 from wire import STUB, Wire, initialize, stub_entry
 
 from mcpagg.cli import main
@@ -54,9 +62,47 @@ def lowered(file: Path, **bounds: float) -> Path:
     return file
 
 
+WINDOWS_PYTHON = os.environ.get("MCPAGG_WINDOWS_PYTHON", "")
+"""The command that runs a Windows Python on this system; empty where there is none."""
+
+ON_WINDOWS = bool(WINDOWS_PYTHON) or sys.platform == "win32"
+
+KILLED = "exited with status 9" if ON_WINDOWS else "was killed by SIGKILL"
+"""What is said of a server that ends itself with signal 9."""
+
+went_to_windows: list[Path] = []
+"""The emitted files that `running` has run there."""
+
+
+def posix(why: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that Windows cannot pass."""
+    return pytest.mark.skipif(ON_WINDOWS, reason=why)
+
+
 def running(file: Path, *arguments: str, python: str = sys.executable, **options: Any) -> Wire:
     """Run an emitted file."""
+    if WINDOWS_PYTHON:
+        python = WINDOWS_PYTHON
+        file = for_windows(file)
+        went_to_windows.append(file)
     return Wire([python, "-I", "-S", file, *arguments], **options)
+
+
+def for_windows(file: Path) -> Path:
+    """Return a copy of an emitted file whose servers are run by the Windows Python, not by this."""
+    text = file.read_text(encoding="utf-8")
+    copy = file.with_suffix(".windows.py")
+    text = text.replace(json.dumps(sys.executable), json.dumps(windows_executable()))
+    copy.write_text(text, encoding="utf-8", newline="\n")
+    return copy
+
+
+@cache
+def windows_executable() -> str:
+    """Return the path of the Windows Python as it knows it itself, with `/`."""
+    command = [WINDOWS_PYTHON, "-c", "import sys; print(sys.executable)"]
+    ran = subprocess.run(command, input=b"", capture_output=True, check=True)
+    return ran.stdout.decode().strip().replace("\\", "/")
 
 
 def served(file: Path, client: str = "test", **capabilities: Any) -> Wire:

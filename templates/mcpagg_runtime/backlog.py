@@ -23,6 +23,9 @@ MAXIMUM_WAITING_BYTES = 1 << 26
 # read; one that does may fall behind so many times as far.
 STALL_SECONDS = 10.0
 PATIENCE_FACTOR = 8
+# How much is written at once: where writing waits, a peer that reads a long line slowly is seen to
+# take something.
+PIECE = 1 << 20
 
 
 class Backlog:
@@ -105,7 +108,7 @@ class Backlog:
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
-            taken = os.write(self.outbox.descriptor, data)
+            taken = os.write(self.outbox.descriptor, data[:PIECE])
             self._took_at = monotonic()
             return taken
         except BlockingIOError:

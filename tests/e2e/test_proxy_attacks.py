@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, lowered, served, swapped
+from proxies import compiled, lowered, posix, served, swapped
 from wire import (
     STUB,
     TIMEOUT,
@@ -70,6 +70,7 @@ def test_a_live_tool_takes_no_other_tools_portable_name(tmp_path: Path) -> None:
         assert tools(wire)[0]["description"] == "Does query."
 
 
+@posix("Windows tells of it at the next write only")
 @pytest.mark.parametrize("moment", ["after tools/call", "after notifications/initialized"])
 def test_a_child_that_closes_its_input_fails_its_calls(tmp_path: Path, moment: str) -> None:
     deaf = {"at": {moment: [{"close": 0}, {"hang": True}]}}
@@ -165,6 +166,7 @@ def test_a_closed_standard_error_puts_nothing_on_the_wire(tmp_path: Path) -> Non
     assert "SIGKILL" in json.loads(answer)["error"]["message"]
 
 
+@posix("Windows has no SIGHUP")
 def test_a_terminal_that_goes_away_ends_the_proxy_and_its_servers(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"one": stub_entry(tools=["echo", "where"])})
     with served(file) as wire:

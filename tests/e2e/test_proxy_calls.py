@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, served
+from proxies import compiled, posix, served
 from wire import STUB, Wire, call, received, start_call, stub_entry, text, tool_names, tools
 
 from mcpagg_runtime.names import portable_names
@@ -108,6 +108,7 @@ def test_a_result_is_not_held_against_the_schema_that_its_tool_declares(
         assert line == f'{{"jsonrpc":"2.0","id":{number},"result":{result}}}'
 
 
+@posix("the servers of the inner proxies are run by this Python")
 def test_a_proxy_serves_behind_a_proxy_behind_a_proxy(tmp_path: Path) -> None:
     entry, name = stub_entry(tools=["inner__search"]), "inner__search"
     for depth in range(2):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, running
+from proxies import compiled, posix, running
 from wire import initialize, stub_entry, tool_names
 
 from mcpagg.cli import main
@@ -210,6 +210,7 @@ def test_env_says_by_its_status_whether_a_variable_is_missing(
     assert asked(file, "--list")[0] == 0
 
 
+@posix("asks for a path below /proc")
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
 def test_a_log_is_not_written_into_the_protocol(file: Path, tmp_path: Path) -> None:
     with running(file, "--log", "/proc/self/fd/0") as wire:

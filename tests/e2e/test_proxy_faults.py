@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, running, served, swapped, write_config
+from proxies import KILLED, compiled, running, served, swapped, write_config
 from wire import STUB, call, initialize, start_call, stub_entry, text, tool_names, wait_until
 
 from mcpagg.cli import main
@@ -26,12 +26,12 @@ def test_a_child_killed_during_calls_fails_them_at_once_and_leaves_the_list(tmp_
         dying = start_call(wire, "odd:die", signal=9, stderr="last words")
         for number in (slow, dying):
             error = wire.response(number)["error"]
-            assert error["message"] == "Server 'odd' was killed by SIGKILL"
+            assert error["message"] == f"Server 'odd' {KILLED}"
             assert error["data"] == {"server": "odd"}
         wire.next_notification(LIST_CHANGED)
         assert tool_names(wire) == ["good:echo"]
         assert text(call(wire, "good:echo")) == "{}"
-        assert "was killed by SIGKILL" in call(wire, "odd:sleep")["error"]["message"]
+        assert KILLED in call(wire, "odd:sleep")["error"]["message"]
         wire.wait_stderr("last words")
         assert len(wire.messages(LIST_CHANGED)) == 0
 

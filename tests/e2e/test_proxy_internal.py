@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, running, served
+from proxies import compiled, posix, running, served
 from wire import call, enveloped, events, modern_entry, start_call, stub_entry, text, tool_names
 
 LACKS_THREADS = """
@@ -129,6 +129,7 @@ def test_a_start_that_fails_with_any_exception_fails_its_calls(
         assert wire.wait() == 0
 
 
+@posix("asks for the processes of a session")
 def test_without_a_thread_all_children_are_closed_and_nothing_is_raised(tmp_path: Path) -> None:
     stubborn = stub_entry(ignore=["SIGTERM", "eof"])
     file = compiled(tmp_path, {"a": stub_entry(), "b": stubborn})

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, lowered, running, served
+from proxies import KILLED, compiled, lowered, posix, running, served
 from wire import (
     STUB,
     TIMEOUT,
@@ -50,6 +50,7 @@ def pids(log: Path) -> set[int]:
     return started | {event["child"] for event in events(log, "spawn")}
 
 
+@posix("asks for process ids; see windows/")
 @pytest.mark.parametrize(
     ("how", "kind"),
     [
@@ -183,6 +184,7 @@ def test_one_signal_ends_it_at_a_terminal(tmp_path: Path, number: int) -> None:
     assert errors.splitlines()[1:] == []  # the first one says what it waits for
 
 
+@posix("asks for process ids; see windows/")
 def test_a_child_that_dies_takes_its_own_children_with_it(tmp_path: Path) -> None:
     log = tmp_path / "log"
     one = stub_entry(tools=["spawn", "die"], log=str(log))
@@ -208,6 +210,7 @@ def test_children_notice_when_the_proxy_is_killed(tmp_path: Path) -> None:
         wait_until(lambda: not alive(child))
 
 
+@posix("asks for descriptors")
 def test_a_child_has_only_its_own_pipes(tmp_path: Path) -> None:
     servers = {name: stub_entry(tools=["where"]) for name in ("one", "two", "three")}
     with served(compiled(tmp_path, servers)) as wire:
@@ -313,10 +316,10 @@ def test_a_server_that_died_starts_again_at_the_next_call_where_that_is_asked(
     file = compiled(tmp_path, {"one": one, "two": stub_entry()}, "--restart", "on-call")
     log.unlink()
     with served(file) as wire:
-        assert "SIGKILL" in call(wire, "one:die")["error"]["message"]
+        assert KILLED in call(wire, "one:die")["error"]["message"]
         wire.next_notification("notifications/tools/list_changed")
         assert tool_names(wire) == ["two:echo"]
-        assert "SIGKILL" in call(wire, "one:echo")["error"]["message"]
+        assert KILLED in call(wire, "one:echo")["error"]["message"]
         wait_until(lambda: "result" in call(wire, "one:echo"))
         assert text(call(wire, "one:echo", a=1)) == '{"a":1}'
         wire.next_notification("notifications/tools/list_changed")
@@ -327,6 +330,7 @@ def test_a_server_that_died_starts_again_at_the_next_call_where_that_is_asked(
     assert not [pid for pid in pids(log) if alive(pid)]
 
 
+@posix("asks for process ids, which Windows gives again at once")
 def test_a_server_with_nothing_to_do_is_ended_and_started_again_by_a_call(tmp_path: Path) -> None:
     log = tmp_path / "log"
     one = stub_entry(tools=["echo", "sleep"], log=str(log))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, running, swapped
+from proxies import KILLED, compiled, running, swapped
 from wire import STUB, call, initialize, stub_entry, text
 
 VALUE = "sentinel-value"
@@ -138,7 +138,7 @@ def test_the_states_of_the_servers_are_logged(tmp_path: Path) -> None:
         ("queued", None),
         ("starting", None),
         ("ready", None),
-        ("down", "was killed by SIGKILL"),
+        ("down", KILLED),
     ]
     assert {server for server, *_ in found} == {"odd", "good"}
     with running(file, "--log", str(log)) as wire:

@@ -403,6 +403,7 @@ class Stub:
         argv = ["/bin/sh", "-c", "trap '' TERM; exec sleep 600"]
         if sys.platform == "win32":
             argv = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+            argv.append(self.options.get("log", ""))  # so that a test finds it
         pid = subprocess.Popen(argv, close_fds=False).pid
         self.log("spawn", child=pid)
         return pid

@@ -14,7 +14,7 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime import launch, outbox, stdio, windows_input
+from mcpagg_runtime import backlog, launch, outbox, stdio, windows_input
 from mcpagg_runtime.outbox import Outbox
 from mcpagg_runtime.platforms import (
     crashed,
@@ -209,15 +209,24 @@ def test_how_a_process_ended_is_said_in_words(status: int, words: str, by_itself
 def test_a_pipe_stays_blocking_where_nothing_can_wait_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    sizes = []
+    real = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return real(descriptor, data)
+
     monkeypatch.setattr(outbox, "POLLS", False)
+    monkeypatch.setattr(os, "write", write)
     read_end, write_end = os.pipe()
     out = Outbox(write_end, private=True)
     assert os.get_blocking(write_end)
-    out.send(b"x" * (1 << 20) + b"\n")
+    out.send(b"x" * (1 << 21) + b"\n")
     with open(read_end, "rb") as pipe:
-        assert len(pipe.readline()) == (1 << 20) + 1
+        assert len(pipe.readline()) == (1 << 21) + 1
     assert out.flush(TIMEOUT)
     out.close()
+    assert max(sizes) == backlog.PIECE  # so that a slow reader is seen to read
 
 
 @pytest.fixture
