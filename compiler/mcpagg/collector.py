@@ -29,6 +29,7 @@ from mcpagg_runtime.message import (
     request,
     result,
 )
+from mcpagg_runtime.platforms import crashed
 from mcpagg_runtime.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.protocol import (
     INITIALIZED,
@@ -192,7 +193,7 @@ class Collector:
             return bool(self.protocol)
         words = self._process.last_words().lower()
         named = any(sign in words for sign in ("protocol", DISCOVER))
-        return status < 0 or not (self._spoke or named or not (words or self.noise))
+        return crashed(status) or not (self._spoke or named or not (words or self.noise))
 
     def fault(self, what: str) -> Fault:
         """Say what is wrong with the child, with the end of its stderr."""

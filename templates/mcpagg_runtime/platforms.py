@@ -104,30 +104,20 @@ def _matching(pattern: str) -> list[str]:
     return [before + name + after for name in names]
 
 
-def shell_line(argv: Sequence[str]) -> str | None:
-    """Return the line that a shell is to run for a command, None if it can be started as it is.
+def command_line(argv: Sequence[str]) -> Sequence[str] | str:
+    """Return what `subprocess.Popen` starts for a command: on Windows, batch files need the shell.
 
     Raises:
         OSError: there is no such program; Windows itself would look in the current folder, too.
         ValueError: an argument holds what the shell cannot be given.
     """
     if not WINDOWS:
-        return None
+        return argv
     if not os.path.isabs(argv[0]):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-    from mcpagg_runtime.windows_programs import batch_line, is_batch_file
+    from mcpagg_runtime.windows_programs import batch_line, is_batch_file, shell_command
 
-    return batch_line(argv) if is_batch_file(argv[0]) else None
-
-
-def command_line(argv: Sequence[str]) -> Sequence[str] | str:
-    """Return what `subprocess.Popen` starts for a command; raises what `shell_line` does."""
-    line = shell_line(argv)
-    if line is None:
-        return argv
-    from mcpagg_runtime.windows_programs import shell_command
-
-    return shell_command(line, os.environ)
+    return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
 
 
 def start_options() -> dict[str, Any]:
