@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from mcpagg.problems import ConfigError, Problem
+from mcpagg.problems import ConfigError, Problem, meant
 
 # Looked at in order: a project's own config before the user's. `{apps}` is where a system keeps
 # the data of applications, `{config}` where its command-line programs keep their settings, and
@@ -87,7 +87,7 @@ def find_config(
             in places of one rank.
     """
     if client not in PLACES:
-        _refuse(client, "unknown client", f"known are {', '.join(PLACES)}")
+        _refuse(client, "unknown client", meant(client, PLACES) or f"known are {', '.join(PLACES)}")
     folders = {"home": home, "cwd": cwd, **_folders(home, environ, platform)}
 
     def folder(match: re.Match[str]) -> str:

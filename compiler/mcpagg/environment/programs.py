@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from mcpagg.problems import count
 from mcpagg_runtime.platforms import WINDOWS, find_program, where_to_find
 
 _SHEBANG_LIMIT = 256
+_FOLDERS_SHOWN = 5
 _ONE_PROGRAM = "`command` is one program: move what follows it to `args`"
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\|(?:cmd|powershell|wsl)$|.*\.(?:exe|cmd|bat|ps1)$", re.I)
 
@@ -58,7 +60,7 @@ def _lookup_fault(program: str, path: str) -> Fault:
         if candidate.is_file():
             return _unstartable(candidate)
     remedy = _ONE_PROGRAM if " " in program.strip() else where_to_find(program)
-    return Fault(f"{program} is not on the PATH: searched {path}", remedy)
+    return Fault(f"{program} is not on the PATH: searched {_in_short(path)}", remedy)
 
 
 def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
@@ -82,9 +84,19 @@ def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
         interpreter = next((w for w in words[1:] if w[0] != "-" and "=" not in w), interpreter)
     if find_program(interpreter, env, "") is None:
         path = env.get("PATH", os.defpath)
-        searched = "" if os.path.dirname(interpreter) else f" on the PATH: searched {path}"
+        searched = (
+            "" if os.path.dirname(interpreter) else f" on the PATH: searched {_in_short(path)}"
+        )
         return Fault(
             f"{script} is run by {interpreter}, which is not found{searched}",
             f"install {os.path.basename(interpreter)}, or correct the `#!` line",
         )
     return None
+
+
+def _in_short(path: str) -> str:
+    """Return a PATH, of a long one the first folders and the number of the others."""
+    folders = path.split(os.pathsep)
+    shown = os.pathsep.join(folders[:_FOLDERS_SHOWN])
+    others = len(folders) - _FOLDERS_SHOWN
+    return f"{shown} and {count(others, 'more folder')}" if others > 0 else shown
