@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -34,6 +36,7 @@ INHERITED = (
     " that is given replaces the recorded one (a repeatable one: all recorded ones of its name)."
     " Without the two, nothing is taken from FILE."
 )
+_SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is no UTF-8, as Python reads it
 UNRECORDED: dict[str, Any] = {
     "config": None,
     "output": None,
@@ -218,6 +221,8 @@ def _with_recorded(parser: _Parser, chosen: dict[str, Any]) -> dict[str, Any]:
     if recorded is None:
         if chosen["config"] is None and not Path(output).exists():
             raise ConfigError(output, [Problem("", "does not exist", "compile it first")])
+        if Path(output).exists():
+            say(f"{output}: warning: records no options that can be read; give those that it needs")
         return chosen
     try:
         before = parser.given(recorded)
@@ -286,18 +291,20 @@ def _options(chosen: argparse.Namespace) -> Options:
     Raises:
         ConfigError: a value cannot be used, or must not be recorded.
     """
-    from pydantic import ValidationError
-
     from mcpagg.options import Options
 
-    try:
-        options = Options(
-            **{key: getattr(chosen, key) for key in Options.model_fields if key in chosen}
-        )
-    except ValidationError as problem:
-        flags = dict.fromkeys(str(one["loc"][0]).replace("_", "-") for one in problem.errors())
-        faults = [Problem("", f"--{flag} has no value that can be used") for flag in flags]
-        raise ConfigError(PROGRAM, faults) from None
+    given: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in vars(chosen).items()
+        if key not in UNRECORDED
+    }
+    options = Options(**given)
+    if faults := [
+        Problem("", f"{_flag(key)} holds what is no text in UTF-8")
+        for key, value in given.items()
+        if _SURROGATE.search("".join(value) if isinstance(value, tuple) else str(value))
+    ]:
+        raise ConfigError(PROGRAM, faults)
     if any("=" not in pair for pair in options.define):
         # Not shown: it may be a value whose name was forgotten.
         raise ConfigError(PROGRAM, [Problem("", "--define needs NAME=VALUE")])
@@ -321,8 +328,8 @@ def _credentials(options: Options) -> list[Problem]:
     from mcpagg.config.credentials import credential_in
 
     words = []
-    for key, value in options:
-        flag = "--" + key.replace("_", "-")
+    for key, value in asdict(options).items():
+        flag = _flag(key)
         for one in value if isinstance(value, tuple) else [value]:
             name, _, defined = one.partition("=") if key == "define" else ("", "", one)
             words.append((f"{flag} {name}".strip(), name, str(defined)))
@@ -362,14 +369,18 @@ def _operand(path: str, given: str) -> str:
     return f"./{path}" if path.startswith("-") and given != "-" else path
 
 
+def _flag(option: str) -> str:
+    return "--" + option.replace("_", "-")
+
+
 def _recorded_words(options: Options) -> list[str]:
     """Return the options that differ from their defaults, as words of a command line."""
     words: list[str] = []
     defaults = type(options)()
-    for key, value in options:
+    for key, value in asdict(options).items():
         if value == getattr(defaults, key):
             continue
-        flag = "--" + key.replace("_", "-")
+        flag = _flag(key)
         if value is True:
             words.append(flag)
             continue

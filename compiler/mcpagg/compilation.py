@@ -276,8 +276,8 @@ def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
         changes: dict[str, Any] = {"hide": hide}
         if options.expose:
             changes["expose"] = (*(server.expose or ()), *expose)
-        servers.append(server.model_copy(update=changes))
-    return spec.model_copy(update={"servers": tuple(servers)})
+        servers.append(replace(server, **changes))
+    return replace(spec, servers=tuple(servers))
 
 
 def _meant_server(glob: str, spec: ProxySpec) -> str:

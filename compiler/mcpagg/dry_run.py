@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from mcpagg.config.coordinator import hidden_literals
@@ -37,8 +37,8 @@ def as_json(run: DryRun) -> str:
     report = {
         "source": run.spec.source,
         "servers": [_server(server, run.environ) for server in run.spec.servers],
-        "left_out": [one.model_dump(mode="json") for one in run.spec.left_out],
-        "composites": [one.model_dump(mode="json") for one in run.spec.composites],
+        "left_out": [asdict(one) for one in run.spec.left_out],
+        "composites": [asdict(one) for one in run.spec.composites],
         "warnings": [_problem(problem) for problem in run.warnings],
         "errors": [_problem(problem) for problem in errors],
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -92,7 +92,7 @@ def emit(
         command=comment(commands[0]),
         check=comment(commands[1]),
         entries_digest=_digest({**entries, "": linked.composed.subtools}),
-        options_digest=_digest(options.model_dump(mode="json")),
+        options_digest=_digest(asdict(options)),
         snapshot_digest=snapshot_digest,
         counts=_counts(snapshot),
         needs=comment(_listed(needs)),

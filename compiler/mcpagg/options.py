@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from pydantic import Field
-
-from mcpagg.spec import Frozen
 
 CONNECT_SECONDS = 60.0
 
@@ -25,14 +22,15 @@ RUNTIME_OPTIONS = (
 """The options that the emitted file acts upon."""
 
 
-class Options(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
     """Options that decide what is emitted. Times are in seconds, None for no limit.
 
     The command that the emitted file records has every one that differs from its default.
     """
 
     name: str | None = None
-    separator: str = Field(default=":", min_length=1)
+    separator: str = ":"
     names: str = "auto"
     start: str = "eager"
     on_drift: str = "live"

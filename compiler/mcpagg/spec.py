@@ -6,23 +6,17 @@ enter a spec, so nothing built from one can leak them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from mcpagg_runtime.launch import Location
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 
 
-class Frozen(BaseModel):
-    """A value object: no field changes after construction, no unknown field is accepted."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Mask(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mask:
     """One of the coordinator's `envVars`: a variable that clients name and never see.
 
     `path` is the JSON path of its value, which is kept as it was written. `expand` replaces
@@ -35,8 +29,13 @@ class Mask(Frozen):
     expand: bool = False
     unexpand: bool = False
 
+    def row(self) -> dict[str, Any]:
+        """Return what the launch table holds of it."""
+        return {"value": self.value, "expand": self.expand, "unexpand": self.unexpand}
 
-class ServerSpec(Frozen, arbitrary_types_allowed=True):
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
     """One child as the config describes it.
 
     `path` is the entry's JSON path (`mcpServers.github`). `timeout` is in seconds per call, None
@@ -48,20 +47,20 @@ class ServerSpec(Frozen, arbitrary_types_allowed=True):
     transport: Transport = "stdio"
     command: str = ""
     args: tuple[str, ...] = ()
-    env: dict[str, str] = Field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
     env_file: str | None = None
     cwd: str | None = None
     url: str = ""
-    headers: dict[str, str] = Field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
     timeout: float | None = None
     expose: tuple[str, ...] | None = None
     """Globs of the tools to offer, None for all (`includeTools`, `exposedTools`, …)."""
     hide: tuple[str, ...] = ()
     """Globs of the tools to withhold; wins over `expose`."""
-    rename: dict[str, str] = Field(default_factory=dict)
+    rename: dict[str, str] = field(default_factory=dict)
     """Original tool name → the exposed name that replaces `server:tool` (`exposedTools`)."""
     masks: tuple[Mask, ...] = ()
-    paths: dict[Location, str] = Field(default_factory=dict, repr=False)
+    paths: dict[Location, str] = field(default_factory=dict, repr=False)
     """Where the strings of its row stand in the config, as JSON paths."""
 
     def row(self) -> dict[str, Any]:
@@ -75,12 +74,12 @@ class ServerSpec(Frozen, arbitrary_types_allowed=True):
         if self.expose is not None:
             row["expose"] = [*self.expose]
         if self.masks:
-            kept = {"value", "expand", "unexpand"}
-            row["masks"] = {mask.name: mask.model_dump(include=kept) for mask in self.masks}
+            row["masks"] = {mask.name: mask.row() for mask in self.masks}
         return row
 
 
-class Subtool(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subtool:
     """A tool of one server that a composite tool can call; `path` is its JSON path."""
 
     server: str
@@ -89,7 +88,8 @@ class Subtool(Frozen):
     description: str | None = None
 
 
-class Composite(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
     """A tool that calls any of several tools of servers; `path` is its JSON path."""
 
     name: str
@@ -98,7 +98,8 @@ class Composite(Frozen):
     description: str | None = None
 
 
-class LeftOut(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
     """An entry that is not part of the proxy, and why; `path` is its JSON path."""
 
     name: str
@@ -106,7 +107,8 @@ class LeftOut(Frozen):
     why: str
 
 
-class ProxySpec(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxySpec:
     """A whole config.
 
     `source` is the config's name as the user wrote it (`-` for standard input); `folder` is where

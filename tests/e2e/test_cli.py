@@ -312,7 +312,7 @@ def test_a_wrong_config_is_answered_without_the_sdk_or_black(tmp_path: Path) -> 
     (tmp_path / "mcp.json").write_text("{")
     code = (
         "import sys; from mcpagg.cli import main; main(['mcp.json']);"
-        "print(sorted({'mcp', 'black', 'jinja2', 'anyio'} & set(sys.modules)))"
+        "print(sorted({'mcp', 'pydantic', 'black', 'jinja2', 'anyio'} & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)

@@ -43,6 +43,21 @@ def test_a_recorded_option_that_is_not_known_is_named_with_the_file(recorded: st
     assert str(caught.value).startswith(f"{recorded}: its recorded command: there is no option")
 
 
+def test_a_file_without_options_is_not_taken_for_one_without_any(
+    recorded: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(recorded).write_text("# nothing\n")
+    parse(["mcp.json", "--offline", "-o", recorded])
+    assert "records no options that can be read; give those" in capsys.readouterr().err
+
+
+def test_an_option_that_no_file_can_hold_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp.json", "--hide", "a:\udcff", "-o", str(tmp_path / "server.py")]) == 2
+    assert "--hide holds what is no text in UTF-8" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,12 @@ def test_a_program_that_is_not_on_the_path_is_named_with_what_was_searched(tmp_p
         "mcpServers.a.command: no-such-tool is not on the PATH: searched /usr/bin:/bin;"
         " install it, or write its absolute path"
     )
+
+
+def test_of_a_long_path_the_first_folders_are_shown(tmp_path: Path) -> None:
+    folders = [f"/folder{n}" for n in range(30)]
+    message = fault(tmp_path, command="no-such-tool", env={"PATH": ":".join(folders)})
+    assert f"searched {':'.join(folders[:5])} and 25 more folders; install" in message
 
 
 def test_the_path_that_is_searched_is_the_childs_own(tmp_path: Path) -> None:
@@ -276,6 +283,6 @@ def test_servers_that_lack_something_can_be_left_out(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault) as caught:
         check_environment(spec, ENVIRON)
     assert caught.value.advice.startswith("--skip NAME leaves a server out, --allow-failed ")
-    none = spec.model_copy(update={"servers": servers[:1]})
+    none = replace(spec, servers=servers[:1])
     with pytest.raises(EnvironmentFault):
         check_environment(none, ENVIRON, allow_failed=True)

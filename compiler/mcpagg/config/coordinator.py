@@ -6,12 +6,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mcpagg.config import readers
 from mcpagg.config.credentials import Credential
 from mcpagg.config.findings import Place, kind, quoted
 from mcpagg.literal import is_visible
+from mcpagg.problems import meant
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
 from mcpagg_runtime.launch import Location
 from mcpagg_runtime.references import references
@@ -43,7 +45,8 @@ def _composite(name: str, value: Any, servers: list[str], at: Place) -> Composit
     for server, listed in value["subtools"].items():
         place = at.at("subtools").at(server)
         if server not in servers:
-            place.error(f"there is no server {quoted(server)}", f"it has {', '.join(servers)}")
+            remedy = meant(server, servers) or f"it has {', '.join(servers)}"
+            place.error(f"there is no server {quoted(server)}", remedy)
         items = listed.get("tools") if isinstance(listed, dict) else listed
         if not isinstance(items, list):
             place.error(f"expected an object with a list called `tools`, found {kind(listed)}")
@@ -125,7 +128,7 @@ def masked(document: Any, servers: list[ServerSpec], root: Place) -> list[Server
     for server in servers:
         own = {mask.name for mask in server.masks}
         masks = (*(mask for mask in common if mask.name not in own), *server.masks)
-        merged.append(server.model_copy(update={"masks": masks}))
+        merged.append(replace(server, masks=masks))
     return merged
 
 

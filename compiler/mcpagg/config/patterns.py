@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
@@ -82,11 +83,10 @@ def apply(patterns: list[Pattern], server: ServerSpec) -> ServerSpec:
     if expose is not None and server.expose is not None:
         what = f"{server.path} has a list of its own of the tools to offer"
         patterns[0].at.error(what, "keep one of them, or --skip the server")
-    return server.model_copy(
-        update={
-            "hide": (*server.hide, *dict.fromkeys(hide)),
-            "expose": server.expose if expose is None else tuple(dict.fromkeys(expose)),
-        }
+    return replace(
+        server,
+        hide=(*server.hide, *dict.fromkeys(hide)),
+        expose=server.expose if expose is None else tuple(dict.fromkeys(expose)),
     )
 
 

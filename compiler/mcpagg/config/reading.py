@@ -6,6 +6,7 @@ text ─▶ document ─▶ containers ─▶ selection ─▶ entries ─▶ va
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def _enabled_tools(
         )
         if listed and server.expose is not None:
             at.at(server.name).error(f"{server.path} has a list of its own", "keep one of them")
-        chosen.append(server.model_copy(update={"expose": listed.expose}) if listed else server)
+        chosen.append(replace(server, expose=listed.expose) if listed else server)
     return chosen
 
 
@@ -165,10 +166,9 @@ def _rewritten(server: ServerSpec, variables: ClientVariables, root: Place) -> S
     changed["env"] = {key: new[Location("env", key)] for key in server.env}
     changed["headers"] = {key: new[Location("headers", key)] for key in server.headers}
     changed["masks"] = tuple(
-        mask.model_copy(update={"value": new[Location("masks", mask.name)]})
-        for mask in server.masks
+        replace(mask, value=new[Location("masks", mask.name)]) for mask in server.masks
     )
-    return server.model_copy(update=changed)
+    return replace(server, **changed)
 
 
 def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:

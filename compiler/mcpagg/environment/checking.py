@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,8 @@ def check_environment(
         if missing[server.name]
     ]
     problems += [Problem(one.path, f"is left out: {one.why}") for one in lacking]
-    changes = {"servers": tuple(ready), "left_out": (*spec.left_out, *lacking)}
-    return spec.model_copy(update=changes), tuple(problems)
+    left_out = (*spec.left_out, *lacking)
+    return replace(spec, servers=tuple(ready), left_out=left_out), tuple(problems)
 
 
 def settle_folders(spec: ProxySpec) -> ProxySpec:
@@ -69,7 +70,7 @@ def settle_folders(spec: ProxySpec) -> ProxySpec:
     """
     servers = [
         (
-            server.model_copy(update={"cwd": "."})
+            replace(server, cwd=".")
             if server.transport == "stdio"
             and server.cwd is None
             and _names_a_file_of(spec.folder, server.command, server.args)
@@ -77,7 +78,7 @@ def settle_folders(spec: ProxySpec) -> ProxySpec:
         )
         for server in spec.servers
     ]
-    return spec.model_copy(update={"servers": tuple(servers)})
+    return replace(spec, servers=tuple(servers))
 
 
 def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
