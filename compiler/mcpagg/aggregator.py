@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import AsyncGenerator, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,16 +140,13 @@ class Aggregator:
                     reading.start_soon(read, name)
         except ExceptionGroup as errors:
             raise _cause(errors) from None
+        tools = [(name, tool) for name in listed for tool in found[name]]
         self._targets = {}
-        for name in listed:
-            for tool in found[name]:
-                for spelling in (f"{name}.{tool.name}", f"{name}:{tool.name}"):
-                    self._targets.setdefault(spelling, set()).add((name, tool.name))
-        return [
-            {**_plain(tool), "name": f"{name}.{tool.name}"}
-            for name in listed
-            for tool in found[name]
-        ]
+        for name, tool in tools:
+            for separator in ".:":
+                spelled = f"{name}{separator}{tool.name}"
+                self._targets.setdefault(spelled, set()).add((name, tool.name))
+        return [{**_plain(tool), "name": f"{name}.{tool.name}"} for name, tool in tools]
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Json:
         """Call `server.tool`, also spelled `server:tool`, and return the result.
@@ -179,18 +176,16 @@ class Aggregator:
         self, server: ServerSpec, launch: Launch, *, task_status: TaskStatus[None]
     ) -> None:
         """Hold the connection to one server; whatever goes wrong in it concerns no other."""
-        refusal: list[int] = []
         try:
             with anyio.fail_after(self._connect_timeout) as patience:
-                transport = _transport(server, launch, refusal)
-                async with mcp.Client(transport, **self._options) as client:
+                async with mcp.Client(_transport(server, launch), **self._options) as client:
                     patience.deadline = math.inf
                     self.clients[server.name] = client
                     task_status.started()
                     await self._closing.wait()
         except Exception as error:
-            why = "".join(f"HTTP {status}: " for status in refusal) + self._reason(error)
-            what = f"server '{server.name}' could not be reached: {launch.redact(why)}"
+            why = launch.redact(self._reason(error))
+            what = f"server '{server.name}' could not be reached: {why}"
             self.faults[server.name] = Problem(server.path, what)
             if server.name not in self.clients:
                 task_status.started()
@@ -212,16 +207,16 @@ class Aggregator:
         cause = _cause(error)
         if isinstance(cause, TimeoutError):
             return f"no answer within {self._connect_timeout:g} s"
-        return f"{type(cause).__name__}: {cause}".replace("\n", " ")
+        return f"{type(cause).__name__}: {cause}".partition("\n")[0]
 
     def _child_fault(self, *names: str) -> ChildFault:
         return ChildFault(self._spec.source, [self.faults[name] for name in names])
 
 
-def _transport(server: ServerSpec, launch: Launch, refusal: list[int]) -> Transport:
-    """Return the SDK's transport to a server; see `_streamable_http` for `refusal`."""
+def _transport(server: ServerSpec, launch: Launch) -> Transport:
+    """Return the SDK's transport to a server."""
     if server.transport == "streamable-http":
-        return _streamable_http(launch, refusal)
+        return _streamable_http(launch)
     if server.transport == "sse":
         return sse_client(launch.url, launch.headers, sse_read_timeout=math.inf)
     command, *args = launch.argv
@@ -231,30 +226,31 @@ def _transport(server: ServerSpec, launch: Launch, refusal: list[int]) -> Transp
 
 
 @asynccontextmanager
-async def _streamable_http(launch: Launch, refusal: list[int]) -> AsyncGenerator[Any, None]:
-    """Open the SDK's transport with the server's headers.
-
-    `refusal` holds the HTTP status of the last message if it was refused, which the SDK keeps to
-    itself.
-    """
-
-    async def note_refusal(response: httpx2.Response) -> None:
-        if response.request.method == "POST":
-            refusal[:] = [response.status_code] if response.is_error else []
-
-    async def shorten_delete(request: httpx2.Request) -> None:
-        if request.method == "DELETE":  # closing must not depend on the server
-            request.extensions = {**request.extensions, "timeout": DELETE_TIMEOUT.as_dict()}
-
+async def _streamable_http(launch: Launch) -> AsyncGenerator[Any, None]:
+    """Open the SDK's transport with the server's headers."""
+    hooks: dict[str, list[Callable[..., Any]]] = {
+        "request": [_shorten_delete],
+        "response": [_refuse],
+    }
     async with (
         httpx2.AsyncClient(
-            headers=launch.headers,
-            timeout=HTTP_TIMEOUT,
-            event_hooks={"request": [shorten_delete], "response": [note_refusal]},
-        ) as http,
-        streamable_http_client(launch.url, http_client=http) as streams,
+            headers=launch.headers, timeout=HTTP_TIMEOUT, event_hooks=hooks
+        ) as client,
+        streamable_http_client(launch.url, http_client=client) as streams,
     ):
         yield streams
+
+
+async def _shorten_delete(request: httpx2.Request) -> None:
+    """Give the end of a session little time: closing must not depend on the server."""
+    if request.method == "DELETE":
+        request.extensions = {**request.extensions, "timeout": DELETE_TIMEOUT.as_dict()}
+
+
+async def _refuse(response: httpx2.Response) -> None:
+    """End the connection to a server that does not let us in: the SDK would not name the status."""
+    if response.status_code in (401, 403):
+        response.raise_for_status()
 
 
 async def _tools(client: mcp.Client) -> list[Tool]:

@@ -149,15 +149,15 @@ class Discovery:
 
     def _end(self, threads: list[threading.Thread]) -> None:
         """End all children; a second interruption ends them at once."""
-        with self._lock:
-            self._is_over = True
-            alive = [*self._alive]
+        self._is_over = True
         try:
+            with self._lock:  # no start is under way any more
+                alive = [*self._alive]
             for child in alive:
                 child.give_up()
             _join(threads)
         except BaseException:
-            for child in alive:
+            for child in [*self._alive]:
                 child.kill()
             _join(threads)
             raise
