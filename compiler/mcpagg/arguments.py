@@ -164,6 +164,10 @@ class _Parser(argparse.ArgumentParser):
         found, others = self.parse_known_args(words)
         if others:
             raise ConfigError(PROGRAM, [self._unknown(word) for word in others])
+        for name, value in vars(found).items():
+            # Of `--only=--`, argparse before Python 3.13 makes an empty list.
+            if isinstance(value, list) and (not value or [] in value):
+                self.error(f"--{name.replace('_', '-')}: '--' is no value")
         return vars(found)
 
     def error(self, message: str) -> NoReturn:

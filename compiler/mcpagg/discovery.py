@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from mcpagg.collector import BadList, Collector, Fault, Time
 from mcpagg.handshake import connect
 from mcpagg.jsontext import dumps
-from mcpagg.problems import ChildFault, Problem
+from mcpagg.problems import ChildFault, Problem, count
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
@@ -78,7 +78,7 @@ def discover(
     if discovery.faults and not allow_failed:
         total = len(spec.servers)
         advice = (
-            f"{total - len(discovery.faults)} of {total} servers are fine; "
+            f"{count(total - len(discovery.faults), 'server')} of {total} came up; "
             "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
             f"--connect-timeout S gives each more than {connect_timeout:g} seconds"
         )
@@ -198,9 +198,8 @@ class Discovery:
                 self._close(child)
             self._remarks[server.name] = [launch.redact(remark) for remark in child.remarks]
             self.children[server.name] = found
-            count = len(found.tools)
             took = self._time.now() - self._began
-            text = f"{count} tool{'' if count == 1 else 's'}, {took:.1f} s"
+            text = f"{count(len(found.tools), 'tool')}, {took:.1f} s"
         except Exception as error:
             fault = _as_fault(error, launch)
             self.faults[server.name] = fault

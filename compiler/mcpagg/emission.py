@@ -22,6 +22,7 @@ from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked
 from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
+from mcpagg.problems import count
 from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.catalogue import KINDS, SKILLS, TOOLS
@@ -190,10 +191,10 @@ def _lists(child: ChildSnapshot) -> dict[str, Any]:
 
 
 def _counts(snapshot: Snapshot) -> str:
-    counts = {"servers": len(snapshot.children)}
+    counts = {"server": len(snapshot.children)}
     for kind in KINDS:
-        counts[kind.name] = sum(len(child.items(kind)) for child in snapshot.children)
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        counts[kind.name[:-1]] = sum(len(child.items(kind)) for child in snapshot.children)
+    return ", ".join(count(number, name) for name, number in counts.items() if number)
 
 
 def _needs(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:

@@ -12,7 +12,7 @@ from typing import Any
 from mcpagg.composing import Composed, compose
 from mcpagg.extensions import answered_by, declared_extensions, extension_warnings
 from mcpagg.options import Options
-from mcpagg.problems import NameClash, Problem
+from mcpagg.problems import NameClash, Problem, count
 from mcpagg.schemas import schema_faults
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
@@ -243,7 +243,9 @@ def _schema_warnings(path: str, tool: str, member: str, schema: Any) -> list[Pro
         for one in faults[:SCHEMA_FAULTS_SHOWN]
     ]
     if more := len(faults) - len(found):
-        found.append(Problem(path, f"tool '{tool}' has {more} more faults in its {member}"))
+        found.append(
+            Problem(path, f"tool '{tool}' has {count(more, 'more fault')} in its {member}")
+        )
     return found
 
 

@@ -26,7 +26,9 @@ def offers(plan: Plan) -> Iterator[str]:
         for kind in KINDS:
             offered = list(offered_by(plan, server, kind))
             if offered:
-                counts.append(f"{len(offered)} {kind.name}")
+                counts.append(
+                    f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
+                )
             for exposed, names, item in offered:
                 shown = names[1] if names and plan.options.names == "portable" else exposed
                 text = str(item.get("description") or "").strip()

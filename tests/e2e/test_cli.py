@@ -264,7 +264,7 @@ def test_what_came_of_each_server_is_said_as_soon_as_it_is_known(
         "  bad: failed: exited with status 1 before it answered initialize",
         "  good: 1 tool",
     ]
-    assert "1 of 2 servers are fine; --skip NAME " in lines[-1]
+    assert "1 server of 2 came up; --skip NAME " in lines[-1]
     assert lines[-1].endswith("--connect-timeout S gives each more than 7 seconds")
     assert main([*command, "--allow-failed", "-q"]) == 0
     assert "good" not in capsys.readouterr().err
@@ -297,7 +297,7 @@ def test_the_proxy_can_be_looked_at_and_called_from_a_shell(tmp_path: Path) -> N
             [sys.executable, str(file), *arguments], capture_output=True, text=True, check=False
         )
 
-    assert shown("--list").stdout == "one: 1 tools\n  one:echo()  Does echo.\n"
+    assert shown("--list").stdout == "one: 1 tool\n  one:echo()  Does echo.\n"
     assert shown("--env").stdout == "HOME  set  (one: env.K)\n"
     called = shown("--call", "one:echo", '{"a": 1}')
     assert json.loads(called.stdout)["content"][0]["text"] == '{"a":1}'

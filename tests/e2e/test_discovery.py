@@ -407,7 +407,7 @@ def test_all_failures_are_reported_at_once_and_nothing_is_left(tmp_path: Path) -
     with pytest.raises(ChildFault) as caught:
         survey(servers)
     assert caught.value.exit_code == 4
-    assert caught.value.advice.startswith("1 of 6 servers are fine; ")
+    assert caught.value.advice.startswith("1 server of 6 came up; ")
     assert {problem.where: problem.what for problem in caught.value.problems} == {
         "mcpServers.exits": "server 'exits' exited with status 3 before it answered initialize; "
         "the end of its stderr:\n    line 1\n    line 2",

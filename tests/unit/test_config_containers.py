@@ -114,7 +114,7 @@ def test_other_projects_are_named_in_one_line_and_only_if_they_have_servers() ->
     config = {"mcpServers": {"a": ENTRY}, "projects": {**projects, "/r": projects["/p"]}}
     assert read(config)[1] == [
         'projects["/p"].mcpServers: is not read: the servers of `mcpServers` are,'
-        " nor those of 1 others like it"
+        " nor those of 1 other like it"
     ]
 
 

@@ -22,7 +22,7 @@ from mcpagg.config.dialects import (
     is_quiet,
 )
 from mcpagg.config.findings import Place, kind, quoted
-from mcpagg.problems import meant
+from mcpagg.problems import count, meant
 
 Keys = tuple[str, ...]
 
@@ -200,7 +200,9 @@ def _warn_of_others(taken: Dialect, holders: list[tuple[Dialect, list[Held]]], r
         full = [held for held in places if _count([held])]
         shorter = min(len(dialect.container), len(taken.container))
         if dialect.container[:shorter] != taken.container[:shorter] and full:
-            more = f", nor those of {len(full) - 1} others like it" if len(full) > 1 else ""
+            more = (
+                f", nor those of {count(len(full) - 1, 'other')} like it" if len(full) > 1 else ""
+            )
             what = f"is not read: the servers of {_dotted(taken)} are{more}"
             _at(root, full[0].keys).warn(what)
 
