@@ -26,6 +26,9 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+UNGUARDED = (
+    "It may hold credentials: on Windows the permissions of its folder decide who can read it"
+)
 SUMMARY_WIDTH = 100
 INTERNAL_FAULT = 70  # what sysexits.h calls EX_SOFTWARE
 
@@ -145,6 +148,7 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg.clients import desktop_entry
+    from mcpagg_runtime.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
     yield f"{file}: {count(len(result.servers), 'server')}, {count(total, 'tool')}"
@@ -157,6 +161,8 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield f"  composite tools: {', '.join(result.composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
+    if WINDOWS and result.options.allow_secrets:
+        yield UNGUARDED
     if result.options.names == "auto" and not result.portable:
         yield FRAMEWORK_HINT
     entry = json.dumps(desktop_entry(result.name, file))

@@ -44,7 +44,10 @@ LONGEST = 2.0
 OTHERS = 10.0
 
 # Windows has the first one only in name, and the second one not at all.
-_ENDING = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_ENDING = [
+    signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+]
+JOIN_SECONDS = 0.2
 
 Progress = Callable[[str, str], None]
 
@@ -309,9 +312,10 @@ class Discovery:
 
 
 def _join(threads: list[threading.Thread]) -> None:
+    """Wait for those that were started, in steps: on Windows Ctrl-C is noticed between waits."""
     for thread in threads:
-        if thread.ident is not None:
-            thread.join()
+        while thread.is_alive():
+            thread.join(JOIN_SECONDS)
 
 
 def _as_fault(error: Exception, launch: Launch) -> Fault:
@@ -329,7 +333,7 @@ class _Signalled(BaseException):
 
 @contextmanager
 def _raised_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP first be raised here, then end this process as they would have.
+    """Let such signals first be raised here, then end this process as they would have.
 
     Ctrl-C needs no such care: Python raises it. A signal that is ignored (nohup) or handled by the
     caller is left alone.

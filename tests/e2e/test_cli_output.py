@@ -18,6 +18,7 @@ from mcpagg import compilation
 from mcpagg.cli import INTERNAL_FAULT, main
 from mcpagg.output import check_target, write
 from mcpagg.problems import ConfigError
+from mcpagg_runtime import platforms
 
 COMMAND = [sys.executable, "-m", "mcpagg"]
 FULL = Path("/dev/full")
@@ -253,3 +254,18 @@ def test_a_fault_of_our_own_is_no_drift_and_shows_no_value(
     said = capsys.readouterr().err
     assert said.startswith("internal fault: KeyError in ")
     assert "sentinel" not in said
+
+
+@pytest.mark.parametrize("windows", [True, False])
+def test_who_can_read_a_file_with_credentials_is_said_where_its_mode_does_not_decide(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    windows: bool,
+) -> None:
+    file = compiled(tmp_path, {"a": stub_entry()}, "--allow-secrets")
+    monkeypatch.setattr(platforms, "WINDOWS", windows)
+    arguments = ["--offline", "--allow-secrets", "-o", str(file)]
+    assert main([str(tmp_path / "mcp.json"), *arguments]) == 0
+    said = "the permissions of its folder decide who can read it"
+    assert (said in "".join(capsys.readouterr())) is windows
