@@ -8,8 +8,7 @@
     world.say(db, {"id": request["id"], "result": {}})
     assert world.received(client) == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
 
-Peers are given and asked for as objects; `world["db"]` is a child. A Bordered world understands
-both eras.
+Peers are given and asked for as objects; `world["db"]` is a child.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text
 from mcpagg_runtime.answers import Answers
-from mcpagg_runtime.border import Border
 from mcpagg_runtime.child import Child
 from mcpagg_runtime.client import Client
+from mcpagg_runtime.core import Core
 from mcpagg_runtime.effects import SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.modern_child import ModernChildPort
 from mcpagg_runtime.names import exposed_name, offered, portable_names
 from mcpagg_runtime.plan import Plan
 from mcpagg_runtime.protocol import (
@@ -34,8 +34,6 @@ from mcpagg_runtime.protocol import (
     SERVER_MARK,
     VERSION_KEY,
 )
-from mcpagg_runtime.router import Router
-from mcpagg_runtime.session import Session
 
 if TYPE_CHECKING:
     from mcpagg_runtime.effects import Action
@@ -204,7 +202,9 @@ class World:
         """See `plan` for the arguments."""
         self.now = 0.0
         self.plan = plan(servers, **choices)
-        self.router = Router(Answers(self.plan), lambda: self.now)
+        self.core = Core(Answers(self.plan), lambda: self.now, self._mint)
+        self.router = self.core.router
+        self.minted = 0
         self.started: list[str] = []
         self.stopped: list[tuple[str, str]] = []
         self.asleep: list[str] = []
@@ -213,11 +213,6 @@ class World:
         self.masks: dict[str, dict[str, str]] = {}
         """{server: the values of its variables that are masked}."""
         self._sent: dict[Peer, list[str]] = {}
-
-    @property
-    def gate(self) -> Router | Border:
-        """Where peers are heard."""
-        return self.router
 
     def __getitem__(self, server: str) -> Child:
         return self.router.children[server]
@@ -256,9 +251,9 @@ class World:
             text = message if isinstance(message, str | bytes) else json.dumps(message)
             line = text.encode() if isinstance(text, str) else text
             if isinstance(peer, Client):
-                self.do(self.gate.from_client(peer, line))
+                self.do(self.core.from_client(peer, line))
             else:
-                self.do(self.gate.from_child(peer, self.gate.read(peer, line)))
+                self.do(self.core.from_child(peer, self.core.read(peer, line)))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""
@@ -270,7 +265,7 @@ class World:
     def client(self, capabilities: Json | None = None, **params: Any) -> Client:
         """Let a client connect and shake hands; `params` are more of its `initialize`."""
         client = Client(self.plan.options.names)
-        self.do(self.gate.connect(client))
+        self.do(self.core.connect(client))
         params = {
             "protocolVersion": "2025-11-25",
             "capabilities": capabilities or {},
@@ -284,7 +279,7 @@ class World:
     def born(self, server: str) -> int:
         """Let a child's process be there; return the id of the handshake that it is asked for."""
         assert server in self.started
-        self.do(self.gate.child_up(self[server], self.masks.get(server, {})))
+        self.do(self.core.child_up(self[server], self.masks.get(server, {})))
         [hello] = self.received(self[server])
         modern = self[server].era == MODERN
         assert hello["method"] == ("server/discover" if modern else "initialize")
@@ -318,17 +313,17 @@ class World:
 
     def down(self, server: str, reason: str = "exited with status 1", words: str = "") -> None:
         """Let a child's process be gone."""
-        self.do(self.gate.child_down(self[server], reason, words))
+        self.do(self.core.child_down(self[server], reason, words))
 
     def wait(self, seconds: float) -> None:
         """Let time pass, with a tick whenever the router wants one."""
         end = self.now + seconds
         ticks = 0
-        while self.gate.alarm <= end:
+        while self.core.alarm <= end:
             ticks += 1
             assert ticks < 10_000, "the router does not come to rest"
-            self.now = max(self.now, self.gate.alarm)
-            self.do(self.gate.tick())
+            self.now = max(self.now, self.core.alarm)
+            self.do(self.core.tick())
         self.now = end
 
     def names(self, client: Client) -> list[str]:
@@ -339,22 +334,10 @@ class World:
     def idle(self) -> bool:
         """Whether nothing is under way or remembered for it."""
         children = self.router.children.values()
-        return not any(c.connection.owed() or c.calls.all() or c.requests for c in children)
-
-
-class Bordered(World):
-    """A world whose router has the border, so that it understands both eras."""
-
-    def __init__(self, servers: Mapping[str, Iterable[str | Json]], **choices: Any) -> None:
-        """See `plan` for the arguments."""
-        super().__init__(servers, **choices)
-        self.minted = 0
-        self.border = Border(self.router, self._mint)
-
-    @property
-    def gate(self) -> Router | Border:
-        """Where peers are heard."""
-        return self.border
+        busy = [c.connection.owed() or c.calls.all() or c.requests for c in children]
+        ports = [child.connection.port for child in children]
+        pending = [len(port) for port in ports if isinstance(port, ModernChildPort)]
+        return not (any(busy) or any(pending) or self.core.modern)
 
     def _mint(self) -> str:
         self.minted += 1
@@ -363,16 +346,9 @@ class Bordered(World):
     def modern(self) -> Client:
         """Let a client connect that shakes no hands."""
         client = Client(self.plan.options.names)
-        self.do(self.gate.connect(client))
+        self.do(self.core.connect(client))
         return client
 
     def leave(self, client: Client) -> None:
         """Let a client go."""
-        self.do(self.gate.disconnect(client))
-
-    def idle(self) -> bool:
-        """Whether nothing is under way or remembered for it, at the border neither."""
-        sessions, rounds = self.border.sessions, self.border.rounds.values()
-        left = [one for one in self.router.clients if isinstance(one, Session)]
-        kept = [*sessions.waiting, *sessions.parked, *left]
-        return super().idle() and not kept and not any(r.rounds or r.questions for r in rounds)
+        self.do(self.core.disconnect(client))

@@ -27,8 +27,8 @@ from core import (
     INITIALIZED,
     ROOTS,
     TOOLS_CHANGED,
-    Bordered,
     Json,
+    World,
     call,
     enveloped,
     notification,
@@ -44,6 +44,7 @@ from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.catalogue import KINDS
 from mcpagg_runtime.child import Child
 from mcpagg_runtime.client import Client
+from mcpagg_runtime.discover import answer_line
 from mcpagg_runtime.effects import SEND, SLEEP, START, STOP
 from mcpagg_runtime.jsontext import members
 from mcpagg_runtime.lenient import Fragment, read_line
@@ -155,7 +156,7 @@ def child_lines(number: int) -> list[Json]:
     ]
 
 
-class Scene(Bordered):
+class Scene(World):
     """A router with its border, a client that says anything, a child that does, and a good one."""
 
     def __init__(self, rng: Random) -> None:
@@ -183,7 +184,7 @@ class Scene(Bordered):
         super().do(actions)
         for kind, peer, what in actions:
             if kind == START:
-                self.do(self.gate.child_up(peer))
+                self.do(self.core.child_up(peer))
             elif kind == STOP:
                 self.down(peer.name, what)
             if kind in (STOP, SLEEP):
@@ -228,7 +229,7 @@ class Scene(Bordered):
     def step(self, line: bytes, from_client: bool) -> None:
         """Let a line come in, and time pass."""
         if from_client:
-            self.desk.serve(self.somebody, line)
+            answer_line(self.desk, self.somebody, line)
         self.say(self.me if from_client else self["odd"], line)
         self.behave()
         if self.rng.random() < 0.05:

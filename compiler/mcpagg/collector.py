@@ -14,7 +14,7 @@ from time import monotonic
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg_runtime.catalogue import TOOLS, Kind
-from mcpagg_runtime.jsontext import Malformed, obj, quote
+from mcpagg_runtime.jsontext import edited, obj
 from mcpagg_runtime.launch import Launch
 from mcpagg_runtime.lenient import SHOWN_CHARACTERS, Fragment, read_line
 from mcpagg_runtime.lifecycle import MODERN_CODES, knows_no_handshake, speaks_modern
@@ -29,6 +29,7 @@ from mcpagg_runtime.message import (
     request,
     result,
 )
+from mcpagg_runtime.modern_child import envelope
 from mcpagg_runtime.platforms import crashed
 from mcpagg_runtime.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.protocol import (
@@ -41,7 +42,7 @@ from mcpagg_runtime.protocol import (
     SERVER_KEY,
     UNSUPPORTED_VERSION,
 )
-from mcpagg_runtime.rounds import introduction, stamped
+from mcpagg_runtime.scanner import Malformed, quote
 from mcpagg_runtime.terminal import printable
 
 DISCOVER = "server/discover"
@@ -275,7 +276,8 @@ class Collector:
             Fault: the child is gone.
         """
         if self.protocol == MODERN_VERSION:
-            params = stamped(params, introduction(dumps(self._declared), self._about), "")
+            meta = envelope(dumps(self._declared), self._about, "", "")
+            params = edited(params, add={"_meta": meta})
         with self._changed:
             self._asked += 1
             self._answer = None

@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
-from mcpagg_runtime.client import is_enveloped
-from mcpagg_runtime.jsontext import Malformed, obj, parse, quote
-from mcpagg_runtime.message import decode, error, failure, read_message, result
+from mcpagg_runtime.jsontext import obj, parse
+from mcpagg_runtime.message import error, failure, result
 from mcpagg_runtime.protocol import (
-    INITIALIZED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
     VERSION_KEY,
 )
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from mcpagg_runtime.catalogue import Kind
@@ -70,26 +69,6 @@ class Answers:
         from mcpagg_runtime.extensions import likely
 
         return likely(method, self.extended)
-
-    def serve(self, client: Client, line: bytes) -> Message | str | None:
-        """Return the answer to a line, "" if it wants none, None if the file has none."""
-        try:
-            text = decode(line)
-            message = read_message(text) if text else None
-        except Malformed:
-            return None
-        if message is None:
-            return ""
-        if message.method == INITIALIZED and "id" not in message.members:
-            client.shake_hands()
-            return ""
-        if message.id is None:
-            return None
-        if message.method != "initialize" and is_enveloped(message):
-            from mcpagg_runtime.reception import receive
-
-            return receive(self, client, message)[1]
-        return self.answer(client, message)
 
     def answer(self, client: Client, message: Message) -> Message | None:
         """Return the answer to a request without an envelope, None if the file has none."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import edited, members, quote
+from mcpagg_runtime.jsontext import edited, members, obj
 from mcpagg_runtime.protocol import SERVER_MARK
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from typing import Any
@@ -65,4 +66,4 @@ def mark_of(params: str) -> str:
     """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
     value = members(params)[0].get("_meta", (None,))[0]
     server = value.get(SERVER_MARK) if type(value) is dict else None
-    return f'{{"{SERVER_MARK}":{quote(server)}}}' if type(server) is str else ""
+    return obj({SERVER_MARK: quote(server)}) if type(server) is str else ""

@@ -10,12 +10,22 @@ import os
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.outbox import writable
+from mcpagg_runtime.polling import writable
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
 
-    from mcpagg_runtime.outbox import Outbox
+    class Owner(Protocol):
+        """The outbox that a backlog belongs to."""
+
+        descriptor: int
+        broken: bool
+        closing: bool
+        lock: Any
+
+        def break_off(self) -> None:
+            """Note that the peer takes nothing any more."""
+
 
 # What may wait behind the line that is being written, which may be of any length itself.
 MAXIMUM_WAITING_BYTES = 1 << 26
@@ -35,7 +45,7 @@ class Backlog:
     lines that it has not begun to write.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Owner) -> None:
         self.outbox = outbox
         self.alive = False
         self.waiting = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.jsontext import place_of, quote, spliced
+from mcpagg_runtime.jsontext import place_of, spliced
 from mcpagg_runtime.message import Message, request
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -180,7 +180,7 @@ class CallQueue:
         if not message.is_error:
             self._origins.learn(message.value("result"), self._connection.name)
             passed = call.succeeded(self._connection.name, message)
-            self._effects.send(call.client, passed.under(call.identifier))
+            call.client.deliver(passed.under(call.identifier))
             del self._connection.calls[number]
             return
         del self._connection.calls[number]
@@ -205,7 +205,7 @@ class CallQueue:
         if call is not None and call.token:
             call.progressed(self._effects.clock())
             params = replaced(message.raw("params"), "progressToken", call.token)
-            self._effects.send(call.client, notification(PROGRESS, params))
+            call.client.deliver(notification(PROGRESS, params))
 
     # Calls that end otherwise
 
@@ -222,13 +222,17 @@ class CallQueue:
         """Fail the calls whose time is up, and tell the child; return whether there were any."""
         late = [call for call in self.all() if call.deadline <= now]
         for call in late:
-            self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
-            reason = f"Server '{self._connection.name}' did not answer in time"
-            self._refuse(call, error(REQUEST_TIMEOUT, reason))
+            self._time_out(call)
         for call in self.all():
             if call.deadline < FOREVER:
                 self._effects.arm(call.deadline)
         return bool(late)
+
+    def _time_out(self, call: Call) -> None:
+        self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+        reason = f"Server '{self._connection.name}' did not answer in time"
+        # What the client was asked in the middle of the call is taken back first.
+        self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
 
     def abandon(self, calls: list[Call], reason: str) -> None:
         """Fail calls that the child owed, or ask the next child."""
@@ -241,7 +245,7 @@ class CallQueue:
 
     def _refuse(self, call: Call, refusal: str) -> None:
         """Answer a call with an error of the proxy's own, as JSON text."""
-        self._effects.send(call.client, failure(call.identifier, refusal))
+        call.client.deliver(failure(call.identifier, refusal))
 
 
 def tool_not_found(name: str) -> str:

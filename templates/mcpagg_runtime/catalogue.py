@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import obj, parse, quote
+from mcpagg_runtime.jsontext import obj, parse
 from mcpagg_runtime.protocol import SKILLS_EXTENSION
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -183,7 +184,7 @@ class Catalogue:
         return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
 
     def _understood(self, text: str) -> str:
-        from mcpagg_runtime.modern import legacy_item
+        from mcpagg_runtime.output_schemas import legacy_item
 
         return legacy_item(text)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.calls import CallQueue
 from mcpagg_runtime.connection import Connection
 from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.jsontext import LARGE, obj, parse, quote
+from mcpagg_runtime.jsontext import LARGE, obj
 from mcpagg_runtime.lenient import Fragment, read_line
 from mcpagg_runtime.lifecycle import STARTING, Lifecycle
 from mcpagg_runtime.lists import Lists
@@ -23,11 +23,11 @@ from mcpagg_runtime.protocol import (
     PROGRESS,
     RESOURCE_UPDATED,
 )
+from mcpagg_runtime.scanner import quote
 from mcpagg_runtime.server_requests import ServerRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
 
     from mcpagg_runtime.answers import Answers
     from mcpagg_runtime.call import Call
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.clients import Clients
     from mcpagg_runtime.effects import Effects
     from mcpagg_runtime.origins import Origins
+    from mcpagg_runtime.ports import ChildPort
 
     Said = tuple[list[Message | Fragment], str]
 
@@ -48,15 +49,15 @@ class Child:
     def __init__(
         self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
     ) -> None:
-        self._plan = plan = answers.plan
+        plan = answers.plan
         facts = plan.children.get(name, {})
         self.name = name
         self.row = plan.servers[name]
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
-        self.connection = Connection(self, name, self.row, plan.options, effects)
-        self.lifecycle = Lifecycle(self.connection, facts, plan.info)
+        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+        self.lifecycle = Lifecycle(self.connection, plan)
         self.requests = ServerRequests(
             self.connection,
             self.lifecycle,
@@ -92,25 +93,21 @@ class Child:
         """How it is spoken to: legacy or modern."""
         return self.lifecycle.era
 
-    @property
-    def capabilities(self) -> dict[str, Any]:
-        """What it declares; as long as it is not ready, what it did when compiled."""
-        if self.lifecycle.is_ready:
-            return self.lifecycle.capabilities
-        about = parse(self._plan.snapshot[self.name].get("server", "{}"))
-        declared: dict[str, Any] = about.get("capabilities", {})
-        return declared
-
     # Its life
 
-    def up(self, masks: Mapping[str, str]) -> None:
-        """Its process runs; `masks` {name: value} are the variables that clients never see."""
+    def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
+        """Its process runs, and is spoken to through `port`, None for that of a legacy child.
+
+        `masks` {name: value} are the variables that clients never see.
+        """
         if self.state != STARTING:  # it died before it was noticed to live
             return
+        masked = None
         if "masks" in self.row:
             from mcpagg_runtime.masking import Masks
 
-            self.connection.mask(Masks(self.row["masks"], masks))
+            masked = Masks(self.row["masks"], masks)
+        self.connection.open(port, masked)
         hello = self.lifecycle.introduction()
         self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
 
@@ -164,6 +161,7 @@ class Child:
     def tick(self, now: float) -> None:
         """Do what is due at this time."""
         self.lifecycle.tick(now)
+        self.connection.port.tick(now)
         self.lists.tick(now)
         late = self.calls.time_out(now)
         self.connection.give_up(now)
@@ -242,7 +240,7 @@ class Child:
             self.calls.answered(number, self.connection.unmasked(message))
             self.calls.flush()
         elif message.id is None and not number and message.is_response:
-            self._lose(self.connection.without_id(message))
+            self.connection.lose(self.connection.without_id(message))
         self._settle_lost()
 
     def _unreadable(self, fragment: Fragment) -> None:
@@ -258,12 +256,8 @@ class Child:
         if number in self.connection.owed():
             self._answered(failure(str(number), problem))
         elif fragment.id is None:
-            self._lose(problem)
+            self.connection.lose(problem)
             self._settle_lost()
-
-    def _lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: the request ends as soon as it can be told."""
-        self.connection.lost.add(self.connection.owed(), problem)
 
     def _settle_lost(self) -> None:
         """End the requests that answers without an id must have been for."""

@@ -14,6 +14,7 @@ from mcpagg_runtime.protocol import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mcpagg_runtime.message import Message
@@ -37,6 +38,7 @@ class Client:
     """One client: who it is, and what it can do."""
 
     __slots__ = (
+        "_deliver",
         "_last_id",
         "_names",
         "capabilities",
@@ -50,6 +52,9 @@ class Client:
         "starter",
         "version",
     )
+
+    is_modern = False
+    """Whether it is a request of a modern client."""
 
     def __init__(self, names: str) -> None:
         """`names` is the option of that name."""
@@ -74,6 +79,15 @@ class Client:
         self.starter: Client | None = None
         """On whose behalf servers are started, None as long as it may not want any."""
         self._last_id = 0
+        self._deliver: Callable[[Message], None] = _lost
+
+    def attach(self, deliver: Callable[[Message], None]) -> None:
+        """From now on its messages go there."""
+        self._deliver = deliver
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to it."""
+        self._deliver(message)
 
     def mint(self) -> int:
         """Return an id for a request to the client."""
@@ -85,13 +99,21 @@ class Client:
         self.initialized = True
         self.starter = self
 
+    def want_servers(self, request: Client) -> None:
+        """One of its modern requests may want servers: they are started on behalf of that."""
+        self.starter = request
+
     @property
     def capable(self) -> bool:
         """Whether it declared anything on which the tools of a server may depend."""
         return bool(self.capabilities or self.extensions)
 
+    def able(self) -> str:
+        """Return what a server is told that it can do when it asks for something, as JSON text."""
+        return self.relayed()
+
     def relayed(self) -> str:
-        """Return what servers are told that it can do, as JSON text."""
+        """Return what servers are told that it can do in a handshake, as JSON text."""
         able = dict(self.capabilities)
         if self.extensions:
             able["extensions"] = self.passing_extensions()
@@ -133,6 +155,10 @@ class Client:
             self.extensions = objects.get("extensions", "")
         if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
             self.spelling = "portable"
+
+
+def _lost(message: Message) -> None:
+    """Take a message for a client that is not connected."""
 
 
 def is_enveloped(message: Message) -> bool:

@@ -13,17 +13,15 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.catalogue import Catalogue
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.effects import Effects
     from mcpagg_runtime.message import Message
 
 
 class Clients:
     """Who is connected, which resources each of them watches, and what they want logged."""
 
-    def __init__(self, effects: Effects, logs: bool) -> None:
+    def __init__(self, logs: bool) -> None:
         self.level = ""
         """The log level that children are asked for, "" for none."""
-        self._effects = effects
         self._logs = logs
         """Whether the proxy declares that it logs."""
         self._watched: dict[Client, dict[str, str]] = {}
@@ -83,7 +81,7 @@ class Clients:
         public = [name for name in names if name not in conditional]
         for client in self:
             if client.initialized and (public or (names and client.capable)):
-                self._effects.send(client, notification(catalogue.kind.announcement))
+                client.deliver(notification(catalogue.kind.announcement))
 
     def all_changed(self, catalogues: Mapping[str, Catalogue], server: str) -> None:
         """Everything that a server offers has left the lists, or is back in them."""
@@ -112,7 +110,7 @@ class Clients:
             # What a server logs is told once over one connection, whoever speaks over it.
             if message.method != LOG_MESSAGE or client.connection not in told:
                 told.append(client.connection)
-                self._effects.send(client, passed)
+                client.deliver(passed)
 
     def _concerns(self, client: Client, server: str, message: Message) -> bool:
         if message.method == RESOURCE_UPDATED:

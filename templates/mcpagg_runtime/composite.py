@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import place_of, quote, spliced
+from mcpagg_runtime.jsontext import place_of, spliced
 from mcpagg_runtime.routed import repeated
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.jsontext import obj, quote
+from mcpagg_runtime.jsontext import obj
 from mcpagg_runtime.message import error, minted, request
+from mcpagg_runtime.ports import LegacyChildPort
 from mcpagg_runtime.protocol import INTERNAL_ERROR
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,9 +17,11 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.call import Call
     from mcpagg_runtime.effects import Effects, Peer
+    from mcpagg_runtime.lenient import Fragment
     from mcpagg_runtime.masking import Masks
     from mcpagg_runtime.message import Message
     from mcpagg_runtime.plan import Options
+    from mcpagg_runtime.ports import ChildPort
 
 # Of a child that loses more answers than that, nothing that is in flight is waited for.
 MAXIMUM_LOST = 16
@@ -89,10 +93,16 @@ class Connection:
     """
 
     def __init__(
-        self, child: Peer, name: str, row: Mapping[str, Any], options: Options, effects: Effects
+        self,
+        child: Peer,
+        receive: Callable[[Message | Fragment], None],
+        row: Mapping[str, Any],
+        options: Options,
+        effects: Effects,
     ) -> None:
+        """`receive` takes what the child says, in the form that the router knows."""
         self.child = child
-        self.name = name
+        self.name = child.name
         self.row = row
         """What the launch table has of the child."""
         self.options = options
@@ -101,15 +111,23 @@ class Connection:
         self.own: dict[int, OwnRequest] = {}
         self.lost = LostAnswers()
         self._last_id = 0
+        self._legacy = LegacyChildPort(child, effects, receive)
+        self.port: ChildPort = self._legacy
+        """What stands between the child and the router."""
         self._masks: Masks | None = None
         self._warned = False
 
     def clear(self) -> None:
         """Forget one life."""
         self.calls, self.own, self.lost = {}, {}, LostAnswers()
+        self.port = self._legacy
 
-    def mask(self, masks: Masks) -> None:
-        """From now on replace what clients are not to see, in both directions."""
+    def open(self, port: ChildPort | None, masks: Masks | None) -> None:
+        """The child has a new life: messages go through `port`, None for that of a legacy child.
+
+        `masks` says what is replaced in them, in both directions.
+        """
+        self.port = self._legacy if port is None else port
         self._masks = masks
 
     @property
@@ -120,7 +138,7 @@ class Connection:
     def send(self, message: Message) -> None:
         """Send the child a message."""
         masked = message if self._masks is None else self._masks.to_child(message)
-        self.effects.send(self.child, masked)
+        self.port.deliver(masked)
 
     def unmasked(self, message: Message) -> Message:
         """Return a message of the child as clients are to see it."""
@@ -167,6 +185,10 @@ class Connection:
     def owed(self) -> set[int]:
         """Return the ids of all requests in flight."""
         return {*self.own, *self.calls}
+
+    def lose(self, problem: str) -> None:
+        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        self.lost.add(self.owed(), problem)
 
     def settled(self) -> Iterator[tuple[int, str]]:
         """Yield (id, error) of the requests that answers without an id must have been for."""

@@ -10,16 +10,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import Malformed, read_members, skip, value_at
+from mcpagg_runtime.scanner import Malformed, scanned, skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
 MAXIMUM_DEPTH = 100_000
-# How much is searched in one go, and how long a string is read.
+# How much is searched in one go.
 WINDOW = 1 << 20
-LONG_STRING = 1 << 24
 # A whole string, if it is short and plain; or what else opens or closes something.
 _MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
 
@@ -51,7 +50,7 @@ def _value(text: str, index: int) -> tuple[Any, int]:
                 continue
             index += 1
         else:
-            value, index = value_at(text, index)
+            value, index = scanned(text, index)
         while open_values:
             outer, key = open_values.pop()
             if type(outer) is dict:
@@ -75,33 +74,11 @@ def _key(text: str, index: int) -> tuple[str, int]:
     """Read a member's name; return it and the index of its value."""
     if text[index] != '"':
         raise Malformed(f"no member name at character {index}")
-    key, index = value_at(text, index)
+    key, index = scanned(text, index)
     index = skip(text, index)
     if text[index] != ":":
         raise Malformed(f"no colon at character {index}")
     return key, skip(text, index + 1)
-
-
-def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
-    """Read the JSON value at text[index] of a large text; return it and the index behind it.
-
-    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
-    and stands as an empty value of its type.
-
-    Raises:
-        Malformed: there is no JSON value there, as far as it was read.
-    """
-    kind = text[index : index + 1]
-    if kind == "{" and levels:
-        found: dict[str, tuple[Any, int, int]] = {}
-        end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
-    if kind not in ("{", "[", '"'):
-        return value_at(text, index)
-    end, _ = extent(text, index)
-    if kind == '"' and end - index <= LONG_STRING:
-        return value_at(text, index)
-    return {"{": {}, "[": [], '"': ""}[kind], end
 
 
 def extents(text: str, index: int) -> Iterator[tuple[int, int, int]]:
@@ -133,7 +110,7 @@ def extent(text: str, index: int) -> tuple[int, int]:
     """
     if text[index : index + 1] not in ("{", "["):
         is_string = text[index : index + 1] == '"'
-        return (_string_end(text, index) if is_string else value_at(text, index)[1]), 0
+        return (_string_end(text, index) if is_string else scanned(text, index)[1]), 0
     awaited: list[str] = []
     deepest = 0
     while index < len(text):

@@ -12,16 +12,14 @@ if TYPE_CHECKING:
     from mcpagg_runtime.call import Call
     from mcpagg_runtime.child import Child
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.effects import Effects
     from mcpagg_runtime.message import Message
 
 
 class Dispatch:
     """Where a request goes once it is decided."""
 
-    def __init__(self, children: Mapping[str, Child], effects: Effects) -> None:
+    def __init__(self, children: Mapping[str, Child]) -> None:
         self._children = children
-        self._effects = effects
         self._serial = 0
 
     def send(self, call: Call, children: list[Child]) -> None:
@@ -48,7 +46,7 @@ class Dispatch:
 
     def refuse(self, client: Client, message: Message, refusal: str) -> None:
         """Answer a request with an error, as JSON text."""
-        self._effects.send(client, failure(message.raw("id"), refusal))
+        client.deliver(failure(message.raw("id"), refusal))
 
     def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
         """Refuse what a child has and is withheld; return whether it is so."""

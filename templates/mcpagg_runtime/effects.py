@@ -41,6 +41,20 @@ class Effects:
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
         self._actions: list[Action] = []
+        self._left: list[Callable[[], None]] = []
+        """What a message has left to be done."""
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Have something done as soon as the message in hand has been dealt with.
+
+        So a port can answer the router, which is still in the middle of what it says to the port.
+        """
+        self._left.append(work)
+
+    def settle(self) -> None:
+        """Do what is left to be done, and what that leaves."""
+        while self._left:
+            self._left.pop(0)()
 
     def send(self, peer: Peer, message: Message) -> None:
         """Send a message to a client or a child."""

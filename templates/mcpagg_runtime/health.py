@@ -33,7 +33,7 @@ def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
     client.introduce(request(0, "initialize", obj(capabilities=able)))
     client.shake_hands()
     relay.connect(client, _Silence())
-    children = relay.router.children.values()
+    children = relay.core.children.values()
     try:
         for child in children:
             relay.wake(child, client)

@@ -8,71 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:
-    # The C scanner behind the json module; importing json itself costs a start 14 ms (it needs re).
-    from _json import encode_basestring_ascii, make_scanner, scanstring
-except ImportError:  # an interpreter without the accelerator: slower, the same
-    from json.decoder import scanstring  # type: ignore[attr-defined,no-redef]
-    from json.encoder import encode_basestring_ascii
-    from json.scanner import make_scanner
+from mcpagg_runtime.scanner import (
+    BLANK,
+    Malformed,
+    NotAnObject,
+    quote,
+    scanned,
+    scanned_pairs,
+    scanned_string,
+    skip,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
-    Scanner = Callable[[str, int], tuple[Any, int]]
     Span = tuple[int, int]
+    Members = dict[str, tuple[Any, int, int]]
 
 # Of a value in a longer text, in characters, nothing is read that is not needed.
 LARGE = 1 << 20
-
-BLANK = " \t\r\n"
-
-
-class Malformed(ValueError):
-    """Raised for a text that is not the JSON that is looked for in it; says why."""
-
-
-class NotAnObject(Malformed):
-    """Raised for a text that is JSON, but no object."""
-
-
-class _Number(str):
-    """An integer too long for Python's conversion limit, kept as its digits."""
-
-    __slots__ = ()
-
-
-def _integer(digits: str) -> int | _Number:
-    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
-    try:
-        return int(digits)
-    except ValueError:
-        return _Number(digits)
-
-
-class _Options:
-    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
-
-    strict = True
-    object_hook = None
-    object_pairs_hook: type | None = None
-    parse_float = float
-    parse_int: Callable[[str], Any] = int
-    parse_constant = float
-
-
-class _LongIntegers(_Options):
-    parse_int = staticmethod(_integer)
-
-
-class _Pairs(_LongIntegers):
-    object_pairs_hook = list
-
-
-_scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
-_scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
-_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
+# How long a string in a large text is read.
+LONG_STRING = 1 << 24
 
 
 def value_at(text: str, index: int) -> tuple[Any, int]:
@@ -82,17 +39,7 @@ def value_at(text: str, index: int) -> tuple[Any, int]:
         Malformed: there is no JSON value there, or it nests too deep.
     """
     try:
-        try:
-            return _scan(text, index)
-        except (ValueError, SystemError):
-            # Before 3.12 the scanner can only name its error once json.decoder is there.
-            import json.decoder  # noqa: F401
-
-            return _scan_long(text, index)
-    except StopIteration as problem:
-        raise Malformed(f"no JSON value at character {problem.value}") from None
-    except ValueError as problem:
-        raise Malformed(str(problem)) from None
+        return scanned(text, index)
     except RecursionError:
         from mcpagg_runtime.deep import deep_value
 
@@ -111,7 +58,7 @@ def parse(text: str) -> Any:
     return value
 
 
-def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]], int]:
+def members(text: str, start: int = 0) -> tuple[Members, int]:
     """Take the JSON object at text[start] apart: {key: (value, start, end)}, and the index behind.
 
     The indices cut out the value's own text. A key that stands twice keeps its last value.
@@ -119,21 +66,23 @@ def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]],
     Raises:
         Malformed: there is no JSON object there.
     """
-    found: dict[str, tuple[Any, int, int]] = {}
+    found: Members = {}
     return found, read_members(text, start, found)
 
 
 def read_members(
     text: str,
     start: int,
-    found: dict[str, tuple[Any, int, int]],
+    found: Members,
     names: list[str] | None = None,
     levels: int = 3,
+    inner: Mapping[str, Members] | None = None,
 ) -> int:
     """Put the members of the JSON object at text[start] into `found`; return the index behind it.
 
     `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
-    no more than so many levels deep; see `outline`.
+    no more than so many levels deep; see `outline`. `inner` {name: members} has the names of those
+    whose own members are wanted too, where they are objects; it gets them.
 
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
@@ -147,12 +96,13 @@ def read_members(
         while True:
             if text[index] != '"':
                 raise Malformed(f"no member name at character {index}")
-            key, index = scanstring(text, index + 1, True)
+            key, index = scanned_string(text, index)
             index = skip(text, index)
             if text[index] != ":":
                 raise Malformed(f"no colon at character {index}")
             begin = skip(text, index + 1)
-            value, index = _member_value(text, begin, levels)
+            within = inner.get(key) if inner is not None else None
+            value, index = _member_value(text, begin, levels, within)
             found[key] = value, begin, index
             if names is not None:
                 names.append(key)
@@ -170,17 +120,44 @@ def read_members(
         raise Malformed("a member name is no JSON string") from None
 
 
-def _member_value(text: str, index: int, levels: int) -> tuple[Any, int]:
+def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:
+    """Read the value of a member; the members of an object go into `found`."""
+    if found is not None and text[index] == "{":
+        found.clear()  # the last member of a name counts
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
     if len(text) - index <= LARGE:
         return value_at(text, index)
-    from mcpagg_runtime.deep import outline
-
     return outline(text, index, levels)
+
+
+def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
+    """Read the JSON value at text[index] of a large text; return it and the index behind it.
+
+    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
+    and stands as an empty value of its type.
+
+    Raises:
+        Malformed: there is no JSON value there, as far as it was read.
+    """
+    kind = text[index : index + 1]
+    if kind == "{" and levels:
+        found: dict[str, tuple[Any, int, int]] = {}
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if kind not in ("{", "[", '"'):
+        return value_at(text, index)
+    from mcpagg_runtime.deep import extent
+
+    end, _ = extent(text, index)
+    if kind == '"' and end - index <= LONG_STRING:
+        return value_at(text, index)
+    return {"{": {}, "[": [], '"': ""}[kind], end
 
 
 def member_stands_twice(text: str, start: int) -> bool:
     """Whether a member of the JSON object at text[start], which has been read, stands twice."""
-    pairs, _ = _scan_pairs(text, start)
+    pairs = scanned_pairs(text, start)
     return len({name for name, _ in pairs}) < len(pairs)
 
 
@@ -208,19 +185,6 @@ def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
             index = skip(text, index + 1)
     except IndexError:
         raise Malformed("it ends too early") from None
-
-
-def skip(text: str, index: int) -> int:
-    """Return the index of the first character at or behind `index` that is no white space."""
-    end = len(text)
-    while index < end and text[index] in BLANK:
-        index += 1
-    return index
-
-
-def quote(text: str) -> str:
-    """Return a string as JSON text, in ASCII."""
-    return encode_basestring_ascii(text)
 
 
 def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import Malformed, members, read_members
+from mcpagg_runtime.jsontext import members, read_members
 from mcpagg_runtime.message import Message, decode, is_id, read_message
+from mcpagg_runtime.scanner import Malformed
 from mcpagg_runtime.terminal import printable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.jsontext import obj, quote
+from mcpagg_runtime.jsontext import obj, parse
 from mcpagg_runtime.protocol import (
     HEADER_MISMATCH,
     LEGACY,
@@ -21,14 +21,15 @@ from mcpagg_runtime.protocol import (
     MODERN_VERSION,
     UNSUPPORTED_VERSION,
 )
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.connection import Connection
     from mcpagg_runtime.message import Message
+    from mcpagg_runtime.plan import Plan
 
 CREATED = "created"  # never asked for, or sent to sleep
 QUEUED = "queued"  # to be started as soon as fewer are starting
@@ -66,15 +67,12 @@ class IllegalTransition(Exception):
 class Lifecycle:
     """The state of one child over all its lives, its handshake, and when it may live again."""
 
-    def __init__(self, connection: Connection, facts: Mapping[str, Any], info: str) -> None:
-        """`facts` is what the compiler learnt of the child, `info` how the proxy introduces itself.
-
-        Both are of the plan.
-        """
+    def __init__(self, connection: Connection, plan: Plan) -> None:
         self._connection = connection
         self._effects = connection.effects
-        self._info = info
-        self._recorded = facts.get("protocol")
+        self._plan = plan
+        self._recorded = plan.children.get(connection.name, {}).get("protocol")
+        """The version that it spoke when compiled."""
         self.state = CREATED
         self.reason = ""
         """Why it is in this state; completes "Server 'x' …"."""
@@ -135,6 +133,15 @@ class Lifecycle:
             return False
         return self._retry_at <= self._effects.clock()
 
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What it declares; as long as it is not ready, what it did when compiled."""
+        if self.is_ready:
+            return self.capabilities
+        about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
+        declared: dict[str, Any] = about.get("capabilities", {})
+        return declared
+
     def touch(self) -> None:
         """Note that it has work."""
         self.active_at = self._effects.clock()
@@ -166,7 +173,9 @@ class Lifecycle:
         if self.client is not None:
             version = min(version, self.client.version)
             able, info = self.client.relayed(), self.client.info
-        return obj(protocolVersion=quote(version), capabilities=able, clientInfo=info or self._info)
+        return obj(
+            protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
+        )
 
     def ready(self, answer: Message) -> None:
         """It has answered the handshake."""

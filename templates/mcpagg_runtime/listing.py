@@ -15,14 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import Item
-from mcpagg_runtime.jsontext import (
-    LARGE,
-    Malformed,
-    elements,
-    member_stands_twice,
-    members,
-    value_at,
-)
+from mcpagg_runtime.jsontext import LARGE, elements, member_stands_twice, members, value_at
+from mcpagg_runtime.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +104,8 @@ def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
         for value, begin, end in elements(text, start):
             yield value, begin, end, ""
         return
-    from mcpagg_runtime.deep import extents, outline
+    from mcpagg_runtime.deep import extents
+    from mcpagg_runtime.jsontext import outline
 
     for begin, end, depth in extents(text, start):
         if depth > MAXIMUM_ENTRY_DEPTH:

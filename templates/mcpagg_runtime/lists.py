@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.jsontext import Malformed, obj, quote
+from mcpagg_runtime.jsontext import obj
 from mcpagg_runtime.listing import Listing
 from mcpagg_runtime.live import Difference, drift, name_items, nature, renewed
 from mcpagg_runtime.message import Message, result
 from mcpagg_runtime.protocol import METHOD_NOT_FOUND, PAGES
+from mcpagg_runtime.scanner import Malformed, quote
 from mcpagg_runtime.templates import fits
 
 if TYPE_CHECKING:

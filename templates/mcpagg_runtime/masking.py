@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import place_of, quote, skip, spliced, value_at
+from mcpagg_runtime.jsontext import place_of, spliced, value_at
+from mcpagg_runtime.scanner import quote, skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

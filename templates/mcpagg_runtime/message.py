@@ -10,21 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import (
-    BLANK,
-    Malformed,
-    NotAnObject,
-    elements,
-    members,
-    obj,
-    parse,
-    quote,
-    skip,
-)
+from mcpagg_runtime.jsontext import elements, extended, members, obj, parse, place_of, read_members
+from mcpagg_runtime.scanner import BLANK, Malformed, NotAnObject, quote, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
+
+    from mcpagg_runtime.jsontext import Members, Span
 
     Id = int | str
 
@@ -36,25 +29,34 @@ _PRINTED = ("id", "method", "params", "result", "error")
 
 
 class Json:
-    """One JSON value: the text that it is written as, and the value, parsed when first asked for.
+    """One JSON value: its text, and what is known of it without reading that again.
 
-    The text may be a part of a longer one; it is cut out when first asked for.
+    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
+    when first asked for, if it has not been read with what surrounds it.
     """
 
-    __slots__ = ("_end", "_known", "_source", "_start", "_value")
+    __slots__ = ("_base", "_end", "_known", "_members", "_source", "_start", "_value")
 
     def __init__(self, source: str, start: int = 0, end: int = -1) -> None:
         self._source = source
-        self._start = start
+        self._start = self._base = start
         self._end = end if end >= 0 else len(source)
         self._known = False
         self._value: Any = None
+        self._members: Members | None = None
 
     @classmethod
-    def known(cls, value: Any, source: str, start: int = 0, end: int = -1) -> Json:
-        """Return one whose value has been read already."""
+    def known(
+        cls,
+        value: Any,
+        source: str,
+        start: int = 0,
+        end: int = -1,
+        inner: Members | None = None,
+    ) -> Json:
+        """Return one whose value has been read already; `inner` are the members of an object."""
         json = cls(source, start, end)
-        json._known, json._value = True, value
+        json._known, json._value, json._members = True, value, inner
         return json
 
     @property
@@ -71,6 +73,55 @@ class Json:
         if not self._known:
             self._known, self._value = True, parse(self.text)
         return self._value
+
+    def _places(self) -> list[tuple[str, int, int]]:
+        """Return where the values of an object's members stand in the text, in their order."""
+        if self._members is None:
+            self._base = 0
+            self._members, _ = members(self.text)
+        base = self._base
+        return sorted(
+            [(name, start - base, end - base) for name, (_, start, end) in self._members.items()],
+            key=lambda place: place[1],
+        )
+
+    def place(self, path: tuple[str, ...]) -> Span:
+        """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
+        first, *rest = path
+        for name, start, end in self._places():
+            if name == first and not rest:
+                return start, end
+            if name == first:
+                begin, stop = place_of(self.text[start:end], tuple(rest))
+                return (start + begin, start + stop) if stop else (0, 0)
+        return 0, 0
+
+    def part(self, *path: str) -> str:
+        """Return the JSON text of the value that `path` leads to, "" if there is none."""
+        start, end = self.place(path)
+        return self.text[start:end]
+
+    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+        """Return the text of an object without some members, and with others {name: JSON text}.
+
+        All else of it stays as it was written.
+        """
+        text, known = self.text, self.value
+        changed = [name for name in (*drop, *add) if name in known]
+        if not changed:
+            return extended(text, add)
+        segments, done = [], 1
+        for name, start, end in self._places():
+            if name in add:
+                segments.append(text[done:start] + add[name])
+            elif name not in drop:
+                segments.append(text[done:end])
+            done = end
+            comma = skip(text, end)
+            if text[comma : comma + 1] == ",":
+                done = skip(text, comma + 1)
+        new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
+        return "{" + ",".join([*segments, *new]) + "}"
 
 
 class Message:
@@ -111,6 +162,11 @@ class Message:
     def params_text(self) -> str:
         """The JSON text of the parameters, {} where they are absent, null or not an object."""
         return self.raw("params") if type(self.value("params")) is dict else "{}"
+
+    def json(self, member: str) -> Json:
+        """Return a member that is an object, an empty one where it is absent or something else."""
+        json = self.members.get(member, _EMPTY)
+        return json if type(json.value) is dict else _EMPTY
 
     @property
     def is_error(self) -> bool:
@@ -192,10 +248,14 @@ def read_message(text: str) -> Message:
     start = skip(text, 0)
     if text[start : start + 1] != "{":
         parse(text)
-    found, end = members(text, start)
+    found: Members = {}
+    inner: dict[str, Members] = {"params": {}, "result": {}}
+    end = read_members(text, start, found, inner=inner)
     if skip(text, end) != len(text):
         raise Malformed(f"unexpected text at character {end}")
-    return Message({name: Json.known(value, text, a, b) for name, (value, a, b) in found.items()})
+    return Message(
+        {name: Json.known(v, text, a, b, inner.get(name)) for name, (v, a, b) in found.items()}
+    )
 
 
 def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
@@ -239,9 +299,10 @@ def _composed(head: dict[str, Json], method: str, params: str) -> Message:
     return Message(head)
 
 
-def result(identifier: str, value: str) -> Message:
-    """Return a response; `identifier` and `value` are JSON text."""
-    return Message({"id": Json(identifier), "result": Json(value)})
+def result(identifier: str, value: str | Json) -> Message:
+    """Return a response; `identifier` is JSON text, and so may `value` be."""
+    json = value if isinstance(value, Json) else Json(value)
+    return Message({"id": Json(identifier), "result": json})
 
 
 def failure(identifier: str, error: str) -> Message:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import _thread
 import os
 import select
-import sys
 from typing import TYPE_CHECKING
+
+from mcpagg_runtime.polling import POLLS, set_nonblocking, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
     from mcpagg_runtime.backlog import Backlog
-
-# Windows has no way to wait for a pipe, and macOS no RDHUP.
-POLLS = hasattr(select, "poll")
-POLLIN = getattr(select, "POLLIN", 0)
-POLLOUT = getattr(select, "POLLOUT", 0)
-POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
@@ -136,45 +131,3 @@ class Outbox:
         if len(line) > getattr(select, "PIPE_BUF", 0):
             return False
         return writable(self.descriptor, 0)
-
-
-def new_poll() -> Any:
-    """Return what waits for descriptors; where POLLS, and nowhere else."""
-    system: Any = select
-    return system.poll()
-
-
-def set_nonblocking(descriptor: int) -> None:
-    """Have reads and writes fail that would wait; where POLLS, and nowhere else."""
-    if sys.platform != "win32":
-        os.set_blocking(descriptor, False)
-
-
-def writable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever.
-
-    Without POLLS, nobody can tell, and writing waits.
-    """
-    return not POLLS or _ready(descriptor, seconds, POLLOUT)
-
-
-def readable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor has something to read, or its end; None: for ever. Where POLLS."""
-    return _ready(descriptor, seconds, POLLIN)
-
-
-def hung_up(descriptor: int) -> bool:
-    """Whether the writer of a pipe is gone, though something may be left to read."""
-    if not POLLS:
-        return False
-    poll = new_poll()
-    # A socket may be closed in one direction alone.
-    poll.register(descriptor, POLLRDHUP)
-    return bool(poll.poll(0))
-
-
-def _ready(descriptor: int, seconds: float | None, event: int) -> bool:
-    # poll, because select knows no descriptor above 1,023.
-    poll = new_poll()
-    poll.register(descriptor, event)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))

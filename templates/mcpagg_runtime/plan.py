@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import obj, quote
+from mcpagg_runtime.jsontext import obj
+from mcpagg_runtime.protocol import SERVER_KEY
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,6 +113,11 @@ class Plan:
     def info(self) -> str:
         """How the proxy introduces itself, as JSON text."""
         return obj(name=quote(self.name), version=quote(self.version))
+
+    @property
+    def signature(self) -> str:
+        """The `_meta` that says which server a modern result is from, as JSON text."""
+        return obj({SERVER_KEY: self.info})
 
     def show_names(self, names: str) -> None:
         """Have the proxy show other names than it was compiled with."""

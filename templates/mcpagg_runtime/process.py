@@ -12,8 +12,9 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.message import MAXIMUM_LINE_BYTES, Lines
-from mcpagg_runtime.outbox import POLLIN, POLLS, Outbox, new_poll
+from mcpagg_runtime.outbox import Outbox
 from mcpagg_runtime.platforms import command_line, describe, lead_group, start_options
+from mcpagg_runtime.polling import POLLIN, POLLS, new_poll
 from mcpagg_runtime.terminal import printable
 
 if TYPE_CHECKING:

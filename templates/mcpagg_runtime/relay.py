@@ -1,4 +1,4 @@
-"""Carries out what the router decides: writes to peers, starts and stops children, keeps time."""
+"""Carries out what the core decides: writes to peers, starts and stops children, keeps time."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.client import Client
+from mcpagg_runtime.core import Core
 from mcpagg_runtime.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.faults import where
-from mcpagg_runtime.jsontext import Malformed, obj, quote
+from mcpagg_runtime.jsontext import obj
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.lifecycle import STARTING
 from mcpagg_runtime.message import error, failure, notification, read_messages
 from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.platforms import not_found
 from mcpagg_runtime.process import Process
-from mcpagg_runtime.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR, MODERN
-from mcpagg_runtime.router import Router
+from mcpagg_runtime.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
+from mcpagg_runtime.scanner import Malformed, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
     from mcpagg_runtime.answers import Answers
-    from mcpagg_runtime.border import Border
     from mcpagg_runtime.child import Child
     from mcpagg_runtime.effects import Action
     from mcpagg_runtime.launch import Launch
@@ -43,12 +43,10 @@ if TYPE_CHECKING:
 
 LONGEST_SLEEP_SECONDS = 3600.0
 NO_THREAD = "the system has no thread for it"
-# What a message of the revision without a handshake holds in any case.
-MODERN_MARK = b"io.modelcontextprotocol"
 
 
 class Relay:
-    """The router at work. One lock guards it; whoever brings an event carries out what follows.
+    """The core at work. One lock guards it; whoever brings an event carries out what follows.
 
     Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
@@ -59,8 +57,7 @@ class Relay:
         self.plan = answers.plan
         self.folder = folder
         self.log = log
-        self.router: Router | Border = Router(answers, monotonic)
-        self._border: Border | None = None
+        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex())
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
@@ -73,21 +70,16 @@ class Relay:
         self._due = FOREVER
         self._clock: Any = None
         self._timeless = False
-        if any(child.era == MODERN for child in self.router.children.values()):
-            self._raise_border()
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose lines go to `sink`."""
         self._sinks[client] = sink
-        self._attempt(lambda router: router.connect(client))
+        self._attempt(lambda core: core.connect(client))
 
     def hear(self, client: Client, line: bytes) -> None:
         """Take one line of a client."""
         try:
-            if self._border is None and MODERN_MARK in line:
-                with self._lock:
-                    self._raise_border()
-            self._bring(lambda router: router.from_client(client, line))
+            self._bring(lambda core: core.from_client(client, line))
         except Exception as fault:
             self.fail(client, line, fault)
 
@@ -104,7 +96,7 @@ class Relay:
                 identifier = message.raw("id")
                 params = obj(requestId=identifier)
                 cancelled = notification(CANCELLED, params).line()
-                actions = self.router.from_client(client, cancelled)
+                actions = self.core.from_client(client, cancelled)
                 self._perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
                     why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
@@ -112,12 +104,12 @@ class Relay:
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
-        self._attempt(lambda router: router.wake(child, client))
+        self._attempt(lambda core: core.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
         with self._lock:
-            if not self.router.owes(client):
+            if not self.core.owes(client):
                 return
             self._paid.acquire()
             self._awaited = client
@@ -125,9 +117,7 @@ class Relay:
 
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
-        if self._border is not None:
-            border = self._border
-            self._attempt(lambda router: border.end_subscriptions())
+        self._attempt(lambda core: core.end_subscriptions())
         with self._spawning, self._lock:
             self._closing = True
             processes = list(self._started)
@@ -151,20 +141,13 @@ class Relay:
         for process in list(self._started):
             process.kill()
 
-    def _raise_border(self) -> None:
-        """Have the router understand both eras, from now on."""
-        from mcpagg_runtime.border import Border
-
-        if isinstance(self.router, Router):
-            self.router = self._border = Border(self.router, lambda: os.urandom(16).hex())
-
-    def _bring(self, event: Callable[[Router | Border], list[Action]]) -> None:
-        """Bring an event to the router and carry out what follows."""
+    def _bring(self, event: Callable[[Core], list[Action]]) -> None:
+        """Bring an event to the core and carry out what follows."""
         with self._lock:
             if not self._closing:
-                self._perform(event(self.router))
+                self._perform(event(self.core))
 
-    def _attempt(self, event: Callable[[Router | Border], list[Action]]) -> None:
+    def _attempt(self, event: Callable[[Core], list[Action]]) -> None:
         """Bring an event that nobody waits for: after a fault of ours, the rest goes on."""
         try:
             self._bring(event)
@@ -186,12 +169,8 @@ class Relay:
             elif kind == SAY:
                 self._say(what)
             elif kind == START:
-                if peer.era == MODERN:
-                    self._raise_border()
                 if not self._apart(self._live, peer):
-                    self._perform(
-                        self.router.child_down(peer, f"could not be started: {NO_THREAD}")
-                    )
+                    self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
             elif kind == STOP:
                 if not self._apart(self._end, peer, what):
                     self._end_at_once(peer, what)
@@ -209,10 +188,10 @@ class Relay:
                     reason=quote(self.redact(reason)) if reason else "null",
                 )
                 self.log.send(line.encode("ascii") + b"\n")
-        if self._awaited is not None and not self.router.owes(self._awaited):
+        if self._awaited is not None and not self.core.owes(self._awaited):
             self._awaited = None
             self._paid.release()
-        if self.router.alarm < self._due:
+        if self.core.alarm < self._due:
             self._set_clock()
 
     def _say(self, text: str) -> None:
@@ -231,7 +210,7 @@ class Relay:
         if process is not None:
             process.end(reason)
         else:  # its start hangs
-            self._attempt(lambda router: router.child_down(child, reason))
+            self._attempt(lambda core: core.child_down(child, reason))
 
     def _end_at_once(self, child: Child, reason: str) -> None:
         """End a child without a thread to wait in; the lock is held."""
@@ -239,7 +218,7 @@ class Relay:
         if process is not None:
             process.silence()
             process.kill()
-        self._perform(self.router.child_down(child, reason))
+        self._perform(self.core.child_down(child, reason))
 
     def _close(self, process: Process) -> None:
         """Close a process that nobody hears any more; without a thread to wait in, kill it."""
@@ -276,12 +255,12 @@ class Relay:
 
         def hear(line: bytes) -> None:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = self.router.read(child, line)
+            said = self.core.read(child, line)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
                 if self._processes.get(child) is process and not self._closing:
-                    actions = self.router.from_child(child, said)
+                    actions = self.core.from_child(child, said)
                     self._perform(actions)
                     gates = self._gates(actions)
             if gates and process is not None:
@@ -290,7 +269,7 @@ class Relay:
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
             if process is None or not process.retired:
-                self._attempt(lambda router: router.child_down(child, reason, last_words))
+                self._attempt(lambda core: core.child_down(child, reason, last_words))
 
         # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
@@ -305,7 +284,7 @@ class Relay:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(process)
                     self._processes[child] = process
-                    self._perform(self.router.child_up(child, launch.masks))
+                    self._perform(self.core.child_up(child, launch.masks))
                     if child.state != STARTING:  # given up meanwhile
                         process.silence()
                         self._close(process)
@@ -318,7 +297,7 @@ class Relay:
 
     def _set_clock(self) -> None:
         """See that somebody looks at the clock when it is due."""
-        self._due = self.router.alarm
+        self._due = self.core.alarm
         if self._clock is None:
             self._clock = _thread.allocate_lock()
             self._clock.acquire()
@@ -335,16 +314,16 @@ class Relay:
             with self._lock:
                 if self._closing:
                     return
-                wait = self.router.alarm - monotonic()
+                wait = self.core.alarm - monotonic()
                 if wait <= 0:
                     try:
-                        self._perform(self.router.tick())
+                        self._perform(self.core.tick())
                     except Exception as fault:
                         self._say(f"internal fault: {where(fault)}")
                         wait = 1.0
                     else:
                         continue
-                self._due = self.router.alarm
+                self._due = self.core.alarm
             self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
 
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.call import Call
 from mcpagg_runtime.catalogue import SKILLS
-from mcpagg_runtime.jsontext import obj, quote
+from mcpagg_runtime.jsontext import obj
 from mcpagg_runtime.lifecycle import DOWN
 from mcpagg_runtime.message import Message, result
 from mcpagg_runtime.names import hides_address, own_address
 from mcpagg_runtime.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
+from mcpagg_runtime.scanner import quote
 from mcpagg_runtime.templates import fits
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.client import Client
     from mcpagg_runtime.clients import Clients
     from mcpagg_runtime.dispatch import Dispatch
-    from mcpagg_runtime.effects import Effects
     from mcpagg_runtime.origins import Origins
 
 # Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
@@ -83,7 +83,6 @@ class ResourceRouting:
         clients: Clients,
         origins: Origins,
         dispatch: Dispatch,
-        effects: Effects,
     ) -> None:
         self._answers = answers
         self._catalogues = answers.catalogues
@@ -91,7 +90,6 @@ class ResourceRouting:
         self._clients = clients
         self._origins = origins
         self._dispatch = dispatch
-        self._effects = effects
 
     def request(self, client: Client, message: Message) -> None:
         """Route what is about a resource."""
@@ -136,7 +134,7 @@ class ResourceRouting:
             return
         child = self._children[server]
         if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
-            self._effects.send(client, result(message.raw("id"), "{}"))
+            client.deliver(result(message.raw("id"), "{}"))
         else:
             self._dispatch.send(self._call(client, message, uri, uri), [child])
 
@@ -144,7 +142,7 @@ class ResourceRouting:
         """Ask the owner of a template for completions."""
         item = self._catalogues["templates"].find(uri)
         owners = [self._children[item.server]] if item is not None else self.owners(uri)
-        able = [child for child in owners if "completions" in child.capabilities]
+        able = [child for child in owners if "completions" in child.lifecycle.declared]
         if owners:
             self._dispatch.send(Call(client, message, uri), able or owners)
         else:
@@ -197,12 +195,12 @@ class ResourceRouting:
         if uri.startswith(APP_SCHEME):
             servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
         if not guarded:
-            servers += [s for s, c in self._children.items() if "resources" in c.capabilities]
+            servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
         owners = [self._children[name] for name in dict.fromkeys(servers) if name]
         shown = [child for child in owners if not hides_address(uri, child.row)]
         return sorted(shown, key=lambda child: child.state == DOWN)
 
 
 def _tells_of_resources(child: Child) -> bool:
-    declared = child.capabilities.get("resources")
+    declared = child.lifecycle.declared.get("resources")
     return type(declared) is dict and declared.get("subscribe") is True

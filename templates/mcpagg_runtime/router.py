@@ -1,7 +1,7 @@
 """The router: clients, children, and which of the latter a message of the former is for.
 
 It answers handshakes and lists from what the compiler wrote, without waiting for any child, and
-forwards the rest. One event in, the actions that follow out; see Effects.
+forwards the rest. It knows one form of messages, that of the handshake: ports translate.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from mcpagg_runtime.call import Call
 from mcpagg_runtime.child import Child
 from mcpagg_runtime.clients import Clients
 from mcpagg_runtime.dispatch import Dispatch
-from mcpagg_runtime.effects import Effects
-from mcpagg_runtime.jsontext import Malformed, NotAnObject, obj, quote, replaced
+from mcpagg_runtime.jsontext import obj, replaced
 from mcpagg_runtime.lifecycle import QUEUED, STARTING
 from mcpagg_runtime.message import (
     error,
@@ -21,12 +20,10 @@ from mcpagg_runtime.message import (
     is_id,
     minted,
     notification,
-    read_messages,
     result,
 )
 from mcpagg_runtime.origins import Origins
 from mcpagg_runtime.protocol import (
-    BATCH_VERSION,
     CANCELLED,
     FORWARDED,
     INITIALIZED,
@@ -41,16 +38,14 @@ from mcpagg_runtime.protocol import (
 )
 from mcpagg_runtime.resources import ResourceRouting
 from mcpagg_runtime.routed import ambiguity
+from mcpagg_runtime.scanner import Malformed, NotAnObject, quote
 from mcpagg_runtime.tools import NameRouting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
     from mcpagg_runtime.answers import Answers
-    from mcpagg_runtime.child import Said
     from mcpagg_runtime.client import Client
-    from mcpagg_runtime.effects import Action
-    from mcpagg_runtime.lenient import Fragment
+    from mcpagg_runtime.effects import Effects
     from mcpagg_runtime.message import Message
 
 MAXIMUM_STARTING = 8
@@ -69,35 +64,24 @@ class ExtensionCall(Call):
 
 
 class Router:
-    """Takes the events of all clients and children."""
+    """Takes the messages of clients, in the form of the handshake."""
 
-    def __init__(self, answers: Answers, clock: Callable[[], float]) -> None:
-        """`clock` gives seconds that never run backwards."""
+    def __init__(self, answers: Answers, effects: Effects) -> None:
         self.answers = answers
         self.plan = answers.plan
-        self.effects = effects = Effects(clock)
-        self.clients = Clients(effects, "logging" in answers.declared)
+        self.effects = effects
+        self.clients = Clients("logging" in answers.declared)
         origins = Origins()
         self.children = {
             name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
         }
-        self._dispatch = Dispatch(self.children, effects)
+        self._dispatch = Dispatch(self.children)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
         self.resources = ResourceRouting(
-            answers, self.children, self.clients, origins, self._dispatch, effects
+            answers, self.children, self.clients, origins, self._dispatch
         )
 
-    @property
-    def alarm(self) -> float:
-        """No deadline is due before this time; `tick` wants to be called then."""
-        return self.effects.alarm
-
-    def _done(self) -> list[Action]:
-        """Start children whose turn it is, and return what is to be done."""
-        self._admit()
-        return self.effects.taken()
-
-    def _admit(self) -> None:
+    def admit(self) -> None:
         """Start queued children, those that a call waits for first, a few at a time."""
         queued = [child for child in self.children.values() if child.state == QUEUED]
         if not queued:
@@ -113,14 +97,13 @@ class Router:
 
     # Clients
 
-    def connect(self, client: Client) -> list[Action]:
+    def connect(self, client: Client) -> None:
         """Take on a client, which may have shaken hands already."""
         self.clients.connect(client)
         if client.starter is not None:
-            self._want_children(client.starter)
-        return self._done()
+            self.want_children(client.starter)
 
-    def disconnect(self, client: Client) -> list[Action]:
+    def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
         calls = self._calls_of(client)
         asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
@@ -133,7 +116,6 @@ class Router:
             child = self.children[server]
             if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
                 child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
-        return self._done()
 
     def _calls_of(self, client: Client) -> list[tuple[str, Call]]:
         """Return (server, call) for each call of a client that is to be answered, oldest first."""
@@ -144,33 +126,19 @@ class Router:
         """Whether a request of the client is still to be answered."""
         return any(child.calls.of(client) for child in self.children.values())
 
-    def want(self, client: Client) -> list[Action]:
+    def want_children(self, client: Client) -> None:
         """A client has asked for something: from now on it may want its children."""
-        self._want_children(client)
-        return self._done()
-
-    def _want_children(self, client: Client) -> None:
         if self.plan.options.start == "eager":
             for child in self.children.values():
                 if child.name not in self.answers.outages:
                     child.lifecycle.want(client)
 
-    def from_client(self, client: Client, line: bytes) -> list[Action]:
-        """Take one line of a client."""
-        for message in read_messages(line, client.version == BATCH_VERSION):
-            self._client_message(client, message)
-        return self._done()
-
-    def hear(self, client: Client, message: Message | Malformed) -> list[Action]:
+    def receive(self, client: Client, message: Message | Malformed) -> None:
         """Take one message of a client, or what was to be one."""
-        self._client_message(client, message)
-        return self._done()
-
-    def _client_message(self, client: Client, message: Message | Malformed) -> None:
         if isinstance(message, Malformed):
             # The reference stays silent here; a client that waits for an answer needs one.
             code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-            self._send(client, failure("null", error(code, f"Invalid message: {message}")))
+            client.deliver(failure("null", error(code, f"Invalid message: {message}")))
         elif message.method is None:
             if "result" in message.members or "error" in message.members:
                 self._client_answer(client, message)
@@ -183,12 +151,9 @@ class Router:
         else:
             self._client_request(client, message)
 
-    def _send(self, client: Client, message: Message) -> None:
-        self.effects.send(client, message)
-
     def _invalid(self, client: Client, message: Message) -> None:
         identifier = "null" if message.id is None else message.raw("id")
-        self._send(client, failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+        client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
 
     def _client_answer(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
@@ -200,7 +165,7 @@ class Router:
         method = message.method or ""
         answer = self.answers.answer(client, message)
         if answer is not None:
-            self._send(client, answer)
+            client.deliver(answer)
         elif FORWARDED.get(method) not in self.answers.declared:
             self._extension(client, message)
         else:
@@ -227,7 +192,7 @@ class Router:
         if self.clients.set_level(client, level):
             for child in self.children.values():
                 child.set_level()
-        self._send(client, result(message.raw("id"), "{}"))
+        client.deliver(result(message.raw("id"), "{}"))
 
     def _complete(self, client: Client, message: Message) -> None:
         """Ask the owner of a prompt or a template for completions; its names are translated."""
@@ -258,7 +223,7 @@ class Router:
             self._cancel(client, message)
         elif method == INITIALIZED:
             client.shake_hands()
-            self._want_children(client)
+            self.want_children(client)
         elif method == PROGRESS:
             number = message.params.get("progressToken")
             if type(number) is int:
@@ -280,55 +245,3 @@ class Router:
             server, call = found[-1]
             params = message.raw("params")
             self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))
-
-    # Children
-
-    def wake(self, child: Child, client: Client) -> list[Action]:
-        """Start a child although nobody calls it."""
-        child.lifecycle.want(client)
-        return self._done()
-
-    def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
-        """A child's process runs; `masks` {name: value} are variables that clients never see."""
-        child.up(masks)
-        return self._done()
-
-    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
-        """A child's process is gone, or never was.
-
-        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
-        """
-        child.down(reason, last_words)
-        return self._done()
-
-    def read(self, child: Child, line: bytes) -> Said:
-        """Read a line of a child, for `from_child`; the lock need not be held."""
-        return child.read(line)
-
-    def from_child(self, child: Child, said: Said) -> list[Action]:
-        """Take what was read of a line of a child; what is odd is warned of once."""
-        if not child.lifecycle.is_alive:  # the last words of one that is down
-            return []
-        messages, oddity = said
-        child.connection.warn(oddity)
-        for message in messages:
-            child.receive(message)
-        return self._done()
-
-    def hear_child(self, child: Child, message: Message | Fragment) -> list[Action]:
-        """Take one message of a child that is alive, or what is left of one."""
-        child.receive(message)
-        return self._done()
-
-    def ask(self, client: Client, child: Child, message: Message) -> list[Action]:
-        """Take a request of a child of which it is known which client it is for."""
-        child.ask(client, message)
-        return self._done()
-
-    def tick(self) -> list[Action]:
-        """Do what is due at this time, and set the alarm anew."""
-        now = self.effects.clock()
-        self.effects.disarm()
-        for child in self.children.values():
-            child.tick(now)
-        return self._done()

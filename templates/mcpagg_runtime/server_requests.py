@@ -57,7 +57,6 @@ class ServerRequests:
         several: bool,
     ) -> None:
         self._connection = connection
-        self._effects = connection.effects
         self._lifecycle = lifecycle
         self._clients = clients
         self._asks = asks
@@ -120,7 +119,7 @@ class ServerRequests:
             params = f"{params[:start]}{asked.number}{params[end:]}"
         method = message.method or ""
         params = attributed(method, params, self._connection.name, self._several)
-        self._effects.send(client, request(asked.number, method, params))
+        client.deliver(request(asked.number, method, params))
 
     def _client_for(self, method: str) -> Client | None:
         """Return the client that a request is for: who calls the child, or else who started it.
@@ -207,7 +206,7 @@ class ServerRequests:
             self._pending.remove(asked)
             if asked.reply is None:
                 params = replaced(message.raw("params"), "requestId", str(asked.number))
-                self._effects.send(asked.client, notification(CANCELLED, params))
+                asked.client.deliver(notification(CANCELLED, params))
 
     def disconnected(self, client: Client) -> None:
         """Answer what a client was asked that is gone."""
@@ -222,4 +221,4 @@ class ServerRequests:
         for asked in pending:
             if asked.reply is None:
                 params = obj(requestId=str(asked.number))
-                self._effects.send(asked.client, notification(CANCELLED, params))
+                asked.client.deliver(notification(CANCELLED, params))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import edited, elements, members, quote
+from mcpagg_runtime.jsontext import edited, elements, members
 from mcpagg_runtime.names import server_address
+from mcpagg_runtime.scanner import quote
 
 if TYPE_CHECKING:
     from typing import Any

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.client import Client
+from mcpagg_runtime.discover import answer_line
 from mcpagg_runtime.message import MAXIMUM_LINE_BYTES, Lines, error, failure
-from mcpagg_runtime.outbox import (
-    LOOK_SECONDS,
+from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
+from mcpagg_runtime.polling import (
     POLLIN,
     POLLS,
-    Outbox,
+    STDIN_CHUNK,
+    Stopped,
     hung_up,
     new_poll,
     readable,
@@ -45,14 +47,9 @@ HEAD_START_SECONDS = 0.02
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
-STDIN_CHUNK = 1 << 16
 # Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
 UNREADABLE = 2
 MISSING_VARIABLE = 3
-
-
-class Stopped(Exception):
-    """Raised while the main thread waits for input: by a signal, or as nobody reads any more."""
 
 
 class Stdio:
@@ -148,7 +145,7 @@ class Stdio:
 
     def _hear(self, line: bytes) -> None:
         try:
-            answer = self.answers.serve(self.client, line) if self.relay is None else None
+            answer = answer_line(self.answers, self.client, line) if self.relay is None else None
         except Exception as fault:
             self._open().fail(self.client, line, fault)
             answer = ""

@@ -6,7 +6,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.stdio import STDIN_CHUNK, Stopped
+from mcpagg_runtime.polling import STDIN_CHUNK, Stopped
 
 if TYPE_CHECKING:
     from mcpagg_runtime.outbox import Outbox

@@ -17,14 +17,14 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
-from core import ASKABLE, Bordered, Json, enveloped, failure, notification, request, result
+from core import ASKABLE, Json, World, enveloped, failure, notification, request, result
 from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from mcpagg_runtime.modern_child import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
+from mcpagg_runtime.modern_client import SUSPENDED_SECONDS
 from mcpagg_runtime.protocol import MODERN_VERSION
-from mcpagg_runtime.rounds import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
-from mcpagg_runtime.sessions import PARKED_SECONDS
 
 THOROUGH = not settings().derandomize
 ASKING, MODERN = ("a", "b"), "m"
@@ -143,7 +143,7 @@ class ErasMachine(RuleBasedStateMachine):
     @initialize(capable=st.booleans())
     def begin(self, capable: bool) -> None:
         facts = {MODERN: {"protocol": MODERN_VERSION}}
-        self.world = Bordered(
+        self.world = World(
             {name: ["t"] for name in (*ASKING, MODERN)},
             facts=facts,
             on_drift="warn",
@@ -242,7 +242,7 @@ class ErasMachine(RuleBasedStateMachine):
 
     def park(self, call: Call, state: str = "parked") -> None:
         call.state = state
-        call.deadline = self.world.now + PARKED_SECONDS
+        call.deadline = self.world.now + SUSPENDED_SECONDS
         if call in self.order:
             self.order.remove(call)
         self.expected[("required", key(call.raw), frozenset(call.asked))] += 1
@@ -265,7 +265,7 @@ class ErasMachine(RuleBasedStateMachine):
         assert not +self.expected, self.expected
         self._nobody_is_forgotten()
         owed = any(call.state == "open" for call in self.calls)
-        assert self.world.border.owes(self.client) == owed
+        assert self.world.core.owes(self.client) == owed
         self.world.said.clear()
         self.sound = True
 
@@ -751,7 +751,7 @@ class ErasMachine(RuleBasedStateMachine):
 
     # --- Time ---------------------------------------------------------------------------------
 
-    @move(long=st.sampled_from([61.0, PARKED_SECONDS / 2, PARKED_SECONDS]), really=seldom)
+    @move(long=st.sampled_from([61.0, SUSPENDED_SECONDS / 2, SUSPENDED_SECONDS]), really=seldom)
     def wait_long(self, long: float, really: bool) -> None:
         self.wait(long if really else 0.5)
 

@@ -267,7 +267,7 @@ class RouterMachine(RuleBasedStateMachine):
         self.expected, self.told, self.withheld = {}, False, 0
         for client in self.clients:
             owed = any(asked.client is client for asked in self.owed)
-            assert self.world.router.owes(client) == owed
+            assert self.world.core.owes(client) == owed
         self.sound = True
 
     def _check_child(self, server: Server) -> None:
@@ -387,7 +387,7 @@ class RouterMachine(RuleBasedStateMachine):
             )
             self.questions.remove(question)
         self.clients.remove(client)
-        self.world.do(self.world.router.disconnect(client))
+        self.world.do(self.world.core.disconnect(client))
         self.check()
         assert self.world.lines(client) == []
 
@@ -493,7 +493,7 @@ class RouterMachine(RuleBasedStateMachine):
             self._shake_hands(server)
 
     def _be_born(self, server: Server) -> None:
-        self.world.do(self.world.router.child_up(self.world[server.name]))
+        self.world.do(self.world.core.child_up(self.world[server.name]))
         [hello] = self.world.received(self.world[server.name])
         assert hello["method"] == "initialize"
         starter = server.starter
@@ -767,11 +767,11 @@ class RouterMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         world = self.world
         end = world.now + seconds
-        while world.router.alarm <= end:
-            world.now = max(world.now, world.router.alarm)
+        while world.core.alarm <= end:
+            world.now = max(world.now, world.core.alarm)
             late = self._pass_time()
             world.stopped.clear()
-            world.do(world.router.tick())
+            world.do(world.core.tick())
             assert [name for name, _ in world.stopped] == late
             self._fall_asleep()
             self.check()

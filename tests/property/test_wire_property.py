@@ -14,8 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.deep import deep_value
-from mcpagg_runtime.jsontext import Malformed, parse, quote
+from mcpagg_runtime.jsontext import parse
 from mcpagg_runtime.message import Lines, decode, read_message
+from mcpagg_runtime.scanner import Malformed, quote
 
 # --- Texts ------------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime import deep, jsontext
-from mcpagg_runtime.deep import extent, extents, outline
-from mcpagg_runtime.jsontext import Malformed, members
+from mcpagg_runtime.deep import extent, extents
+from mcpagg_runtime.jsontext import members, outline
+from mcpagg_runtime.scanner import Malformed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('a"\\[]{},:é\n')),
@@ -55,5 +56,5 @@ def test_of_a_large_text_what_is_deep_is_only_skipped(monkeypatch: pytest.Monkey
     value = {name: found for name, (found, _, _) in members(text)[0].items()}
     assert value == {"result": {"n": 1, "a": [], "o": {"o": {"o": {}}, "s": "x"}}, "id": 7}
     assert outline('"x"', 0) == ("x", 3)
-    monkeypatch.setattr(deep, "LONG_STRING", 2)
+    monkeypatch.setattr(jsontext, "LONG_STRING", 2)
     assert outline('"x"', 0) == ("", 3)

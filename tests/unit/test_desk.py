@@ -10,6 +10,7 @@ from core import INITIALIZED, ROOTS, Json, call, notification, plan, request, to
 
 from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.client import REFUSE_COLON, Client
+from mcpagg_runtime.discover import answer_line
 from mcpagg_runtime.message import Message
 from mcpagg_runtime.plan import Plan
 from mcpagg_runtime.protocol import LEGACY_VERSIONS
@@ -18,7 +19,7 @@ from mcpagg_runtime.protocol import LEGACY_VERSIONS
 def served(desk: Answers, client: Client, message: Any) -> Any:
     """Return the desk's answer as a value; "" and None stay."""
     line = message if isinstance(message, bytes) else json.dumps(message).encode()
-    answer = desk.serve(client, line)
+    answer = answer_line(desk, client, line)
     return json.loads(answer.line()) if isinstance(answer, Message) else answer
 
 
@@ -133,7 +134,7 @@ def test_the_list_is_one_page() -> None:
 def test_an_id_is_echoed_as_it_was_written(raw: str) -> None:
     line = f'{{"jsonrpc":"2.0","id":{raw},"method":"ping"}}'.encode()
     expected = f'{{"jsonrpc":"2.0","id":{raw},"result":{{}}}}\n'
-    answer = Answers(plan({})).serve(Client("auto"), line)
+    answer = answer_line(Answers(plan({})), Client("auto"), line)
     assert isinstance(answer, Message)
     assert answer.line().decode() == expected
 
@@ -152,7 +153,7 @@ def test_initialized_is_noted_and_gets_no_answer() -> None:
 
 @pytest.mark.parametrize("line", [b"", b"  \r", b"\xef\xbb\xbf"])
 def test_a_blank_line_gets_no_answer(line: bytes) -> None:
-    assert Answers(plan({})).serve(Client("auto"), line) == ""
+    assert answer_line(Answers(plan({})), Client("auto"), line) == ""
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_refuse_does_not_wait_for_ever_for_a_list_that_changes_at_every_reading(
             assert asked["method"] == "tools/list"
             world.say(a, TOOLS_CHANGED, result(asked["id"], list_of_a))
         [client] = world.router.clients
-        answered_at = 0.0 if world.router.owes(client) else world.now
+        answered_at = 0.0 if world.core.owes(client) else world.now
     assert PATIENCE_SECONDS <= answered_at <= PATIENCE_SECONDS + 2
     reason = "changes its list of tools too often to compare it with the snapshot"
     error = failure(1, -32603, f"Server 'a' {reason}", server="a")
@@ -464,9 +464,9 @@ def test_an_announcement_during_a_reading_causes_another_without_polling() -> No
     [asked] = world.received(a)
     world.say(a, TOOLS_CHANGED)
     ticks = 0
-    while world.router.alarm < world.now + 30:
-        world.now = world.router.alarm
-        world.do(world.router.tick())
+    while world.core.alarm < world.now + 30:
+        world.now = world.core.alarm
+        world.do(world.core.tick())
         ticks += 1
     assert ticks <= 2
     assert world.lines(a) == []

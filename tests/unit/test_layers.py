@@ -20,7 +20,6 @@ MODULES = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__i
 CORE = {
     "answers",
     "attribution",
-    "border",
     "call",
     "calls",
     "catalogue",
@@ -29,7 +28,9 @@ CORE = {
     "clients",
     "composite",
     "connection",
+    "core",
     "deep",
+    "discover",
     "dispatch",
     "effects",
     "extensions",
@@ -42,26 +43,27 @@ CORE = {
     "live",
     "masking",
     "message",
-    "modern",
+    "modern_child",
+    "modern_client",
     "names",
     "origins",
+    "output_schemas",
     "plan",
+    "ports",
     "protocol",
-    "reception",
     "resources",
-    "rounds",
+    "results",
     "routed",
     "router",
     "secrecy",
     "server_requests",
-    "session",
-    "sessions",
+    "scanner",
     "skills",
     "streams",
     "subscriptions",
     "templates",
-    "tools",
     "terminal",
+    "tools",
 }
 """Modules that do no I/O, read no clock and start nothing."""
 
@@ -147,10 +149,9 @@ def test_a_module_that_a_start_needs_imports_nothing_slow(name: str) -> None:
 
 
 def test_a_discovery_brings_nothing_that_only_calls_need() -> None:
-    needed = {module for _, module in imports(RUNTIME / "reception.py", top=True)}
-    needed |= {module for _, module in imports(RUNTIME / "session.py", top=True)}
+    needed = {module for _, module in imports(RUNTIME / "discover.py", top=True)}
     names = {module.partition(".")[2] for module in needed if module.startswith("mcpagg_runtime.")}
-    assert names - {"session"} <= set(modules_at_start())
+    assert names <= set(modules_at_start())
 
 
 def test_a_start_reaches_the_answers_and_nothing_that_needs_a_child() -> None:

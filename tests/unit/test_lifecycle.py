@@ -42,7 +42,7 @@ MANY = {f"s{number:02}": ["t"] for number in range(12)}
 def test_nobody_is_started_for_a_client_that_only_shakes_hands() -> None:
     world = World({"a": ["t"]})
     client = Client("auto")
-    world.do(world.router.connect(client))
+    world.do(world.core.connect(client))
     world.say(client, request(1, "initialize", {}), request(2, "tools/list"), request(3, "ping"))
     world.say(client, request(4, "nonsense"), "junk")
     assert (world.started, world["a"].state) == ([], CREATED)
@@ -54,14 +54,14 @@ def test_a_client_that_shook_hands_at_the_desk_starts_them_when_it_connects() ->
     world = World({"a": ["t"], "b": ["t"]})
     client = Client("auto")
     client.shake_hands()
-    world.do(world.router.connect(client))
+    world.do(world.core.connect(client))
     assert world.started == ["a", "b"]
 
 
 def test_a_call_starts_its_child_whatever_the_client_left_out() -> None:
     world = World({"a": ["t"], "b": ["t"]})
     client = Client("auto")
-    world.do(world.router.connect(client))
+    world.do(world.core.connect(client))
     world.say(client, call(1, "b:t"))
     assert world.started == ["b"]
     assert world["b"].lifecycle.client is client
@@ -121,14 +121,14 @@ def test_every_child_gets_its_turn_when_all_of_them_fail() -> None:
 def test_a_child_is_greeted_as_the_client_that_it_is_started_for() -> None:
     world = World({"a": ["t"]})
     client = Client("auto")
-    world.do(world.router.connect(client))
+    world.do(world.core.connect(client))
     world.say(
         client,
         '{"id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
         '"clientInfo":{"name":"c","x":1.0},"capabilities":{"roots":{"x":1e999},"tasks":{}}}}',
         INITIALIZED,
     )
-    world.do(world.router.child_up(world["a"]))
+    world.do(world.core.child_up(world["a"]))
     assert world.lines(world["a"]) == [
         '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
         '"capabilities":{"roots":{"x":1e999}},"clientInfo":{"name":"c","x":1.0}}}'
@@ -146,7 +146,7 @@ def test_a_child_is_greeted_as_the_client_that_it_is_started_for() -> None:
 def test_the_older_of_both_versions_is_spoken(client: str, child: str, spoken: str) -> None:
     world = World({"a": ["t"]}, facts={"a": {"protocol": child}})
     world.client(protocolVersion=client)
-    world.do(world.router.child_up(world["a"]))
+    world.do(world.core.child_up(world["a"]))
     [hello] = world.received(world["a"])
     assert hello["params"]["protocolVersion"] == spoken
 
@@ -154,7 +154,7 @@ def test_the_older_of_both_versions_is_spoken(client: str, child: str, spoken: s
 def test_a_child_is_told_the_extensions_of_its_client_but_for_tasks() -> None:
     world = World({"a": ["t"]})
     world.client({"extensions": {"x/ui": {"n": 1}, TASKS: {}}, "experimental": {"x": {}}})
-    world.do(world.router.child_up(world["a"]))
+    world.do(world.core.child_up(world["a"]))
     [hello] = world.received(world["a"])
     assert hello["params"]["capabilities"] == {"extensions": {"x/ui": {"n": 1}}}
 
@@ -162,9 +162,9 @@ def test_a_child_is_told_the_extensions_of_its_client_but_for_tasks() -> None:
 def test_a_client_that_says_nothing_of_itself_is_introduced_as_the_proxy() -> None:
     world = World({"a": ["t"]})
     client = Client("auto")
-    world.do(world.router.connect(client))
+    world.do(world.core.connect(client))
     world.say(client, call(1, "a:t"))
-    world.do(world.router.child_up(world["a"]))
+    world.do(world.core.child_up(world["a"]))
     [hello] = world.received(world["a"])
     assert hello["params"]["clientInfo"] == {"name": "test", "version": "1"}
     assert hello["params"]["capabilities"] == {}
@@ -190,7 +190,7 @@ def test_a_handshake_of_any_shape_makes_a_child_ready(answer: str) -> None:
     identifier = world.born("a")
     world.say(world["a"], f'{{"id":{identifier},"result":{answer}}}')
     assert world["a"].state == READY
-    assert "tools" not in world["a"].capabilities
+    assert "tools" not in world["a"].lifecycle.capabilities
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01", None])
@@ -247,7 +247,7 @@ def test_a_handshake_that_takes_too_long_stops_the_child() -> None:
         1, -32603, "Server 'a' did not finish its handshake within 1.5 s", server="a"
     )
     assert world["b"].state == READY
-    assert world.router.alarm == FOREVER
+    assert world.core.alarm == FOREVER
 
 
 def test_a_child_that_waits_for_its_turn_is_not_late() -> None:
@@ -292,7 +292,7 @@ def test_a_child_is_buried_once() -> None:
     world.up("a")
     world.down("a", "exited with status 0")
     world.down("a", "closed its standard output")
-    world.do(world.router.child_up(world["a"]))
+    world.do(world.core.child_up(world["a"]))
     assert world.received(client) == [TOOLS_CHANGED]
     assert world.said == ["server 'a' exited with status 0"]
     assert world["a"].state == DOWN
@@ -327,7 +327,7 @@ def test_a_child_that_nobody_sees_dies_without_a_notification() -> None:
 def test_a_client_that_has_not_shaken_hands_is_told_nothing() -> None:
     world = World({"a": ["t"]})
     client = Client("auto")
-    world.do(world.router.connect(client))
+    world.do(world.core.connect(client))
     world.client()
     world.up("a")
     world.down("a")
@@ -348,9 +348,9 @@ def test_time_without_anything_due_needs_no_tick() -> None:
     client = world.client()
     world.up("a")
     world.wait(1000)
-    assert world.router.alarm == FOREVER
+    assert world.core.alarm == FOREVER
     world.say(client, call(1, "a:t"))
-    assert world.router.alarm == FOREVER
+    assert world.core.alarm == FOREVER
 
 
 # --- Another life -----------------------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_a_child_with_work_in_flight_is_never_ended() -> None:
     world.say(client, result(question["id"], {}))
     world.wait(100)
     assert world.asleep == ["a"]
-    assert world.router.alarm == FOREVER
+    assert world.core.alarm == FOREVER
 
 
 def test_a_child_is_started_again_by_a_call_with_growing_pauses_and_a_cap() -> None:

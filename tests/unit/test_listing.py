@@ -10,7 +10,7 @@ import pytest
 from mcpagg.jsontext import loads
 from mcpagg_runtime import listing
 from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.jsontext import LARGE, Malformed
+from mcpagg_runtime.jsontext import LARGE
 from mcpagg_runtime.listing import (
     MAXIMUM_ENTRY_CHARACTERS,
     MAXIMUM_ENTRY_DEPTH,
@@ -18,6 +18,7 @@ from mcpagg_runtime.listing import (
     Listing,
     unreadable,
 )
+from mcpagg_runtime.scanner import Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from core import ASKABLE, Bordered, World, by, call, request
+from core import ASKABLE, World, by, call, request
 from core import failure as error
 from core import result as answer
 from hypothesis import given
@@ -85,7 +85,7 @@ def test_a_child_sees_the_value_and_the_client_the_reference() -> None:
 def test_what_a_child_of_either_era_asks_is_masked() -> None:
     mask = {"KEY": {"value": "${KEY}", "expand": True, "unexpand": True}}
     facts = {"one": {"protocol": MODERN_VERSION}}
-    world = Bordered({"one": ["t"]}, rows={"one": {"masks": mask}}, facts=facts)
+    world = World({"one": ["t"]}, rows={"one": {"masks": mask}}, facts=facts)
     world.masks["one"] = {"KEY": "sesame"}
     client, one = world.client(ASKABLE), world.up("one")
     world.say(client, call(1, "one:t"))

@@ -10,15 +10,11 @@ from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
 from mcpagg_runtime.answers import Answers
 from mcpagg_runtime.client import Client
+from mcpagg_runtime.discover import LIST_MILLISECONDS, answer_line
 from mcpagg_runtime.jsontext import edited
+from mcpagg_runtime.message import Json as Text
 from mcpagg_runtime.message import Message
-from mcpagg_runtime.modern import (
-    completed,
-    legacy_item,
-    legacy_result,
-    signed,
-    wraps_output,
-)
+from mcpagg_runtime.output_schemas import legacy_item, wraps_output
 from mcpagg_runtime.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
@@ -27,7 +23,7 @@ from mcpagg_runtime.protocol import (
     SERVER_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.reception import LIST_MILLISECONDS
+from mcpagg_runtime.results import completed, legacy_result
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}
@@ -37,7 +33,7 @@ PLAN = plan({"a": ["t"]})
 def served(desk: Answers, message: Json, client: Client | None = None) -> Json:
     """Return what the desk answers a client, by default one that it never saw."""
     client = client or Client(desk.plan.options.names)
-    answer = desk.serve(client, json.dumps(message).encode())
+    answer = answer_line(desk, client, json.dumps(message).encode())
     assert isinstance(answer, Message)
     value: Json = json.loads(answer.line())
     return value
@@ -334,24 +330,25 @@ def test_what_has_no_output_schema_is_not_wrapped(text: str) -> None:
 )
 def test_a_result_says_all_that_this_revision_wants(method: str, text: str, more: Json) -> None:
     value = json.loads(text)
-    assert json.loads(completed(text, PLAN, method)) == {**value, **more, **SIGNED}
+    assert json.loads(completed(Text(text), PLAN, method)) == {**value, **more, **SIGNED}
 
 
 def test_a_completed_result_keeps_its_text() -> None:
-    text = completed('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}', PLAN, "tools/call")
+    text = completed(Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN, "tools/call")
     assert text.startswith('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800",')
 
 
 @pytest.mark.parametrize("meta", ['{"v":1.0}', "{}", "null", "5"])
 def test_a_result_says_which_server_it_is_from(meta: str) -> None:
     kept = json.loads(meta) if meta.startswith("{") else {}
-    signature = json.loads(signed(f'{{"_meta":{meta}}}', PLAN))["_meta"]
+    text = completed(Text(f'{{"_meta":{meta}}}'), PLAN, "prompts/get")
+    signature = json.loads(text)["_meta"]
     assert signature == {**kept, **SIGNED["_meta"]}
 
 
 def test_a_result_that_says_so_already_stays() -> None:
-    text = f'{{ "_meta": {{"{SERVER_KEY}": 5}} }}'
-    assert signed(text, PLAN) == text
+    text = f'{{ "_meta": {{"{SERVER_KEY}": 5}}, "resultType": "complete" }}'
+    assert completed(Text(text), PLAN, "prompts/get") == text
 
 
 @pytest.mark.parametrize(
@@ -370,7 +367,7 @@ def test_a_result_that_says_so_already_stays() -> None:
 def test_a_result_loses_what_older_revisions_do_not_know(
     text: str, wraps: bool, expected: str
 ) -> None:
-    assert legacy_result(text, wraps) == expected
+    assert legacy_result(Text(text), wraps).text == expected
 
 
 def test_editing_touches_no_other_text() -> None:

@@ -10,7 +10,8 @@ import pytest
 from wire import TIMEOUT
 
 from mcpagg_runtime import backlog
-from mcpagg_runtime.outbox import Outbox, hung_up
+from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.polling import hung_up
 
 BOUND = 1 << 20
 

@@ -23,7 +23,7 @@ from mcpagg_runtime.platforms import (
     not_found,
     variable_key,
 )
-from mcpagg_runtime.stdio import Stopped
+from mcpagg_runtime.polling import Stopped
 from mcpagg_runtime.windows_programs import (
     batch_line,
     find_windows_program,

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from core import (
-    Bordered,
     Json,
     World,
     call,
@@ -78,7 +77,7 @@ def test_every_server_with_resources_is_asked_in_turn_until_one_knows_it(method:
     world.say(b, result(sent["id"], {"n": 1}))
     assert world.received(client) == [result(1, {"n": 1})]
     assert requests(world, c) == []
-    assert not world.router.owes(client)
+    assert not world.core.owes(client)
 
 
 def test_who_has_no_resources_is_not_asked() -> None:
@@ -159,7 +158,7 @@ def test_the_error_that_says_most_is_the_answer(first: Any, second: Any, told: A
     refuse(world, a, *first)
     refuse(world, b, *second)
     assert world.received(client) == [failure(1, *told)]
-    assert not world.router.owes(client)
+    assert not world.core.owes(client)
 
 
 def test_a_server_that_dies_over_it_is_passed_over() -> None:
@@ -192,8 +191,8 @@ def test_completion_for_a_resource_that_is_not_listed_is_asked_of_who_may_have_i
 
 
 def test_a_client_without_a_handshake_reads_what_is_not_listed_too() -> None:
-    world = world_of("a", "b", kind=Bordered)
-    assert isinstance(world, Bordered)
+    world = world_of("a", "b", kind=World)
+    assert isinstance(world, World)
     client = world.modern()
     world.say(client, enveloped(about(1, "read")))
     a, b = up(world, "a"), up(world, "b")
@@ -265,7 +264,7 @@ def test_what_its_server_refuses_to_watch_is_not_watched() -> None:
     assert world.received(client) == [failure(1, -32601, "Method not found")]
     world.say(a, notification(UPDATED, {"uri": URI}))
     assert world.lines(client) == []
-    world.do(world.router.disconnect(client))
+    world.do(world.core.disconnect(client))
     assert requests(world, a) + requests(world, b) == []
 
 

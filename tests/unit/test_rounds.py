@@ -10,9 +10,9 @@ import pytest
 from core import (
     ASKABLE,
     TOOLS_CHANGED,
-    Bordered,
     Json,
     Message,
+    World,
     by,
     call,
     enveloped,
@@ -27,6 +27,7 @@ from core import (
 from mcpagg_runtime.child import Child
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.lifecycle import DOWN, READY
+from mcpagg_runtime.modern_child import MAXIMUM_ROUNDS
 from mcpagg_runtime.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
@@ -38,7 +39,6 @@ from mcpagg_runtime.protocol import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.rounds import MAXIMUM_ROUNDS
 
 FACTS: Json = {"m": {"protocol": MODERN_VERSION}}
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}
@@ -85,7 +85,7 @@ class Scene:
 
     def __init__(self, client: Client | None = None, **choices: Any) -> None:
         """The client is a legacy one that can be asked everything."""
-        self.world = Bordered({"m": ["t", "u"]}, facts=FACTS, **choices)
+        self.world = World({"m": ["t", "u"]}, facts=FACTS, **choices)
         self.client: Client = self.world.client(ASKABLE)
         self.m: Child = self.world.up("m")
         self.sent = self.call(1)
@@ -131,33 +131,33 @@ class Scene:
 
 
 def test_a_discovery_stands_for_the_handshake() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.client({"roots": {}})
-    world.do(world.gate.child_up(world["m"]))
+    world.do(world.core.child_up(world["m"]))
     [hello] = world.received(world["m"])
     assert hello == request(1, "server/discover", {"_meta": envelope({"roots": {}})})
     world.say(world["m"], result(1, {"resultType": "complete", "capabilities": {"tools": {}}}))
     assert world["m"].state == READY
-    assert world["m"].capabilities == {"tools": {}}
+    assert world["m"].lifecycle.capabilities == {"tools": {}}
     assert [line["method"] for line in world.received(world["m"])] == ["tools/list"]
 
 
 def test_the_proxys_own_requests_say_who_asks() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.client({"roots": {}})
     [listing] = world.received(world.shaken("m"))
     assert listing["params"] == {"_meta": envelope({"roots": {}})}
 
 
 def test_nothing_is_sent_to_a_child_that_is_not_discovered() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.say(world.client(), call(1, "m:t"))
     world.born("m")
     assert world.received(world["m"]) == []
 
 
 def test_a_child_that_dies_during_discovery_is_tried_in_the_other_era() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     client = world.client()
     world.say(client, call(1, "m:t"))
     world.born("m")
@@ -174,14 +174,14 @@ def test_a_child_that_dies_during_discovery_is_tried_in_the_other_era() -> None:
 
 
 def test_a_child_that_cannot_be_started_is_started_once() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.say(world.client(), call(1, "m:t"))
     world.down("m", "could not be started: no such file")
     assert (world.started, world["m"].state, world["m"].era) == (["m"], DOWN, MODERN)
 
 
 def test_a_child_that_dies_in_both_eras_is_down() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     client = world.client()
     world.say(client, call(1, "m:t"))
     world.born("m")
@@ -197,7 +197,7 @@ def test_a_child_that_dies_in_both_eras_is_down() -> None:
 
 @pytest.mark.parametrize("code", [-32601, -32602, -32022, 0])
 def test_a_child_that_refuses_a_discovery_is_tried_in_the_other_era(code: int) -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.client()
     world.say(world["m"], failure(world.born("m"), code, "no"))
     assert world["m"].era == LEGACY
@@ -216,7 +216,7 @@ def test_a_child_that_refuses_a_discovery_is_tried_in_the_other_era(code: int) -
     ],
 )
 def test_a_child_that_refuses_a_handshake_may_be_of_this_era(error: Json) -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     client = world.client()
     world.say(client, call(1, "a:t"))
     world.say(world["a"], {"id": world.born("a"), "error": error})
@@ -226,7 +226,7 @@ def test_a_child_that_refuses_a_handshake_may_be_of_this_era(error: Json) -> Non
 
 
 def test_a_child_that_refuses_both_is_ended() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.client()
     world.say(world["m"], failure(world.born("m"), -32601, "no"))
     world.say(world["m"], failure(world.born("m"), -32601, "no"))
@@ -336,7 +336,7 @@ def test_structured_content_that_is_no_object_is_wrapped(value: Any) -> None:
 
 def test_structured_content_is_wrapped_like_its_schema() -> None:
     tools = [{"name": "t", "inputSchema": {}, "outputSchema": {"anyOf": [{"type": "object"}]}}]
-    world = Bordered({"m": tools}, facts=FACTS)
+    world = World({"m": tools}, facts=FACTS)
     client, m = world.client(), world.up("m")
     for wrong, content in ((False, {"result": {"n": 1}}), (True, {"n": 1})):
         world.say(client, call(1, "m:t"))
@@ -398,14 +398,14 @@ def test_what_is_no_result_fails_the_call(member: str, modern: bool) -> None:
 
 
 def test_a_discovery_that_finds_nothing_is_refused() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     world.client()
     world.say(world["m"], {"id": world.born("m"), "result": 5})
     assert world["m"].era == LEGACY
 
 
 def test_a_list_that_is_none_leaves_the_snapshot() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     client = world.client()
     m = world.shaken("m")
     [listing] = world.received(m)
@@ -549,7 +549,7 @@ def test_a_visit_gets_the_id_that_older_revisions_want() -> None:
 
 
 def test_a_client_that_cannot_be_asked_is_not() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     client, m = world.client({"roots": {}}), world.up("m")
     world.say(client, call(1, "m:t"))
     [sent] = world.received(m)
@@ -580,7 +580,7 @@ def test_another_question_that_fails_fails_the_call(method: str) -> None:
 
 
 def test_a_question_that_cannot_be_asked_fails_the_call_before_the_next_is() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     client, m = world.client({"elicitation": {}}), world.up("m")
     world.say(client, call(1, "m:t"))
     [sent] = world.received(m)
@@ -611,7 +611,7 @@ def test_a_question_in_a_round_holds_up_no_other_client() -> None:
 
 
 def test_a_child_of_this_revision_takes_no_turns() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS, conditional={"m": ["t"]})
+    world = World({"m": ["t"]}, facts=FACTS, conditional={"m": ["t"]})
     one, two, m = world.client(ASKABLE), world.client(ASKABLE), world.up("m")
     world.say(one, call(1, "m:t"))
     world.say(two, call(1, "m:t"))
@@ -712,7 +712,7 @@ def test_an_answer_that_cannot_be_read_ends_the_request_in_flight(line: str) -> 
 
 
 def test_a_discovery_whose_answer_cannot_be_read_fails() -> None:
-    world = Bordered({"m": ["t"]}, facts={"m": {"protocol": MODERN_VERSION}})
+    world = World({"m": ["t"]}, facts={"m": {"protocol": MODERN_VERSION}})
     world.client()
     identifier = world.born("m")
     world.say(world["m"], f'{{"jsonrpc":"2.0","id":{identifier},"result":{{')
@@ -785,9 +785,9 @@ def test_other_errors_stay_as_they_are(error: str) -> None:
 URIS: Json = {"m": ["x:y", "x:z"]}
 
 
-def watched(**capabilities: Json) -> tuple[Bordered, Client, Child]:
+def watched(**capabilities: Json) -> tuple[World, Client, Child]:
     """Return a world whose child tells of resources, its client and the child, which is up."""
-    world = Bordered({"m": ["t"]}, facts=FACTS, resources=URIS)
+    world = World({"m": ["t"]}, facts=FACTS, resources=URIS)
     client = world.client()
     declared = {"tools": {}, "resources": {"subscribe": True}, **capabilities}
     m = world.shaken("m", declared)
@@ -833,7 +833,7 @@ def test_no_stream_is_opened_where_nothing_changes() -> None:
 
 
 def test_a_list_that_changes_is_read_again() -> None:
-    world = Bordered({"m": ["t"]}, facts=FACTS)
+    world = World({"m": ["t"]}, facts=FACTS)
     client = world.client()
     m = world.shaken("m", {"tools": {"listChanged": True}})
     lines = {line["method"]: line["id"] for line in world.received(m)}
@@ -962,7 +962,7 @@ def test_a_stream_that_ends_may_be_opened_again(end: Callable[[int], Json]) -> N
 
 def test_a_listening_client_of_this_revision_hears_a_child_of_this_revision() -> None:
     tells = {"resources": {"subscribe": True}}
-    world = Bordered({"m": ["t"]}, facts=FACTS, resources=URIS, capabilities=tells)
+    world = World({"m": ["t"]}, facts=FACTS, resources=URIS, capabilities=tells)
     client = world.modern()
     wanted = {"notifications": {"resourceSubscriptions": ["x:y"]}}
     world.say(client, enveloped(request("s", STREAM, wanted)))
@@ -976,7 +976,9 @@ def test_a_listening_client_of_this_revision_hears_a_child_of_this_revision() ->
     ]
     world.say(client, cancelled("s"))
     assert world.received(m) == [cancelled(stream["id"])]
-    assert world.border.rounds[m].streams.open == {}
+    world.say(client, enveloped(request("t", STREAM, wanted)))
+    [again] = world.received(m)
+    assert again["method"] == STREAM
 
 
 def test_other_news_of_the_child_reach_clients_without_their_mark() -> None:

@@ -11,7 +11,6 @@ from core import (
     INITIALIZED,
     ROOTS,
     TOOLS_CHANGED,
-    Bordered,
     Json,
     World,
     by,
@@ -179,10 +178,10 @@ def test_an_id_in_use_may_be_used_again() -> None:
     ids = [message["id"] for message in world.received(a)]
     assert len(set(ids)) == 10
     for number, identifier in enumerate(ids):
-        assert world.router.owes(client)
+        assert world.core.owes(client)
         world.say(a, result(identifier, number))
     assert world.received(client) == [result(1, number) for number in range(10)]
-    assert not world.router.owes(client)
+    assert not world.core.owes(client)
 
 
 def test_late_double_and_unknown_answers_are_dropped() -> None:
@@ -625,7 +624,7 @@ def test_a_client_that_leaves_takes_back_its_calls_and_refuses_its_questions() -
     world.say(client, call(1, "a:t"), call(1, "a:t"), call(2, "a:new"))
     world.say(a, request("q", "roots/list"))
     world.lines(a), world.lines(client)
-    world.do(world.router.disconnect(client))
+    world.do(world.core.disconnect(client))
     assert world.received(a) == [
         cancelled(4),
         cancelled(3),
@@ -674,7 +673,7 @@ def test_a_client_that_leaves_watches_nothing_whatever_is_listed_now() -> None:
             if line["method"] == "resources/list":
                 world.say(a, result(line["id"], {"resources": []}))
         world.wait(1)
-    world.do(world.router.disconnect(client))
+    world.do(world.core.disconnect(client))
     last = world.received(a)[-1]
     assert (last["method"], last["params"]) == ("resources/unsubscribe", {"uri": "file:///x"})
 
@@ -977,7 +976,7 @@ def test_a_request_says_once_what_it_is_for(
     if modern and "subscribe" in method:
         return  # that revision has no such requests
     lists = {"prompts": {"a": ["p"]}, "resources": {"a": ["file:///x"]}}
-    world = Bordered({"a": ["t"]}, capabilities={"completions": {}}, **lists)
+    world = World({"a": ["t"]}, capabilities={"completions": {}}, **lists)
     client, a = world.client(), world.up("a")
     world.lines(a)
     if modern:
@@ -1071,7 +1070,7 @@ def test_progress_gives_a_call_its_time_anew_but_not_for_ever() -> None:
 @pytest.mark.parametrize("before", ["", " "])
 @pytest.mark.parametrize("modern", [False, True])
 def test_a_large_result_passes_as_it_is(letter: str, before: str, modern: bool) -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     asked = call("x", "a:t")
     world.say(client, enveloped(asked) if modern else asked)

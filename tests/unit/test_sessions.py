@@ -9,9 +9,9 @@ import pytest
 from core import (
     ASKABLE,
     ROOTS,
-    Bordered,
     Json,
     Message,
+    World,
     by,
     call,
     enveloped,
@@ -22,10 +22,11 @@ from core import (
     taken_up,
 )
 
-from mcpagg_runtime import sessions
+from mcpagg_runtime import modern_client
 from mcpagg_runtime.child import Child
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.lifecycle import QUEUED, STARTING
+from mcpagg_runtime.modern_client import SUSPENDED_SECONDS
 from mcpagg_runtime.protocol import (
     CAPABILITIES_KEY,
     LEVEL_KEY,
@@ -33,7 +34,6 @@ from mcpagg_runtime.protocol import (
     SERVER_KEY,
     SUBSCRIPTION_KEY,
 )
-from mcpagg_runtime.sessions import PARKED_SECONDS
 from mcpagg_runtime.subscriptions import ACKNOWLEDGE_SECONDS
 
 PREFIX = '{"jsonrpc":"2.0",'
@@ -64,7 +64,7 @@ class Scene:
 
     def __init__(self, message: Message | None = None, **choices: Any) -> None:
         """`message` is what the client says, by default a call with the id 1."""
-        self.world = Bordered({"a": ["t", "u"], "b": ["t"]}, **choices)
+        self.world = World({"a": ["t", "u"], "b": ["t"]}, **choices)
         self.client: Client = self.world.modern()
         self.message: Any = modern_call(1) if message is None else message
         self.world.say(self.client, self.message)
@@ -122,10 +122,10 @@ def test_arguments_keep_their_text() -> None:
     text = json.dumps(modern_call(1, arguments="HERE")).replace(
         '"HERE"', '{"b":1.0,"a":1e999,"s":"\\ud800"}'
     )
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     world.say(world.modern(), text)
     [line] = world.lines(world.up("a"))
-    assert '"arguments":{"b":1.0,"a":1e999,"s":"\\ud800"}' in line
+    assert '{"b":1.0,"a":1e999,"s":"\\ud800"}' in line
 
 
 def test_a_result_is_one_of_this_revision() -> None:
@@ -159,7 +159,7 @@ def test_calls_of_one_id_are_both_answered() -> None:
 
 
 def test_one_connection_speaks_both_eras_with_equal_ids() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"), modern_call(1))
     legacy, modern = world.received(a)
@@ -172,7 +172,7 @@ def test_one_connection_speaks_both_eras_with_equal_ids() -> None:
 
 
 def test_a_client_may_shake_hands_after_a_discovery() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     client = world.modern()
     assert "result" in world.ask(client, enveloped(request(1, "server/discover")))
     assert "result" in world.ask(client, request(2, "initialize", {}))
@@ -181,7 +181,7 @@ def test_a_client_may_shake_hands_after_a_discovery() -> None:
 
 
 def test_an_enveloped_handshake_is_a_handshake() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     answer = world.ask(world.modern(), enveloped(request(1, "initialize")))
     assert answer["result"]["protocolVersion"] == "2025-11-25"
 
@@ -206,13 +206,13 @@ def test_a_client_may_leave_in_the_middle_of_calls() -> None:
 
 def test_a_call_is_owed_until_it_is_answered_or_parked() -> None:
     scene = Scene()
-    assert scene.world.border.owes(scene.client)
+    assert scene.world.core.owes(scene.client)
     asked = scene.asked()
-    assert not scene.world.border.owes(scene.client)
+    assert not scene.world.core.owes(scene.client)
     scene.take_up(2, asked, {"1": ACCEPTED})
-    assert scene.world.border.owes(scene.client)
+    assert scene.world.core.owes(scene.client)
     scene.end(2)
-    assert not scene.world.border.owes(scene.client)
+    assert not scene.world.core.owes(scene.client)
 
 
 # --- Errors -----------------------------------------------------------------------------------
@@ -228,20 +228,20 @@ def test_an_unknown_tool_is_called_so(name: str) -> None:
 
 
 def test_a_tool_without_a_name_is_refused() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     answer = world.ask(world.modern(), enveloped(request(1, "tools/call", {"name": 5})))
     assert (answer["id"], answer["error"]["code"]) == (1, -32602)
     assert world.idle()
 
 
 def test_an_unknown_resource_is_invalid_params_that_name_it() -> None:
-    world = Bordered({"a": ["t"]}, resources={"a": ["x:y"]})
+    world = World({"a": ["t"]}, resources={"a": ["x:y"]})
     answer = world.ask(world.modern(), enveloped(request(1, "resources/read", {"uri": "x:z"})))
     assert answer == failure(1, -32602, "Resource not found: x:z", uri="x:z")
 
 
 def test_a_resource_that_a_child_lacks_is_invalid_params_too() -> None:
-    world = Bordered({"a": ["t"]}, resources={"a": ["x:y"]})
+    world = World({"a": ["t"]}, resources={"a": ["x:y"]})
     client = world.modern()
     world.say(client, enveloped(request(1, "resources/read", {"uri": "x:y"})))
     a = world.shaken("a")
@@ -259,7 +259,7 @@ def test_other_errors_of_a_child_stay_as_they_are(error: str) -> None:
 
 
 def test_what_no_server_declared_is_not_found() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     for method in ("completion/complete", "prompts/get", "prompts/list", "ping", "tasks/get"):
         answer = world.ask(world.modern(), enveloped(request(1, method, {"name": "a:t"})))
         assert answer == failure(1, -32601, f"Method not found: {method}")
@@ -285,7 +285,7 @@ DEEP = "[" * 3000 + "]" * 3000
 
 @pytest.mark.parametrize("params", ['"name":DEEP', '"name":"a:none","uri":DEEP'])
 def test_what_nests_too_deep_to_be_shown_is_no_fault(params: str) -> None:
-    world = Bordered({"a": ["t"]}, on_drift="warn")
+    world = World({"a": ["t"]}, on_drift="warn")
     text = json.dumps(enveloped(request(1, "tools/call", {"HERE": 1})))
     answer = world.ask(world.modern(), text.replace('"HERE": 1', params.replace("DEEP", DEEP)))
     assert (answer["id"], answer["error"]["code"]) == (1, -32602)
@@ -365,7 +365,7 @@ def test_a_log_that_could_be_of_two_calls_is_of_none() -> None:
 
 
 def test_a_child_that_logs_is_asked_for_the_level_of_a_call() -> None:
-    world = Bordered({"a": ["t"]}, **LOGGING)
+    world = World({"a": ["t"]}, **LOGGING)
     client, a = world.client(), world.shaken("a", {"tools": {}, "logging": {}})
     world.lines(a)
     world.say(client, enveloped(call(1, "a:t"), {}, {LEVEL_KEY: "debug"}))
@@ -520,7 +520,7 @@ def test_a_state_that_nobody_gave_is_refused(state: str) -> None:
 
 @pytest.mark.parametrize("state", ["mcpagg:h1:h9", "of somebody else"])
 def test_a_state_that_nobody_gave_for_a_resource_is_refused(state: str) -> None:
-    world = Bordered({"a": ["t"]}, resources={"a": ["x:y"]})
+    world = World({"a": ["t"]}, resources={"a": ["x:y"]})
     params = {"uri": "x:y", "requestState": state}
     assert world.ask(world.modern(), enveloped(request(2, "resources/read", params))) == DENIED
 
@@ -545,7 +545,7 @@ def test_a_client_is_not_asked_what_it_cannot_do() -> None:
 
 
 def test_only_what_may_ask_asks() -> None:
-    world = Bordered({"a": ["t"]}, prompts={"a": ["p"]}, capabilities={"completions": {}})
+    world = World({"a": ["t"]}, prompts={"a": ["p"]}, capabilities={"completions": {}})
     client = world.modern()
     reference = {"ref": {"type": "ref/prompt", "name": "a:p"}, "argument": {}}
     world.say(client, enveloped(request(1, "completion/complete", reference), ASKABLE))
@@ -619,7 +619,7 @@ def test_a_call_fails_with_its_child_although_it_is_parked() -> None:
 def test_a_client_that_never_comes_back_is_forgotten() -> None:
     scene = Scene()
     asked = scene.asked()
-    scene.world.wait(PARKED_SECONDS - 1)
+    scene.world.wait(SUSPENDED_SECONDS - 1)
     assert scene.got() == []
     scene.world.wait(1)
     assert scene.got() == [
@@ -632,7 +632,7 @@ def test_a_client_that_never_comes_back_is_forgotten() -> None:
 
 
 def test_only_so_many_calls_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAXIMUM_PARKED", 1)
+    monkeypatch.setattr(modern_client, "MAXIMUM_SUSPENDED", 1)
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.client, modern_call(9, "a:u"))
@@ -774,7 +774,7 @@ def test_a_call_that_was_taken_up_can_be_cancelled() -> None:
 
 
 def test_a_call_that_waits_for_its_child_can_be_cancelled() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     client = world.modern()
     world.say(client, modern_call(1), cancelled(1))
     assert world.lines(world.up("a")) == []
@@ -850,7 +850,7 @@ def test_visits_expire_like_questions() -> None:
     scene = Scene()
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
     [asked] = scene.told()
-    scene.world.wait(PARKED_SECONDS)
+    scene.world.wait(SUSPENDED_SECONDS)
     assert scene.world.idle()
     scene.take_up(2, asked, {"-1": {"action": "accept"}})
     assert scene.told() == [DENIED]
@@ -878,17 +878,17 @@ def acknowledged(identifier: Any, **honoured: Any) -> Json:
     return tagged(identifier, method, notifications=honoured)
 
 
-def listening(*messages: Json) -> tuple[Bordered, Client]:
+def listening(*messages: Json) -> tuple[World, Client]:
     """Return a world whose child has the resource x:y, and a client that has said `messages`."""
     resources = {"a": ["x:y", "x:z"]}
     choices: Json = {"resources": resources, "declares": {"a": WATCHED}}
-    world = Bordered({"a": ["t"], "b": ["t"]}, capabilities=WATCHED, **choices)
+    world = World({"a": ["t"], "b": ["t"]}, capabilities=WATCHED, **choices)
     client = world.modern()
     world.say(client, *messages)
     return world, client
 
 
-def subscribed(world: Bordered) -> tuple[Child, list[Json]]:
+def subscribed(world: World) -> tuple[Child, list[Json]]:
     """Let the child come up; return it and what it was asked to tell about."""
     a = world.shaken("a", {"tools": {}, "resources": {"subscribe": True}})
     lines = asked_to_watch(world, a)
@@ -897,7 +897,7 @@ def subscribed(world: Bordered) -> tuple[Child, list[Json]]:
     return a, lines
 
 
-def asked_to_watch(world: Bordered, child: Child) -> list[Json]:
+def asked_to_watch(world: World, child: Child) -> list[Json]:
     """Return the requests by which a child was asked to tell about resources."""
     return [line for line in world.received(child) if line["method"] == "resources/subscribe"]
 
@@ -956,7 +956,7 @@ def test_an_empty_subscription_is_one_too() -> None:
 
 @pytest.mark.parametrize("wanted", [None, [], "all"])
 def test_a_subscription_to_nothing_is_refused(wanted: Any) -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     params = {"notifications": wanted}
     answer = world.ask(world.modern(), enveloped(request(1, "subscriptions/listen", params)))
     assert answer["error"]["code"] == -32602
@@ -964,7 +964,7 @@ def test_a_subscription_to_nothing_is_refused(wanted: Any) -> None:
 
 
 def test_resources_that_no_server_tells_about_are_not_honoured() -> None:
-    world = Bordered({"a": ["t"]}, resources={"a": ["x:y"]})
+    world = World({"a": ["t"]}, resources={"a": ["x:y"]})
     answer = world.ask(world.modern(), listen(1, resourceSubscriptions=["x:y"]))
     assert answer == acknowledged(1)
 
@@ -1055,7 +1055,7 @@ def test_a_child_that_starts_anew_is_asked_for_its_news_again() -> None:
 def test_subscriptions_end_with_the_proxy() -> None:
     world, client = listening(listen("s", toolsListChanged=True))
     world.lines(client)
-    world.do(world.border.end_subscriptions())
+    world.do(world.core.end_subscriptions())
     assert world.received(client) == [
         result("s", {"resultType": "complete", "_meta": {SUBSCRIPTION_KEY: "s"}})
     ]
@@ -1063,7 +1063,7 @@ def test_subscriptions_end_with_the_proxy() -> None:
 
 def test_a_subscription_is_not_owed() -> None:
     world, client = listening(listen(1))
-    assert not world.border.owes(client)
+    assert not world.core.owes(client)
 
 
 # --- Who wakes the children -------------------------------------------------------------------
@@ -1079,7 +1079,7 @@ def test_a_subscription_is_not_owed() -> None:
     ],
 )
 def test_a_probe_wakes_nobody(message: Json) -> None:
-    world = Bordered({"a": ["t"], "b": ["t"]})
+    world = World({"a": ["t"], "b": ["t"]})
     world.say(world.modern(), message)
     assert world.started == []
 
@@ -1088,14 +1088,14 @@ def test_a_probe_wakes_nobody(message: Json) -> None:
     "message", [enveloped(request(1, "tools/list")), modern_call(1), listen(1)]
 )
 def test_the_first_request_wakes_all_children_once(message: Json) -> None:
-    world = Bordered({"a": ["t"], "b": ["t"]})
+    world = World({"a": ["t"], "b": ["t"]})
     client = world.modern()
     world.say(client, message, message)
     assert sorted(world.started) == ["a", "b"]
 
 
 def test_a_lazy_proxy_wakes_only_who_is_called() -> None:
-    world = Bordered({"a": ["t"], "b": ["t"]}, start="lazy")
+    world = World({"a": ["t"], "b": ["t"]}, start="lazy")
     client = world.modern()
     world.say(client, enveloped(request(1, "tools/list")))
     assert world.started == []
@@ -1104,9 +1104,9 @@ def test_a_lazy_proxy_wakes_only_who_is_called() -> None:
 
 
 def test_a_child_shakes_hands_with_what_the_first_request_can_do() -> None:
-    world = Bordered({"a": ["t"]})
+    world = World({"a": ["t"]})
     world.say(world.modern(), enveloped(request(1, "tools/list"), {"roots": {}, "other": {}}))
-    world.do(world.gate.child_up(world["a"]))
+    world.do(world.core.child_up(world["a"]))
     [hello] = world.received(world["a"])
     assert hello["params"] == {
         "protocolVersion": "2025-11-25",
@@ -1117,7 +1117,7 @@ def test_a_child_shakes_hands_with_what_the_first_request_can_do() -> None:
 
 
 def test_what_a_child_logs_is_told_once_over_a_pipe_of_both_eras() -> None:
-    world = Bordered({"a": ["t"]}, capabilities={"logging": {}})
+    world = World({"a": ["t"]}, capabilities={"logging": {}})
     client = world.client()
     a = world.shaken("a", {"tools": {}, "logging": {}})
     world.say(client, enveloped(call(1, "a:t"), {}, {LEVEL_KEY: "debug"}))

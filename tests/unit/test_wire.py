@@ -9,15 +9,7 @@ import pytest
 
 from mcpagg_runtime import message as lines_of
 from mcpagg_runtime.deep import MAXIMUM_DEPTH, deep_value
-from mcpagg_runtime.jsontext import (
-    Malformed,
-    NotAnObject,
-    elements,
-    parse,
-    place_of,
-    spliced,
-    value_at,
-)
+from mcpagg_runtime.jsontext import elements, parse, place_of, spliced, value_at
 from mcpagg_runtime.message import (
     Lines,
     decode,
@@ -28,6 +20,7 @@ from mcpagg_runtime.message import (
     request,
     result,
 )
+from mcpagg_runtime.scanner import Malformed, NotAnObject
 
 
 def test_only_byte_0a_ends_a_line() -> None:

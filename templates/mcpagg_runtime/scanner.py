@@ -1,0 +1,116 @@
+"""The JSON scanner: reads one value of a text at once, and says where it ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+try:
+    # The C scanner behind the json module; importing json itself costs a start 14 ms (it needs re).
+    from _json import encode_basestring_ascii, make_scanner, scanstring
+except ImportError:  # an interpreter without the accelerator: slower, the same
+    from json.decoder import scanstring  # type: ignore[attr-defined,no-redef]
+    from json.encoder import encode_basestring_ascii
+    from json.scanner import make_scanner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Scanner = Callable[[str, int], tuple[Any, int]]
+
+BLANK = " \t\r\n"
+
+
+class Malformed(ValueError):
+    """Raised for a text that is not the JSON that is looked for in it; says why."""
+
+
+class NotAnObject(Malformed):
+    """Raised for a text that is JSON, but no object."""
+
+
+class _Number(str):
+    """An integer too long for Python's conversion limit, kept as its digits."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _Number:
+    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
+    try:
+        return int(digits)
+    except ValueError:
+        return _Number(digits)
+
+
+class _Options:
+    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook: type | None = None
+    parse_float = float
+    parse_int: Callable[[str], Any] = int
+    parse_constant = float
+
+
+class _LongIntegers(_Options):
+    parse_int = staticmethod(_integer)
+
+
+class _Pairs(_LongIntegers):
+    object_pairs_hook = list
+
+
+_scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
+_scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
+_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
+
+
+def scanned(text: str, index: int) -> tuple[Any, int]:
+    """Read the JSON value that starts at text[index]; return it and the index behind it.
+
+    Raises:
+        Malformed: there is no JSON value there.
+        RecursionError: it nests deeper than the scanner goes.
+    """
+    try:
+        try:
+            return _scan(text, index)
+        except (ValueError, SystemError):
+            # Before 3.12 the scanner can only name its error once json.decoder is there.
+            import json.decoder  # noqa: F401
+
+            return _scan_long(text, index)
+    except StopIteration as problem:
+        raise Malformed(f"no JSON value at character {problem.value}") from None
+    except ValueError as problem:
+        raise Malformed(str(problem)) from None
+
+
+def scanned_string(text: str, index: int) -> tuple[str, int]:
+    """Read the JSON string that starts at text[index]; return it and the index behind it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return scanstring(text, index + 1, True)
+
+
+def scanned_pairs(text: str, index: int) -> list[tuple[str, Any]]:
+    """Read the JSON object at text[index], of which it is known that it is one, as pairs."""
+    pairs: list[tuple[str, Any]] = _scan_pairs(text, index)[0]
+    return pairs
+
+
+def skip(text: str, index: int) -> int:
+    """Return the index of the first character at or behind `index` that is no white space."""
+    end = len(text)
+    while index < end and text[index] in BLANK:
+        index += 1
+    return index
+
+
+def quote(text: str) -> str:
+    """Return a string as JSON text, in ASCII."""
+    return encode_basestring_ascii(text)
