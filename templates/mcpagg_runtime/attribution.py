@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.jsontext import edited, members, obj
+from mcpagg_runtime.jsontext import edited, members, obj, place_of
+from mcpagg_runtime.message import Json
 from mcpagg_runtime.protocol import SERVER_MARK
 from mcpagg_runtime.scanner import quote
 
@@ -15,41 +16,38 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def attributed_log(params: str, server: str) -> str:
+def attributed_log(params: Json, server: str) -> str:
     """Return the params of a log message whose logger is `server`, or `server/logger`."""
-    logger = members(params)[0].get("logger", ("",))[0]
+    logger = params.value.get("logger")
     named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return edited(params, add={"logger": quote(named)})
+    return params.edited(add={"logger": quote(named)})
 
 
-def attributed(method: str, params: str, server: str, several: bool) -> str:
+def attributed(method: str, params: Json, server: str, several: bool) -> str:
     """Return the params of a server's request to a client with the server's name in `_meta`.
 
     Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
     the names of resources do.
     """
-    found, _ = members(params)
-    value, start, end = found.get("_meta", (None, 0, 0))
-    meta = params[start:end] if type(value) is dict else "{}"
-    add = {"_meta": edited(meta, add={SERVER_MARK: quote(server)})}
-    message = found.get("message", (None,))[0]
+    meta = params.value.get("_meta")
+    old = params.part("_meta") if type(meta) is dict else "{}"
+    add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
+    message = params.value.get("message")
     if several and method == "elicitation/create" and type(message) is str:
         add["message"] = quote(f"[{server}] {message}")
-    return edited(params, add=add)
+    return params.edited(add=add)
 
 
-def attributed_input(result: str, server: str, several: bool) -> str:
-    """Return a result with the requests for input in it attributed, if it requires some."""
-    found, _ = members(result)
-    value, start, end = found.get("inputRequests", (None, 0, 0))
-    if found.get("resultType", ("",))[0] != "input_required" or type(value) is not dict:
-        return result
-    text = result[start:end]
+def attributed_input(result: Json, server: str, several: bool) -> str:
+    """Return a result that requires input with the requests for it attributed."""
+    if type(result.value.get("inputRequests")) is not dict:
+        return result.text
+    text = result.part("inputRequests")
     requests = {
         key: _attributed_entry(entry, text[begin:stop], server, several)
         for key, (entry, begin, stop) in members(text)[0].items()
     }
-    return edited(result, add={"inputRequests": edited(text, add=requests)})
+    return result.edited(add={"inputRequests": edited(text, add=requests)})
 
 
 def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
@@ -57,13 +55,11 @@ def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
     params = entry.get("params", {}) if type(entry) is dict else None
     if type(method) is not str or type(params) is not dict:
         return text
-    _, start, end = members(text)[0].get("params", ({}, 0, 0))
-    asked = attributed(method, text[start:end] or "{}", server, several)
-    return edited(text, add={"params": asked})
+    asked = Json(text).part("params") or "{}"
+    return edited(text, add={"params": attributed(method, Json(asked), server, several)})
 
 
 def mark_of(params: str) -> str:
     """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
-    value = members(params)[0].get("_meta", (None,))[0]
-    server = value.get(SERVER_MARK) if type(value) is dict else None
-    return obj({SERVER_MARK: quote(server)}) if type(server) is str else ""
+    mark = place_of(params, ("_meta", SERVER_MARK))
+    return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.jsontext import place_of, spliced
+from mcpagg_runtime.jsontext import spliced
 from mcpagg_runtime.message import Message, request
 from mcpagg_runtime.scanner import quote
 
@@ -100,15 +100,14 @@ class Call:
         message = self._message
         if not self.others:
             self._message = _SENT
-        text = message.raw("params")
+        params, text = message.json("params"), message.raw("params")
         changes: list[tuple[Span, str]] = []
         if self.path:
-            changes.append((place_of(text, self.path), quote(self.original)))
-        meta = message.params.get("_meta")
-        if type(meta) is dict and meta.get("progressToken") is not None:
-            place = place_of(text, ("_meta", "progressToken"))
-            self.token = text[slice(*place)]
-            changes.append((place, str(number)))
+            changes.append((params.place(self.path), quote(self.original)))
+        token = params.part("_meta", "progressToken")
+        if token not in ("", "null"):
+            self.token = token
+            changes.append((params.place(("_meta", "progressToken")), str(number)))
         return request(number, self.method, spliced(text, changes) if changes else text)
 
     def is_settled_by(self, code: object) -> bool:

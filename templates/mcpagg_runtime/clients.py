@@ -99,7 +99,7 @@ class Clients:
         """
         params = message.raw("params")
         if message.method == LOG_MESSAGE:
-            params = attributed_log(message.params_text, server)
+            params = attributed_log(message.json("params"), server)
         passed = notification(message.method or "", params)
         told = []
         for client in self:

@@ -332,7 +332,7 @@ class ModernChildPort:
             # One that speaks the same revision gets all as it is, what input is required too.
             if kind == "input_required":
                 several = len(self._answers.plan.servers) > 1
-                text = attributed_input(said.text, self._child.name, several)
+                text = attributed_input(said, self._child.name, several)
                 message = result(number, text)
             self._end(one, message.under(number))
         elif kind == "input_required":

@@ -17,7 +17,7 @@ from mcpagg_runtime.discover import ModernRequest, discover
 from mcpagg_runtime.effects import FOREVER
 from mcpagg_runtime.jsontext import edited, elements, obj, place_of
 from mcpagg_runtime.live import same
-from mcpagg_runtime.message import Message, error, failure, notification, request, result
+from mcpagg_runtime.message import Json, Message, error, failure, notification, request, result
 from mcpagg_runtime.protocol import (
     CANCELLED,
     ENVELOPE,
@@ -162,7 +162,9 @@ class PendingCall:
             return False
         server, several = self._port.server_of(asking.message), len(self._router.children) > 1
         for number, params in enumerate(_visits(message)):
-            asked = attributed("elicitation/create", params, server, several) if server else params
+            asked = params
+            if server:
+                asked = attributed("elicitation/create", Json(params), server, several)
             self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
         if self._asked:
             self._suspend()

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.attribution import attributed
-from mcpagg_runtime.jsontext import obj, place_of, replaced
-from mcpagg_runtime.message import error, failure, is_id, notification, request, result
+from mcpagg_runtime.jsontext import obj, replaced, spliced
+from mcpagg_runtime.message import Json, error, failure, is_id, notification, request, result
 from mcpagg_runtime.protocol import CANCELLED, CLIENT_METHODS, LEGACY, METHOD_NOT_FOUND, PROGRESS
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ class ServerRequests:
             return
         asked = ServerRequest(client, message, client.mint())
         self._pending.append(asked)
-        params = message.params_text
-        start, end = place_of(params, ("_meta", "progressToken"))
-        if end and params[start:end] != "null":
-            asked.token = params[start:end]
-            params = f"{params[:start]}{asked.number}{params[end:]}"
-        method = message.method or ""
-        params = attributed(method, params, self._connection.name, self._several)
-        client.deliver(request(asked.number, method, params))
+        params, method = message.json("params"), message.method or ""
+        token = params.part("_meta", "progressToken")
+        if token not in ("", "null"):
+            asked.token = token
+            place = params.place(("_meta", "progressToken"))
+            params = Json(spliced(params.text, [(place, str(asked.number))]))
+        text = attributed(method, params, self._connection.name, self._several)
+        client.deliver(request(asked.number, method, text))
 
     def _client_for(self, method: str) -> Client | None:
         """Return the client that a request is for: who calls the child, or else who started it.

@@ -205,12 +205,17 @@ def test_params_pass_byte_for_byte_but_for_name_and_token(
 
 
 @given(texts, identifiers)
-def test_a_question_and_its_answer_pass_byte_for_byte(text: str, raw: str) -> None:
+def test_a_question_and_its_answer_keep_their_text(text: str, raw: str) -> None:
+    """But for the name of the server that asks, which is put at the end of the params."""
+    assume("_meta" not in text)
+    before = text.rstrip()[:-1] if text.startswith("{") else "{"
+    comma = "," if before.strip() != "{" else ""
+    asked = before + comma + '"_meta":{"mcpagg/server":"a"}}'
     world = World({"a": ["t"]})
     client, a = world.client({"sampling": {}}), world.up("a")
     world.say(a, f'{{"id":{raw},"method":"sampling/createMessage","params":{text}}}')
     assert world.lines(client) == [
-        f'{{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{text}}}'
+        f'{{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{asked}}}'
     ]
     world.say(client, f'{{"id":1,"result":{text}}}')
     assert world.lines(a) == [f'{{"jsonrpc":"2.0","id":{raw},"result":{text}}}']

@@ -489,7 +489,7 @@ def test_a_question_reaches_the_client_and_its_answer_the_child() -> None:
     assert world.lines(client) == [
         PREFIX
         + '"id":1,"method":"sampling/createMessage",'
-        + '"params":{"x":1e999,"_meta":{"mcpagg/server":"a"}}}'
+        + '"params":{ "x":1e999 ,"_meta":{"mcpagg/server":"a"}}}'
     ]
     world.say(client, '{"id":1,"result":{"b":1.0,"a":"\\ud800"}}', result(1, "again"))
     assert world.lines(a) == [PREFIX + '"id":"q","result":{"b":1.0,"a":"\\ud800"}}']
