@@ -51,13 +51,9 @@ class Core:
 
     def _done(self) -> list[Action]:
         """Return what is to be done about an event."""
-        self._settle()
-        return self.effects.taken()
-
-    def _settle(self) -> None:
-        """Do what a message has left to be done, and what that leaves."""
         self.effects.settle()
         self.router.admit()
+        return self.effects.taken()
 
     # Clients
 
@@ -79,7 +75,7 @@ class Core:
         for message in read_messages(line, client.version == BATCH_VERSION):
             if isinstance(message, Malformed) or not self._is_modern(client, message):
                 self.router.receive(client, message)
-            self._settle()
+            self.effects.settle()
         return self._done()
 
     def _is_modern(self, client: Client, message: Message) -> bool:
@@ -139,7 +135,7 @@ class Core:
             child.connection.warn(oddity)
             for message in messages:
                 child.connection.port.receive(message)
-                self._settle()
+                self.effects.settle()
         return self._done()
 
     def tick(self) -> list[Action]:

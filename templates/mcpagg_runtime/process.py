@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.message import MAXIMUM_LINE_BYTES, Lines
-from mcpagg_runtime.outbox import Outbox
+from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.platforms import command_line, describe, lead_group, start_options
 from mcpagg_runtime.polling import POLLIN, POLLS, new_poll
 from mcpagg_runtime.terminal import printable
@@ -66,7 +66,8 @@ class Process:
         self.silent = threading.Event()
         self.gone = threading.Event()
         self.retired = False
-        self.held = False
+        """Whether it was ended on purpose."""
+        self._held = False
         """Whether it has said so much to a client that does not read that it is not heard."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
@@ -113,6 +114,23 @@ class Process:
         except RuntimeError:
             self._undo(self._stdout)
             raise
+
+    def retire(self) -> None:
+        """Hear it no more, and say nothing of its end: it was ended on purpose."""
+        self.retired = True
+        self.silence()
+
+    def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
+        """Read no more of it until its clients have read: its pipe fills, not our memory.
+
+        `gates` are locks that are held until then. Called by the thread that reads it, which holds
+        no lock.
+        """
+        self._held = True
+        for gate in gates:
+            while not is_over() and not gate.acquire(True, LOOK_SECONDS):
+                pass
+        self._held = False
 
     def _led(self) -> Group:
         try:
@@ -262,7 +280,7 @@ class Process:
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
-        while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
             pass  # what it has said is still to come
         self.silent.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))

@@ -7,15 +7,16 @@ import os
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.alarm import Alarm
 from mcpagg_runtime.client import Client
 from mcpagg_runtime.core import Core
-from mcpagg_runtime.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.faults import where
 from mcpagg_runtime.jsontext import obj
 from mcpagg_runtime.launch import MissingVariables, prepare
 from mcpagg_runtime.lifecycle import STARTING
 from mcpagg_runtime.message import error, failure, notification, read_messages
-from mcpagg_runtime.outbox import LOOK_SECONDS, Outbox
+from mcpagg_runtime.outbox import Outbox
 from mcpagg_runtime.platforms import not_found
 from mcpagg_runtime.process import Process
 from mcpagg_runtime.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
             """Return a lock that is held while too much waits for the client, or None."""
 
 
-LONGEST_SLEEP_SECONDS = 3600.0
 NO_THREAD = "the system has no thread for it"
 
 
@@ -67,8 +67,7 @@ class Relay:
         self._closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
-        self._due = FOREVER
-        self._clock: Any = None
+        self._alarm = Alarm(self._ring)
         self._timeless = False
 
     def connect(self, client: Client, sink: Sink) -> None:
@@ -127,7 +126,7 @@ class Relay:
             gate = _thread.allocate_lock()
             gate.acquire()
             gates.append(gate)
-            if not self._apart(_close, process, gate):
+            if not _apart(_close, process, gate):
                 process.kill()
                 _close(process, gate)
         for gate in gates:
@@ -154,14 +153,6 @@ class Relay:
         except Exception as fault:
             self._say(f"internal fault: {where(fault)}")
 
-    def _apart(self, work: Callable[..., None], *arguments: Any) -> bool:
-        """Do something in a thread of its own; return whether there was one to be had."""
-        try:
-            _thread.start_new_thread(work, arguments)
-        except RuntimeError:
-            return False
-        return True
-
     def _perform(self, actions: list[Action]) -> None:
         for kind, peer, what in actions:
             if kind == SEND:
@@ -169,15 +160,14 @@ class Relay:
             elif kind == SAY:
                 self._say(what)
             elif kind == START:
-                if not self._apart(self._live, peer):
+                if not _apart(self._live, peer):
                     self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
             elif kind == STOP:
-                if not self._apart(self._end, peer, what):
+                if not _apart(self._end, peer, what):
                     self._end_at_once(peer, what)
             elif kind == SLEEP and peer in self._processes:
                 process = self._processes.pop(peer)
-                process.retired = True
-                process.silence()
+                process.retire()
                 self._close(process)
             elif kind == STATE and self.log is not None:
                 state, reason = what
@@ -191,8 +181,9 @@ class Relay:
         if self._awaited is not None and not self.core.owes(self._awaited):
             self._awaited = None
             self._paid.release()
-        if self.core.alarm < self._due:
-            self._set_clock()
+        if not self._alarm.set(self.core.alarm) and not self._timeless:
+            self._say(f"no time limit is kept: {NO_THREAD}")
+            self._timeless = True
 
     def _say(self, text: str) -> None:
         """Write a line on standard error."""
@@ -222,7 +213,7 @@ class Relay:
 
     def _close(self, process: Process) -> None:
         """Close a process that nobody hears any more; without a thread to wait in, kill it."""
-        if not self._apart(process.close):
+        if not _apart(process.close):
             process.kill()
 
     def _send(self, peer: Client | Child, message: Message) -> None:
@@ -236,17 +227,6 @@ class Relay:
         peers = [peer for kind, peer, _ in actions if kind == SEND]
         gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
         return [gate for gate in gates if gate is not None]
-
-    def _hold(self, process: Process, gates: list[Any]) -> None:
-        """Hear no more of a child until its clients have read: its pipe fills, not our memory.
-
-        Called by the thread that reads it, which holds no lock.
-        """
-        process.held = True
-        for gate in gates:
-            while not self._closing and not gate.acquire(True, LOOK_SECONDS):
-                pass
-        process.held = False
 
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
@@ -264,7 +244,7 @@ class Relay:
                     self._perform(actions)
                     gates = self._gates(actions)
             if gates and process is not None:
-                self._hold(process, gates)
+                process.hold(gates, lambda: self._closing)
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -295,36 +275,29 @@ class Relay:
             else:
                 ended(f"could not be started: {_why(problem, launch)}", "")
 
-    def _set_clock(self) -> None:
-        """See that somebody looks at the clock when it is due."""
-        self._due = self.core.alarm
-        if self._clock is None:
-            self._clock = _thread.allocate_lock()
-            self._clock.acquire()
-            if not self._apart(self._keep_time):
-                self._clock, self._due = None, FOREVER  # the next event tries again
-                if not self._timeless:
-                    self._say(f"no time limit is kept: {NO_THREAD}")
-                self._timeless = True
-        elif self._clock.locked():
-            self._clock.release()
+    def _ring(self) -> float | None:
+        """Do what is due; return how long to wait for what comes next, None if nothing will."""
+        with self._lock:
+            if self._closing:
+                return None
+            wait = 0.0
+            while wait <= 0 and self.core.alarm <= monotonic():
+                try:
+                    self._perform(self.core.tick())
+                except Exception as fault:
+                    self._say(f"internal fault: {where(fault)}")
+                    wait = 1.0
+            self._alarm.note(self.core.alarm)
+            return wait or self.core.alarm - monotonic()
 
-    def _keep_time(self) -> None:
-        while True:
-            with self._lock:
-                if self._closing:
-                    return
-                wait = self.core.alarm - monotonic()
-                if wait <= 0:
-                    try:
-                        self._perform(self.core.tick())
-                    except Exception as fault:
-                        self._say(f"internal fault: {where(fault)}")
-                        wait = 1.0
-                    else:
-                        continue
-                self._due = self.core.alarm
-            self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+def _apart(work: Callable[..., None], *arguments: Any) -> bool:
+    """Do something in a thread of its own; return whether there was one to be had."""
+    try:
+        _thread.start_new_thread(work, arguments)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _why(problem: Exception, launch: Launch | None) -> str:
