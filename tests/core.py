@@ -18,15 +18,15 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text
-from mcpagg_runtime.answers import Answers
-from mcpagg_runtime.child import Child
-from mcpagg_runtime.client import Client
-from mcpagg_runtime.core import Core
-from mcpagg_runtime.effects import SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.modern_child import ModernChildPort
-from mcpagg_runtime.names import exposed_name, offered, portable_names
-from mcpagg_runtime.plan import Plan
-from mcpagg_runtime.protocol import (
+from mcpagg_runtime.modern.child import ModernChildPort
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.core import Core
+from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.serve.names import exposed_name, offered, portable_names
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     MODERN,
@@ -36,7 +36,7 @@ from mcpagg_runtime.protocol import (
 )
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.effects import Action
+    from mcpagg_runtime.serve.effects import Action
 
 Json = dict[str, Any]
 Peer = Client | Child

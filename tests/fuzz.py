@@ -40,18 +40,23 @@ from mutation import mutated
 from proxies import compiled, served
 from wire import Wire, start_call
 
-from mcpagg_runtime.answers import Answers
-from mcpagg_runtime.catalogue import KINDS
-from mcpagg_runtime.child import Child
-from mcpagg_runtime.client import Client
-from mcpagg_runtime.discover import answer_line
-from mcpagg_runtime.effects import SEND, SLEEP, START, STOP
-from mcpagg_runtime.jsontext import members
-from mcpagg_runtime.lenient import Fragment, read_line
-from mcpagg_runtime.protocol import LEGACY_VERSIONS, LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.effects import SEND, SLEEP, START, STOP
+from mcpagg_runtime.serve.lenient import Fragment, read_line
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.catalogue import KINDS
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.discover import answer_line
+from mcpagg_runtime.start.jsontext import members
+from mcpagg_runtime.start.protocol import (
+    LEGACY_VERSIONS,
+    LEVEL_KEY,
+    MODERN_VERSION,
+    SUBSCRIPTION_KEY,
+)
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.effects import Action
+    from mcpagg_runtime.serve.effects import Action
 
 SERVERS = {"odd": ["echo", "more"], "good": ["echo"]}
 CHATTER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("servers") / "chatter.py")]

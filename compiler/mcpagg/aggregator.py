@@ -31,7 +31,7 @@ from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.launch import Launch, prepare
+from mcpagg_runtime.serve.launch import Launch, prepare
 
 NO_PREFIX = "Tool name must be prefixed with server key"
 

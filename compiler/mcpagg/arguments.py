@@ -126,7 +126,12 @@ def _parser() -> _Parser:
     _add_choice(parser, "--report", text="--dry-run prints lines (default)", json="it prints JSON")
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
     add("-v", "--verbose", action="store_true", help="name every tool in the summary")
-    add("--version", action=_Version, nargs=0, help="print the version")
+    add(
+        "--version",
+        action=_Version,
+        nargs=0,
+        help="print the version, and the digest of the runtime",
+    )
     return parser
 
 
@@ -189,12 +194,18 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Prints the version; importing the metadata reader costs more than reading most configs."""
+    """Prints the version, and the digest of the runtime that emitted files have.
+
+    What both need costs more to import than reading most configs.
+    """
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib.metadata import version
 
+        from mcpagg.bundle import runtime_digest
+
         show(f"{PROGRAM} {version('mcpagg')}")
+        show(f"runtime {runtime_digest()}")
         parser.exit()
 
 

@@ -1,11 +1,13 @@
-"""Inlines the runtime's modules into one text, as they were written.
+"""Joins the runtime's modules into the parts of the emitted file, as they were written.
+
+The folders of the runtime are the parts of the emitted file. `start` stands in it as it is. The
+others stand in it as strings, because a script is compiled at every start: each is compiled as a
+whole when it is first needed. A module may import its own part and earlier ones at its top, and
+later ones only within functions, where the import becomes a call that loads the part.
 
 Code is kept as text, comments included. What has no meaning in one file is removed: imports of one
 another, blocks for type checkers, module docstrings (the first line of each becomes the heading of
-its module). Imports of the standard library are gathered at the top.
-
-Python compiles a script at every start. So a module that others import only within functions is
-deferred: it stays text in the emitted file until one of these functions runs.
+its module). Imports of the standard library are gathered at the top of a part.
 
 Source that cannot be joined safely is refused with module and line, so this file is also the style
 guide of the runtime.
@@ -14,16 +16,23 @@ guide of the runtime.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import NoReturn
 
 from mcpagg.problems import InternalFault
 
 PACKAGE = "mcpagg_runtime"
+START, *DEFERRED = PARTS = ("start", "serve", "windows", "modern", "tool")
+"""The parts, in the order in which one may import another."""
+
 QUOTES = "'''"
 _RULE = "# " + "-" * 98
+_FUTURE = "from __future__ import annotations"
+_IMPORT = f"write `from {PACKAGE}.part.module import name`"
 
 
 class BundleError(InternalFault):
@@ -32,87 +41,133 @@ class BundleError(InternalFault):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The runtime as text; modules stand in an order in which each follows all that it imports."""
+    """The imports of `start`, its modules, and {name: source} of the deferred parts."""
 
     imports: str
-    """Of the standard library, for the modules that a start needs."""
-    modules: str
-    """The modules that a start needs."""
+    start: str
     deferred: dict[str, str]
-    """{name: source} of the other modules, each with its own imports."""
 
 
-def bundle(entry: str, taken: Iterable[str] = (), without: Iterable[str] = ()) -> Bundle:
-    """Join the runtime module `entry` and all that it imports.
+def bundle(taken: Iterable[str] = (), without: Collection[str] = ()) -> Bundle:
+    """Join the modules of the runtime, part by part.
 
-    `taken` are names that the text around the modules defines, so no module may. `without` are
-    deferred modules to leave out: this proxy never loads them.
+    `taken` are names that the rest of the emitted file defines, and no module may. `without` are
+    modules to leave out: this proxy never calls what they define.
 
     Raises:
         BundleError: a module breaks a rule of joining.
     """
-    needed: dict[str, _Module] = {}
-    _collect(entry, needed, ())
-    everything = dict(needed)
-    seen = 0
-    while seen < len(everything):  # a deferred module may bring others along
-        module = list(everything.values())[seen]
-        seen += 1
-        for late in module.later:
-            if late not in without:
-                _collect(late, everything, ())
-    _refuse_doubles(everything.values(), taken)
-    plain = sorted({line for module in needed.values() for line in module.imports})
-    guarded = [block for module in needed.values() for block in module.guarded]
-    deferred = {
-        name: "\n".join([*sorted(module.imports), *module.guarded, "", module.code])
-        for name, module in everything.items()
-        if name not in needed
+    parts = {part: _ordered(_modules_of(part)) for part in PARTS}
+    _refuse_doubles([module for modules in parts.values() for module in modules], taken)
+    if unknown := set(without) - {one.name for modules in parts.values() for one in modules}:
+        raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
+    kept = {
+        part: [module for module in modules if module.name not in without]
+        for part, modules in parts.items()
     }
-    modules = "\n\n".join(f"{_RULE}\n# {r.heading}\n{_RULE}\n\n\n{r.code}" for r in needed.values())
-    return Bundle("\n".join([*plain, *guarded]), modules, deferred)
+    deferred = {part: _deferred(part, kept[part]) for part in DEFERRED if kept[part]}
+    return Bundle(_imports(kept[START]), _joined(kept[START]), deferred)
 
 
-def _collect(name: str, modules: dict[str, _Module], above: tuple[str, ...]) -> None:
-    if name in above:
-        raise BundleError(f"{name}: imported in a circle by {' -> '.join(above)}")
-    if name in modules:
-        return
-    source = resources.files(PACKAGE).joinpath(f"{name}.py").read_text("utf-8")
-    module = _taken_apart(name, source)
-    for needed in module.needs:
-        _collect(needed, modules, (*above, name))
-    modules[name] = module
+def runtime_digest() -> str:
+    """Return the digest of the whole runtime and of the templates around it.
+
+    It is the same for every proxy of one compiler, whatever modules the proxy leaves out.
+    """
+    joined = bundle()
+    files = sorted(resources.files(PACKAGE).iterdir(), key=lambda file: file.name)
+    templates = [file.read_text("utf-8") for file in files if file.name.endswith(".j2")]
+    text = "\0".join([joined.imports, joined.start, *joined.deferred.values(), *templates])
+    return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def _modules_of(part: str) -> dict[str, _Module]:
+    """Return the modules in the folder of a part, by name."""
+    modules = {}
+    files = [*resources.files(PACKAGE).joinpath(part).iterdir()]
+    for file in sorted(files, key=lambda file: file.name):
+        name, dot, kind = file.name.partition(".")
+        if f"{dot}{kind}" == ".py" and name != "__init__":
+            modules[name] = _module(part, name, file.read_text("utf-8"))
+    return modules
+
+
+def _ordered(modules: Mapping[str, _Module]) -> list[_Module]:
+    """Return the modules of a part, each behind those that it imports.
+
+    Raises:
+        BundleError: they import one another in a circle, or one that does not exist.
+    """
+    ordered: dict[str, _Module] = {}
+
+    def take(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise BundleError(f"{name}: imported in a circle by {' -> '.join(above)}")
+        if name in ordered:
+            return
+        if name not in modules:
+            raise BundleError(f"{above[-1]}: imports {name}, and there is no such module")
+        for part, needed in modules[name].needs:
+            if part == modules[name].part:
+                take(needed, (*above, name))
+        ordered[name] = modules[name]
+
+    for name in modules:
+        take(name, ())
+    return [*ordered.values()]
 
 
 def _refuse_doubles(modules: Iterable[_Module], taken: Iterable[str]) -> None:
+    """Refuse a name that has two meanings: all parts share the names of one file."""
     owners = dict.fromkeys(taken, "the emitted file itself")
     for module in modules:
-        for defined in module.defines:
-            if defined in owners:
-                raise BundleError(f"{module.name}: {defined} is also defined in {owners[defined]}")
-            owners[defined] = module.name
+        meanings = dict.fromkeys(module.defines, module.name) | module.binds
+        for name, meaning in meanings.items():
+            if owners.setdefault(name, meaning) != meaning:
+                raise BundleError(f"{module.name}: {name} is also defined in {owners[name]}")
+
+
+def _imports(modules: Iterable[_Module]) -> str:
+    plain = sorted({line for module in modules for line in module.imports})
+    return "\n".join([*plain, *(block for module in modules for block in module.guarded)])
+
+
+def _joined(modules: Iterable[_Module]) -> str:
+    return "\n\n".join(f"{_RULE}\n# {m.heading}\n{_RULE}\n\n\n{m.code}" for m in modules)
+
+
+def _deferred(part: str, modules: Iterable[_Module]) -> str:
+    """Return the source of a deferred part, which first loads what its modules import."""
+    needed = {other for module in modules for other, _ in module.needs}
+    loads = [_load(other) for other in DEFERRED if other in needed and other != part]
+    head = [_FUTURE, "", _imports(modules), *loads]
+    return "\n".join(head).rstrip("\n") + "\n\n\n" + _joined(modules)
+
+
+def _load(part: str) -> str:
+    return f'load_part("{part}")'
 
 
 class _Module:
     """One module, taken apart."""
 
-    def __init__(self, name: str, source: str) -> None:
+    def __init__(self, part: str, name: str, source: str) -> None:
+        self.part = part
         self.name = name
         self.lines = source.splitlines()
-        self.needs: list[str] = []
-        self.later: list[str] = []
+        self.needs: list[tuple[str, str]] = []  # what it imports at its top: (part, module)
         self.imports: list[str] = []
         self.guarded: list[str] = []
         self.defines: list[str] = []
+        self.binds: dict[str, str] = {}  # what its other imports define: {name: source}
         self.dropped: set[int] = set()
         if QUOTES in source:
-            raise BundleError(f"{name}: three single quotes, which end a deferred module")
+            raise BundleError(f"{name}: three single quotes, which end a deferred part")
         tree = ast.parse(source)
         for statement in tree.body:
             self._take(statement)
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.lineno not in self.dropped:
+            if isinstance(node, ast.Import | ast.ImportFrom) and node.lineno not in self.dropped:
                 self._defer(node)
         self.heading = f"{name}: {(ast.get_docstring(tree) or '').splitlines()[0]}"
         kept = [line for number, line in enumerate(self.lines, 1) if number not in self.dropped]
@@ -127,52 +182,63 @@ class _Module:
             self.defines += [target.id for target in targets if isinstance(target, ast.Name)]
             return
         self.dropped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        if isinstance(node, ast.Import) and any(_is_package(a.name) for a in node.names):
-            raise BundleError(
-                f"{self.name}:{node.lineno}: write `from {PACKAGE}.module import name`"
-            )
-        if isinstance(node, ast.ImportFrom) and _is_own(node):
-            self.needs.append(self._module_of(node))
+        if isinstance(node, ast.Import | ast.ImportFrom) and _is_own(node):
+            needed = self._imported(node)
+            if PARTS.index(needed[0]) > PARTS.index(self.part):
+                self._refuse(node, f"import what is in the later part {needed[0]} in a function")
+            self.needs.append(needed)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             if not (isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing")):
                 self.imports.append(self._source(node))
+                self.binds.update(_bound(node))
         elif isinstance(node, ast.Try):
             self.guarded.append(self._source(node))
         elif not (_is_docstring(node) or _is_for_checkers(node)):
-            raise BundleError(f"{self.name}:{node.lineno}: only definitions stand in a module")
+            self._refuse(node, "only definitions stand in a module")
 
-    def _defer(self, node: ast.ImportFrom) -> None:
-        """Turn an import of an own module within a function into a call that loads it."""
+    def _defer(self, node: ast.Import | ast.ImportFrom) -> None:
+        """Turn an import of a later part within a function into a call that loads it."""
         if not _is_own(node):
             return
-        module = self._module_of(node)
-        if node.lineno != node.end_lineno:
-            raise BundleError(f"{self.name}:{node.lineno}: a deferred import stands on one line")
-        self.later.append(module)
-        self.lines[node.lineno - 1] = f'{" " * node.col_offset}unfold(FOLDED, "{module}")'
-        if "folding" not in self.needs:
-            self.needs.append("folding")
+        part, _ = self._imported(node)
+        if PARTS.index(part) <= PARTS.index(self.part):
+            self._refuse(node, f"an import of {part} stands at the top of a module in {self.part}")
+        self.lines[node.lineno - 1] = " " * node.col_offset + _load(part)
+        self.dropped.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
 
-    def _module_of(self, node: ast.ImportFrom) -> str:
-        package, _, module = (node.module or "").partition(".")
+    def _imported(self, node: ast.Import | ast.ImportFrom) -> tuple[str, str]:
+        """Return the part and the module of an import of the runtime's own."""
+        words = node.module.split(".") if isinstance(node, ast.ImportFrom) and node.module else []
         renamed = [alias.name for alias in node.names if alias.asname or alias.name == "*"]
-        if node.level or package != PACKAGE or not module or renamed:
-            raise BundleError(
-                f"{self.name}:{node.lineno}: write `from {PACKAGE}.module import name`"
-            )
-        return module
+        if len(words) != 3 or words[1] not in PARTS or renamed:
+            self._refuse(node, _IMPORT)
+        return words[1], words[2]
+
+    def _refuse(self, node: ast.stmt, why: str) -> NoReturn:
+        raise BundleError(f"{self.name}:{node.lineno}: {why}")
 
     def _source(self, node: ast.stmt) -> str:
         return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
 
 
 @cache
-def _taken_apart(name: str, source: str) -> _Module:
+def _module(part: str, name: str, source: str) -> _Module:
     """Take a module apart, once in a process, however often it compiles."""
-    return _Module(name, source)
+    return _Module(part, name, source)
 
 
-def _is_own(node: ast.ImportFrom) -> bool:
+def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
+    """Return the names that an import defines, and what each means."""
+    origin = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+    return {
+        alias.asname or alias.name.partition(".")[0]: f"the import of {origin}{alias.name}"
+        for alias in node.names
+    }
+
+
+def _is_own(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.Import):
+        return any(_is_package(alias.name) for alias in node.names)
     return bool(node.level) or _is_package(node.module or "")
 
 

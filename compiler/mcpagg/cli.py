@@ -148,7 +148,7 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg.clients import desktop_entry
-    from mcpagg_runtime.platforms import WINDOWS
+    from mcpagg_runtime.serve.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
     yield f"{file}: {count(len(result.servers), 'server')}, {count(total, 'tool')}"

@@ -13,13 +13,17 @@ from time import monotonic
 
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
-from mcpagg_runtime.catalogue import TOOLS, Kind
-from mcpagg_runtime.jsontext import edited, obj
-from mcpagg_runtime.launch import Launch
-from mcpagg_runtime.lenient import SHOWN_CHARACTERS, Fragment, read_line
-from mcpagg_runtime.lifecycle import MODERN_CODES, knows_no_handshake, speaks_modern
-from mcpagg_runtime.listing import Listing, unreadable
-from mcpagg_runtime.message import (
+from mcpagg_runtime.modern.child import envelope
+from mcpagg_runtime.serve.launch import Launch
+from mcpagg_runtime.serve.lenient import SHOWN_CHARACTERS, Fragment, read_line
+from mcpagg_runtime.serve.lifecycle import MODERN_CODES, knows_no_handshake, speaks_modern
+from mcpagg_runtime.serve.listing import Listing, unreadable
+from mcpagg_runtime.serve.platforms import crashed
+from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
+from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.start.catalogue import TOOLS, Kind
+from mcpagg_runtime.start.jsontext import edited, obj
+from mcpagg_runtime.start.message import (
     Message,
     error,
     failure,
@@ -29,10 +33,7 @@ from mcpagg_runtime.message import (
     request,
     result,
 )
-from mcpagg_runtime.modern_child import envelope
-from mcpagg_runtime.platforms import crashed
-from mcpagg_runtime.process import LAST_WORDS_SECONDS, Process
-from mcpagg_runtime.protocol import (
+from mcpagg_runtime.start.protocol import (
     INITIALIZED,
     INTERNAL_ERROR,
     LEGACY_VERSIONS,
@@ -42,8 +43,7 @@ from mcpagg_runtime.protocol import (
     SERVER_KEY,
     UNSUPPORTED_VERSION,
 )
-from mcpagg_runtime.scanner import Malformed, quote
-from mcpagg_runtime.terminal import printable
+from mcpagg_runtime.start.scanner import Malformed, quote
 
 DISCOVER = "server/discover"
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines

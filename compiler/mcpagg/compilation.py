@@ -151,7 +151,6 @@ def compile_proxy(
         name=name,
         source=Path(source.name).name,
         commands=(commands.rebuild, commands.check),
-        entries=launch_rows(spec, spec.folder, found),
         rows=rows,
         snapshot=snapshot,
         linked=linked,

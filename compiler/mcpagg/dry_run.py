@@ -12,8 +12,8 @@ from mcpagg.config.coordinator import hidden_literals
 from mcpagg.config.credentials import find_credentials
 from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.launch import strings
-from mcpagg_runtime.references import references
+from mcpagg_runtime.serve.launch import strings
+from mcpagg_runtime.serve.references import references
 
 HIDDEN = "***"
 

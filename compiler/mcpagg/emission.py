@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -17,16 +17,17 @@ import black
 import jinja2
 from black.mode import TargetVersion
 
-from mcpagg.bundle import PACKAGE, bundle
+from mcpagg.bundle import PACKAGE, bundle, runtime_digest
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked
 from mcpagg.literal import comment, json_text, literal
 from mcpagg.options import Options
-from mcpagg.problems import count
+from mcpagg.problems import InternalFault, count
 from mcpagg.readback import read_back
+from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.catalogue import KINDS, SKILLS, TOOLS
-from mcpagg_runtime.launch import uses
+from mcpagg_runtime.serve.launch import uses
+from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS
 
 MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
 TABLES = {
@@ -36,9 +37,9 @@ TABLES = {
     "templates": "TEMPLATE_ROUTES",
     "skills": "SKILL_ROUTES",
 }
-# The names that the templates define, which no module of the runtime may define again.
-DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "FOLDED"}
-DEFINED |= {"PLAN", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
+# The names that the templates define, which no module may define again.
+DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
+DEFINED |= {"COMPILER", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
 NEEDS_NOTHING = "no variable of the environment"
 
 
@@ -47,7 +48,6 @@ def emit(
     name: str,
     source: str,
     commands: tuple[str, str],
-    entries: Mapping[str, Any],
     rows: Mapping[str, Mapping[str, Any]],
     snapshot: Snapshot,
     linked: Linked,
@@ -56,13 +56,14 @@ def emit(
     """Return the text of the emitted file.
 
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
-    check the file, as a shell would take them. `entries` are the servers as the config has them,
-    `rows` the same as they are meant from where the file will lie.
+    check the file, as a shell would take them. `rows` are the servers as they are meant from where
+    the file will lie.
 
     Raises:
         ReadBackError: the text does not mean what went in.
     """
-    runtime = bundle("main", DEFINED, _unused(rows, linked))
+    unused = _unused(rows, linked)
+    runtime = bundle(DEFINED, unused)
     snapshot_digest = _digest(_plain(snapshot))
     needs = _needs(rows)
     tables = _tables(rows, needs, snapshot, linked, options)
@@ -72,7 +73,6 @@ def emit(
         for server, values in lists.items()
     }
     about = {"name": name, "version": snapshot_digest[len("sha256:") :][:12]}
-    about["compiler"] = version("mcpagg")
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=black.format_str(runtime.imports, mode=MODE),
@@ -82,8 +82,9 @@ def emit(
             literal(server): {literal(kind): text for kind, text in texts.items()}
             for server, texts in snapshot_texts.items()
         },
-        runtime=runtime.modules,
-        folded={literal(name): source for name, source in runtime.deferred.items()},
+        compiler=literal(version("mcpagg")),
+        start=runtime.start,
+        deferred={literal(name): source for name, source in runtime.deferred.items()},
         about={key: literal(value) for key, value in about.items()},
     )
     body = body.rstrip("\n") + "\n"
@@ -92,21 +93,33 @@ def emit(
         source=comment(source),
         command=comment(commands[0]),
         check=comment(commands[1]),
-        entries_digest=_digest({**entries, "": linked.composed.subtools}),
-        options_digest=_digest(asdict(options)),
-        snapshot_digest=snapshot_digest,
-        counts=_counts(snapshot),
         needs=comment(_listed(needs)),
-        body_digest=_hash(body),
+        data_digest=_hash(_decided(body)),
+        counts=_counts(snapshot),
+        runtime_digest=runtime_digest(),
+        without=", ".join(sorted(unused)),
         body=body,
     )
     written_tables = tables | {
         "SNAPSHOT": snapshot_texts,
-        "FOLDED": {name: f"\n{source}" for name, source in runtime.deferred.items()},
+        "COMPILER": version("mcpagg"),
         "PLAN": about,
+        **{name: f"\n{source}" for name, source in runtime.deferred.items()},
     }
     read_back(text, written_tables, lists)
     return text
+
+
+def _decided(body: str) -> str:
+    """Return what the config and the servers decided of a body.
+
+    Raises:
+        InternalFault: the templates and the rules for their sections disagree.
+    """
+    sections = cut(body)
+    if sections is None:
+        raise InternalFault("the body has no sections")
+    return sections.decided
 
 
 def _tables(
@@ -156,7 +169,7 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
-    """Return the modules of the runtime that this proxy has no use for."""
+    """Return the modules that this proxy has no use for."""
     extensions = {
         name for facts in linked.children.values() for name in facts.get("extensions", ())
     }
@@ -164,9 +177,9 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
         "composite": bool(linked.composed.tools),
         "masking": any("masks" in row for row in rows.values()),
         "skills": SKILLS.capability in extensions,
-        "extensions": bool(extensions - {SKILLS.capability}),
+        "extensions": bool(extensions),
     }
-    return {module for module, needed in used.items() if not needed}
+    return {name for name, needed in used.items() if not needed}
 
 
 @cache

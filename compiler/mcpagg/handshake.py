@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcpagg.collector import DISCOVER, Collector, Fault, Silence, Time
-from mcpagg_runtime.protocol import LEGACY_VERSIONS, MODERN_VERSION
+from mcpagg_runtime.start.protocol import LEGACY_VERSIONS, MODERN_VERSION
 
 FIRST_SHARE = 0.75
 

@@ -16,15 +16,15 @@ from mcpagg.problems import NameClash, Problem, count
 from mcpagg.schemas import schema_faults
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.names import (
+from mcpagg_runtime.serve.names import (
     exposed_name,
     hides_address,
     offered,
     portable_names,
     server_address,
 )
-from mcpagg_runtime.protocol import MODERN_VERSION
+from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.start.protocol import MODERN_VERSION
 
 Route = tuple[str, ...]
 

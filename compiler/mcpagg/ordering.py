@@ -1,9 +1,9 @@
 """Keeps the order of an existing emitted file: another order of a server's lists is no change.
 
-Equality is the runtime's (`mcpagg_runtime.live.same`), so compiling again, `--check` and drift
-agree on what a change is. A value that equals the recorded one is replaced by the recorded one. In
-a value that changed, the members that both versions have keep their recorded order, so that the
-diff of the two files shows the change alone.
+Equality is the runtime's (`same`), so compiling again, `--check` and drift agree on what a change
+is. A value that equals the recorded one is replaced by the recorded one. In a value that changed,
+the members that both versions have keep their recorded order, so that the diff of the two files
+shows the change alone.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
-from mcpagg_runtime.catalogue import KINDS, Kind
-from mcpagg_runtime.jsontext import parse
-from mcpagg_runtime.live import SETS, same
+from mcpagg_runtime.serve.live import SETS, same
+from mcpagg_runtime.start.catalogue import KINDS, Kind
+from mcpagg_runtime.start.jsontext import parse
 
 # Values that nest deeper are compared as a whole.
 DEEPEST = 64

@@ -7,7 +7,7 @@ a proxy that does something else than its config says.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
 from mcpagg.jsontext import dumps, loads
@@ -46,18 +46,23 @@ def read_back(text: str, tables: Mapping[str, Any], lists: Mapping[str, Mapping[
 def read_tables(text: str, names: Container[str]) -> dict[str, Any]:
     """Return {name: value} of those tables of an emitted text, which is parsed, never run.
 
-    Of a call, as PLAN is one, the value is {keyword: value} of the arguments that are literals.
+    Of a call, as PLAN is one, the value is {keyword: value} of the arguments that are literals. A
+    deferred part counts as a table, whose value is its source.
 
     Raises:
         SyntaxError, ValueError: it is no text that the compiler wrote.
     """
-    return {
-        target.id: _value(node.value)
-        for node in ast.parse(text).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id in names
-    }
+    return {name: _value(node) for name, node in _named(ast.parse(text)) if name in names}
+
+
+def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the name and the value of each table and each part."""
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value
+            case ast.Expr(ast.Call(args=[ast.Constant(value=str() as name), source])):
+                yield name, source
 
 
 def _value(node: ast.expr) -> Any:

@@ -10,7 +10,7 @@ from mcpagg.jsontext import loads
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.readback import read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.catalogue import KINDS
+from mcpagg_runtime.start.catalogue import KINDS
 
 REBUILD = "#   rebuild:  "
 

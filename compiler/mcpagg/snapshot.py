@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcpagg_runtime.catalogue import Kind
+from mcpagg_runtime.start.catalogue import Kind
 
 Json = dict[str, Any]
 

@@ -1,5 +1,7 @@
 """The runtime of the emitted file, as ordinary modules.
 
-The compiler inlines the rooms that a proxy needs into its file. They use the standard library
-only, import one another from faces to core and never back, and import nothing of the compiler.
+Its folders are the parts of the emitted file: `start` stands in it as it is and is compiled at
+every start; `serve`, `modern` and `tool` stand in it as strings, each of which is compiled as a
+whole when it is first needed. A module imports its own part and earlier ones at its top, and later
+ones within functions. All use the standard library only and import nothing of the compiler.
 """

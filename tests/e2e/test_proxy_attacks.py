@@ -181,8 +181,8 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The number of a dead child may be another process's by then."""
-    from mcpagg_runtime import process as module
-    from mcpagg_runtime.launch import Launch
+    from mcpagg_runtime.serve import process as module
+    from mcpagg_runtime.serve.launch import Launch
 
     ended: queue.Queue[str] = queue.Queue()
     launch = Launch(["true"], dict(os.environ), None, {})

@@ -12,29 +12,32 @@ from pathlib import Path
 import pytest
 
 from mcpagg import bundle as bundling
-from mcpagg.bundle import Bundle, BundleError, bundle
+from mcpagg.bundle import DEFERRED, PARTS, Bundle, BundleError, bundle, runtime_digest
+from mcpagg_runtime.start import parts as loader
 
-Modules = Callable[..., Bundle]
+Join = Callable[..., Bundle]
 
 
 @pytest.fixture(scope="module")
 def real() -> Bundle:
     """Join the real runtime."""
-    return bundle("main")
+    return bundle()
 
 
 @pytest.fixture
-def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Modules:
-    """Return a function that joins modules {name: source}, the first one as the entry."""
+def join(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Join:
+    """Return a function that joins modules {part_name: source}."""
     folder = tmp_path / "package"
-    folder.mkdir()
+    for part in PARTS:
+        (folder / part).mkdir(parents=True)
+        (folder / part / "__init__.py").write_text('"""A part."""\n', "utf-8")
     monkeypatch.setattr(resources, "files", lambda _: folder)
 
-    def joined(**modules: str) -> Bundle:
-        modules.setdefault("folding", '"""Folds."""\n\ndef unfold(modules, last):\n    pass\n')
-        for name, source in modules.items():
-            (folder / f"{name}.py").write_text(source, "utf-8")
-        return bundle(next(iter(modules)))
+    def joined(without: tuple[str, ...] = (), **modules: str) -> Bundle:
+        for module, source in modules.items():
+            part, name = module.split("_")
+            (folder / part / f"{name}.py").write_text(source, "utf-8")
+        return bundle(without=without)
 
     return joined
 
@@ -46,7 +49,7 @@ def module(code: str = "", heading: str = "Does something.") -> str:
 
 def sources(joined: Bundle) -> list[str]:
     """Return all the source in a bundle."""
-    return [joined.imports, joined.modules, *joined.deferred.values()]
+    return [joined.imports, joined.start, *joined.deferred.values()]
 
 
 def statements(source: str) -> Iterator[str]:
@@ -56,55 +59,52 @@ def statements(source: str) -> Iterator[str]:
             yield ast.dump(node)
 
 
+def run(file: Path) -> subprocess.CompletedProcess[str]:
+    """Run a Python file alone, warnings as errors."""
+    command = [sys.executable, "-I", "-S", "-W", "error", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def as_file(joined: Bundle, *, after: str) -> str:
+    """Return the bundle as the emitted file has it, and what is run behind it."""
+    parts = "".join(
+        f"define_part({name!r}, r'''\n{source}''')\n" for name, source in joined.deferred.items()
+    )
+    future = "from __future__ import annotations\n"
+    return f"{future}{joined.imports}\n{joined.start}\n{parts}\n{after}\n"
+
+
 # --- The real runtime -------------------------------------------------------------------------
 
 
-def test_every_definition_of_the_runtime_is_in_the_bundle(real: Bundle) -> None:
-    found = {dump for source in sources(real) for dump in statements(source)}
-    modules = resources.files(bundling.PACKAGE)
-    joined = [line.split()[1].rstrip(":") for line in real.modules.splitlines() if is_heading(line)]
-    for name in [*joined, *real.deferred]:
-        source = modules.joinpath(f"{name}.py").read_text("utf-8")
-        # A deferred import is another statement in the bundle.
-        lines = [unfolded(line) for line in source.splitlines()]
-        missing = [dump for dump in statements("\n".join(lines)) if dump not in found]
-        assert missing == [], name
+@pytest.mark.parametrize("part", PARTS)
+def test_every_definition_of_a_part_is_in_the_bundle(real: Bundle, part: str) -> None:
+    found = {*statements(real.start if part == "start" else real.deferred[part])}
+    for file in resources.files(bundling.PACKAGE).joinpath(part).iterdir():
+        if file.name.endswith(".py"):
+            # An import that loads a part is another statement in the bundle.
+            lines = [loaded(line) for line in file.read_text("utf-8").splitlines()]
+            missing = [dump for dump in statements("\n".join(lines)) if dump not in found]
+            assert missing == [], file.name
 
 
-def unfolded(line: str) -> str:
+def loaded(line: str) -> str:
     """Return a line as the bundle has it."""
     indent = line[: len(line) - len(line.lstrip())]
     start = f"from {bundling.PACKAGE}."
     if indent and line.strip().startswith(start):
-        name = line.strip().removeprefix(start).split()[0]
-        return f'{indent}unfold(FOLDED, "{name}")'
+        part = line.strip().removeprefix(start).split(".")[0]
+        return f'{indent}load_part("{part}")'
     return line
-
-
-def is_heading(line: str) -> bool:
-    """Whether a line is the heading of a module."""
-    words = line.split()
-    return line.startswith("# ") and len(words) > 2 and words[1] in modules_by_colon()
-
-
-def modules_by_colon() -> set[str]:
-    """Return the names of all modules, each with a colon."""
-    folder = resources.files(bundling.PACKAGE)
-    return {f"{path.name.removesuffix('.py')}:" for path in folder.iterdir()}
 
 
 def test_comments_and_blank_lines_of_the_runtime_are_kept(real: Bundle) -> None:
     everything = "\n".join(sources(real))
-    source = resources.files(bundling.PACKAGE).joinpath("router.py").read_text("utf-8")
-    comments = [line for line in source.splitlines() if line.strip().startswith("#")]
-    assert comments
-    assert [line for line in comments if line not in everything] == []
-
-
-def test_a_start_needs_no_module_that_only_children_need(real: Bundle) -> None:
-    assert {"relay", "router", "process", "commands"} <= set(real.deferred)
-    assert "class Answers" in real.modules
-    assert "class Router" not in real.modules
+    for file in resources.files(bundling.PACKAGE).joinpath("serve").iterdir():
+        if file.name.endswith(".py"):
+            lines = file.read_text("utf-8").splitlines()
+            comments = [line for line in lines if line.strip().startswith("#")]
+            assert [line for line in comments if line not in everything] == [], file.name
 
 
 def test_no_import_of_the_package_is_left(real: Bundle) -> None:
@@ -115,54 +115,54 @@ def test_no_import_of_the_package_is_left(real: Bundle) -> None:
         assert "TYPE_CHECKING" not in source
 
 
-def test_no_name_is_used_before_its_module_stands(real: Bundle, tmp_path: Path) -> None:
-    """The bundle runs, all modules included, and a start loads no slow module."""
+@pytest.mark.parametrize("part", DEFERRED)
+def test_each_part_can_be_loaded_first(real: Bundle, part: str, tmp_path: Path) -> None:
+    """No name is used before it is defined, and a start loads no slow module."""
+    slow = "{'re', 'json', 'typing', 'enum', 'threading', 'subprocess', 'asyncio'}"
+    check = f"slow = {slow} & set(sys.modules)\nassert not slow, slow\nload_part({part!r})"
     file = tmp_path / "joined.py"
-    file.write_text(
-        "from __future__ import annotations\n"
-        f"{real.imports}\nFOLDED = {real.deferred!r}\n{real.modules}\n"
-        "slow = {'re', 'json', 'typing', 'enum', 'threading', 'subprocess', 'asyncio'}\n"
-        "assert not slow & set(sys.modules), slow & set(sys.modules)\n"
-        "while FOLDED:\n    unfold(FOLDED, next(reversed(FOLDED)))\n"
-        "assert Router and Relay and run_command\n"
-    )
-    command = [sys.executable, "-I", "-S", "-W", "error", str(file)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stderr) == (0, "")
+    file.write_text(as_file(real, after=check), "utf-8")
+    done = run(file)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_joining_twice_gives_the_same(real: Bundle) -> None:
-    assert bundle("main") == real
+    assert bundle() == real
+    assert runtime_digest() == runtime_digest()
 
 
 # --- Joining ----------------------------------------------------------------------------------
 
 
-def test_a_module_stands_behind_all_that_it_needs(join: Modules) -> None:
+def test_a_module_stands_behind_all_that_it_imports(join: Join) -> None:
     joined = join(
-        top=module("from mcpagg_runtime.mid import m\nfrom mcpagg_runtime.low import low\n\nT = m"),
-        mid=module("from mcpagg_runtime.low import low\n\nm = low"),
-        low=module("low = 1"),
+        start_a=module(
+            "from mcpagg_runtime.start.mid import m\n"
+            "from mcpagg_runtime.start.low import low\n\nT = m"
+        ),
+        start_mid=module("from mcpagg_runtime.start.low import low\n\nm = low"),
+        start_low=module("low = 1"),
     )
-    assert [joined.modules.index(text) for text in ("low = 1", "m = low", "T = m")] == sorted(
-        joined.modules.index(text) for text in ("low = 1", "m = low", "T = m")
-    )
-    assert joined.modules.count("low = 1") == 1
+    places = [joined.start.index(text) for text in ("low = 1", "m = low", "T = m")]
+    assert places == sorted(places)
+    assert joined.start.count("low = 1") == 1
     assert joined.deferred == {}
 
 
-def test_the_first_line_of_a_docstring_becomes_the_heading(join: Modules) -> None:
-    joined = join(a=module("A = 1", heading="Says it.\n\nAnd more."))
-    assert "# a: Says it." in joined.modules
-    assert "And more" not in joined.modules
+def test_the_first_line_of_a_docstring_becomes_the_heading(join: Join) -> None:
+    joined = join(start_a=module("A = 1", heading="Says it.\n\nAnd more."))
+    assert "# a: Says it." in joined.start
+    assert "And more" not in joined.start
 
 
-def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Modules) -> None:
+def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Join) -> None:
     joined = join(
-        a=module("import sys\nfrom time import (\n    monotonic,\n)\nimport os\n\nA = 1").replace(
-            "A = 1", "from mcpagg_runtime.b import B\n\nA = B"
+        start_a=module(
+            "import sys\nfrom time import (\n    monotonic,\n)\nimport os\n\n"
+            "from mcpagg_runtime.start.b import B\n\nA = B"
         ),
-        b=module("import os\n\nB = os"),
+        start_b=module("import os\n\nB = os"),
+        tool_c=module("import os\nfrom shlex import join\n\nC = os, join"),
     )
     assert joined.imports.splitlines() == [
         "from time import (",
@@ -171,49 +171,106 @@ def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Modu
         "import os",
         "import sys",
     ]
-    assert "import" not in joined.modules
+    assert "import" not in joined.start
+    assert joined.deferred["tool"].startswith(
+        "from __future__ import annotations\n\nfrom shlex import join\nimport os\n\n\n"
+    )
 
 
-def test_a_guarded_import_is_kept_whole(join: Modules) -> None:
+def test_a_guarded_import_is_kept_whole(join: Join) -> None:
     guard = "try:\n    from _json import x\nexcept ImportError:\n    x = None"
-    joined = join(a=module(f"import os\n\n{guard}\n\nA = x"))
+    joined = join(start_a=module(f"import os\n\n{guard}\n\nA = x"))
     assert joined.imports == f"import os\n{guard}"
 
 
-def test_what_is_for_type_checkers_goes(join: Modules) -> None:
+def test_what_is_for_type_checkers_goes(join: Join) -> None:
     code = (
         "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from typing import Any\n"
-        "    from mcpagg_runtime.none import Nothing\n\nA: Any = 1"
+        "    from mcpagg_runtime.tool.none import Nothing\n\nA: Any = 1"
     )
-    joined = join(a=module(code))
-    assert (joined.imports, joined.modules.splitlines()[-1]) == ("", "A: Any = 1")
+    joined = join(start_a=module(code))
+    assert (joined.imports, joined.start.splitlines()[-1]) == ("", "A: Any = 1")
 
 
-def test_a_module_imported_within_a_function_is_deferred_with_all_that_it_needs(
-    join: Modules,
+@pytest.mark.parametrize("names", ["L", "(\n        L,\n        M,\n    )"])
+def test_an_import_of_a_later_part_loads_it_with_all_that_it_imports(
+    join: Join, names: str
 ) -> None:
-    code = "def f():\n    from mcpagg_runtime.late import L\n\n    return L"
     joined = join(
-        a=module(f"from mcpagg_runtime.low import low\n\n{code}"),
-        low=module("low = 1"),
-        late=module("import os\nfrom mcpagg_runtime.later import M\n\nL = M, os"),
-        later=module("from mcpagg_runtime.low import low\n\nM = low"),
+        start_a=module(
+            f"def f():\n    from mcpagg_runtime.modern.late import {names}\n\n    return L"
+        ),
+        serve_low=module("low = 1"),
+        modern_late=module("from mcpagg_runtime.serve.low import low\n\nL = M = low"),
     )
-    assert list(joined.deferred) == ["later", "late"]
-    assert joined.deferred["late"] == "import os\n\nL = M, os\n"
-    assert 'def f():\n    unfold(FOLDED, "late")\n\n    return L' in joined.modules
-    assert "low = 1" in joined.modules
-    assert "def unfold" in joined.modules
-    assert "import os" not in joined.imports
+    assert 'def f():\n    load_part("modern")\n\n    return L' in joined.start
+    assert 'annotations\n\n\nload_part("serve")\n\n\n# ---' in joined.deferred["modern"]
+    assert "load_part" not in joined.deferred["serve"]
 
 
-def test_an_import_of_the_standard_library_within_a_function_stays(join: Modules) -> None:
-    joined = join(a=module("def f():\n    import re\n\n    return re"))
-    assert "    import re" in joined.modules
-    assert joined.deferred == {}
+def test_an_import_of_the_standard_library_within_a_function_stays(join: Join) -> None:
+    joined = join(start_a=module("def f():\n    import re\n\n    return re"))
+    assert "    import re" in joined.start
+
+
+def test_a_module_can_be_left_out_by_name(join: Join) -> None:
+    modules = {
+        "serve_a": module("from mcpagg_runtime.serve.b import b\n\ndef f():\n    return b()"),
+        "serve_b": module("import os\n\ndef b():\n    return os"),
+    }
+    assert "def b" in join(**modules).deferred["serve"]
+    left = join(("b",), **modules).deferred["serve"]
+    assert "def f" in left
+    assert "def b" not in left
+    assert "import os" not in left
+    with pytest.raises(BundleError, match="no module to leave out: none"):
+        join(("b", "none"), **modules)
+
+
+# --- Loading ----------------------------------------------------------------------------------
+
+
+def emitted(file: Path, serve: str, after: str) -> None:
+    """Write a file of the loader and a part."""
+    source = Path(str(loader.__file__)).read_text("utf-8")
+    file.write_text(f"{source}\ndefine_part('serve', r'''\n{serve}''')\n{after}\n", "utf-8")
+
+
+def test_a_traceback_shows_the_line_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    emitted(file, "def f():\n    raise ValueError('here')\n", "load_part('serve')\nf()")
+    (number,) = [n for n, line in enumerate(file.read_text().splitlines(), 1) if "'here'" in line]
+    assert f'"{file}", line {number}, in f\n    raise ValueError' in run(file).stderr
+
+
+def test_a_part_inherits_nothing_of_how_the_file_is_compiled(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    emitted(file, "def f() -> Any: ...\n", "load_part('serve')")
+    assert "NameError" in run(file).stderr
+
+
+def test_a_part_is_loaded_once_whoever_asks(tmp_path: Path) -> None:
+    part = "import time\nloaded.append(1)\ntime.sleep(0.01)\n"
+    threads = "ts = [threading.Thread(target=load_part, args=('serve',)) for _ in range(8)]"
+    ask = f"import threading\nloaded = []\n{threads}\nfor t in ts: t.start()\nfor t in ts: t.join()"
+    file = tmp_path / "server.py"
+    emitted(file, part, f"{ask}\nload_part('serve')\nprint(loaded)")
+    assert run(file).stdout == "[1]\n"
+
+
+def test_a_part_that_does_not_load_is_tried_again(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    again = (
+        "try:\n    load_part('serve')\nexcept NameError:\n    x = 1\nload_part('serve')\nprint(y)"
+    )
+    emitted(file, "y = x\n", again)
+    assert run(file).stdout == "1\n"
 
 
 # --- Refusals ---------------------------------------------------------------------------------
+
+
+WRITE = "write `from mcpagg_runtime.part.module import name`"
 
 
 @pytest.mark.parametrize(
@@ -223,28 +280,40 @@ def test_an_import_of_the_standard_library_within_a_function_stays(join: Modules
         ("for x in ():\n    pass", "a:5: only definitions stand in a module"),
         ("if True:\n    A = 1", "a:5: only definitions stand in a module"),
         ("A = 1\n\nA += 1", "a:7: only definitions stand in a module"),
-        ("import mcpagg_runtime.b", "write `from mcpagg_runtime.module import name`"),
-        ("from mcpagg_runtime import b", "write `from mcpagg_runtime.module import name`"),
-        ("from mcpagg_runtime.b import B as C", "write `from mcpagg_runtime.module import name`"),
-        ("from mcpagg_runtime.b import *", "write `from mcpagg_runtime.module import name`"),
-        ("from .b import B", "write `from mcpagg_runtime.module import name`"),
+        ("import mcpagg_runtime.serve.b", WRITE),
+        ("from mcpagg_runtime import serve", WRITE),
+        ("from mcpagg_runtime.serve import b", WRITE),
+        ("from mcpagg_runtime.other.b import B", WRITE),
+        ("from mcpagg_runtime.serve.b import B as C", WRITE),
+        ("from mcpagg_runtime.serve.b import *", WRITE),
+        ("from .b import B", WRITE),
+        ("def f():\n    import mcpagg_runtime.serve.b", WRITE),
+        ("from mcpagg_runtime.tool.late import L", "a:5: import what is in the later part tool"),
         (
-            "def f():\n    from mcpagg_runtime.b import (\n        B,\n    )",
-            "a:6: a deferred import stands on one line",
+            "def f():\n    from mcpagg_runtime.serve.b import B",
+            "a:6: an import of serve stands at the top of a module in serve",
         ),
-        ("from mcpagg_runtime.b import B\n\nB = 2", "a: B is also defined in b"),
-        ("def f():\n    from mcpagg_runtime.b import C\n\ndef B(): ...", "B is also defined in"),
-        ("A = '''x'''", "a: three single quotes, which end a deferred module"),
-        ("from mcpagg_runtime.circle import C", "imported in a circle by a -> circle"),
+        (
+            "def f():\n    from mcpagg_runtime.start.first import F",
+            "a:6: an import of start stands at the top of a module in serve",
+        ),
+        ("from mcpagg_runtime.serve.b import B\n\nB = 2", "a: B is also defined in b"),
+        ("from os import B", "b: B is also defined in the import of os.B"),
+        ("def F(): ...", "a: F is also defined in first"),
+        ("A = '''x'''", "a: three single quotes, which end a deferred part"),
+        ("from mcpagg_runtime.serve.circle import C", "imported in a circle by a -> circle"),
+        ("from mcpagg_runtime.serve.none import N", "a: imports none, and there is no such module"),
     ],
 )
 def test_what_cannot_be_joined_is_refused_with_its_place(
-    join: Modules, code: str, problem: str
+    join: Join, code: str, problem: str
 ) -> None:
     with pytest.raises(BundleError) as caught:
         join(
-            a=module(code),
-            b=module("B = 1\nC = 2"),
-            circle=module("from mcpagg_runtime.a import A\n\nC = A"),
+            start_first=module("F = 1"),
+            serve_a=module(code),
+            serve_b=module("B = 1\nC = 2"),
+            serve_circle=module("from mcpagg_runtime.serve.a import A\n\nD = A"),
+            tool_late=module("L = 1"),
         )
     assert problem in str(caught.value)

@@ -8,8 +8,8 @@ from typing import Any
 
 from core import Json, plan, tool
 
-from mcpagg_runtime.answers import Answers
-from mcpagg_runtime.catalogue import Catalogue, Item
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.catalogue import Catalogue, Item
 
 RICH: Json = {
     "title": 'T "quoted" , } ] \\ end',

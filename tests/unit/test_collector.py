@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcpagg.collector import Collector, Fault, Refusal, Silence, Time
-from mcpagg_runtime.launch import Launch
+from mcpagg_runtime.serve.launch import Launch
 
 
 class Timeless(Time):

@@ -9,7 +9,7 @@ import pytest
 from configs import ENTRY, FOLDER, entry, entry_refusal, read, refusal, warnings_of
 
 from mcpagg.config.findings import where
-from mcpagg_runtime.launch import Location
+from mcpagg_runtime.serve.launch import Location
 
 
 def test_arguments_stay_as_they_are() -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime import deep, jsontext
-from mcpagg_runtime.deep import extent, extents
-from mcpagg_runtime.jsontext import members, outline
-from mcpagg_runtime.scanner import Malformed
+from mcpagg_runtime.serve import deep
+from mcpagg_runtime.serve.deep import extent, extents
+from mcpagg_runtime.start import jsontext
+from mcpagg_runtime.start.jsontext import members, outline
+from mcpagg_runtime.start.scanner import Malformed
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('a"\\[]{},:é\n')),

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from core import INITIALIZED, ROOTS, Json, call, notification, plan, request, tool
 
-from mcpagg_runtime.answers import Answers
-from mcpagg_runtime.client import REFUSE_COLON, Client
-from mcpagg_runtime.discover import answer_line
-from mcpagg_runtime.message import Message
-from mcpagg_runtime.plan import Plan
-from mcpagg_runtime.protocol import LEGACY_VERSIONS
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.client import REFUSE_COLON, Client
+from mcpagg_runtime.start.discover import answer_line
+from mcpagg_runtime.start.message import Message
+from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.start.protocol import LEGACY_VERSIONS
 
 
 def served(desk: Answers, client: Client, message: Any) -> Any:

@@ -19,17 +19,17 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.catalogue import Item
-from mcpagg_runtime.child import Child
-from mcpagg_runtime.listing import MAXIMUM_PAGES
-from mcpagg_runtime.lists import (
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.listing import MAXIMUM_PAGES
+from mcpagg_runtime.serve.lists import (
     CALM_SECONDS,
     LONGEST_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
 )
-from mcpagg_runtime.live import Difference
-from mcpagg_runtime.protocol import PAGES
+from mcpagg_runtime.serve.live import Difference
+from mcpagg_runtime.start.catalogue import Item
+from mcpagg_runtime.start.protocol import PAGES
 
 READONLY = {"annotations": {"destructiveHint": False}}
 

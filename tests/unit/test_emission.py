@@ -6,12 +6,14 @@ Refresh the golden files with `UPDATE_GOLDEN=1 python -m pytest tests/unit/test_
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import os
 import subprocess
 import sys
 import unicodedata
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import black
@@ -20,6 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcpagg import emission
+from mcpagg.bundle import DEFERRED, runtime_digest
 from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.emission import MODE, emit
@@ -30,9 +33,10 @@ from mcpagg.options import Options
 from mcpagg.problems import ConfigError
 from mcpagg.readback import ReadBackError, read_tables
 from mcpagg.recorded import recorded_command, recorded_snapshot
+from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.catalogue import KINDS, TOOLS, Catalogue, Outages
-from mcpagg_runtime.plan import Plan
+from mcpagg_runtime.start.catalogue import KINDS, TOOLS, Catalogue, Outages
+from mcpagg_runtime.start.plan import Plan
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 LISTS: dict[str, Any] = {"conditional": frozenset, **{kind.name: tuple for kind in KINDS}}
@@ -61,7 +65,6 @@ def of_snapshot(config: bytes, snapshot: Snapshot, options: Options) -> str:
         name=options.name or "mcp",
         source="mcp.json",
         commands=("mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"),
-        entries=rows,
         rows=rows,
         snapshot=snapshot,
         linked=linked,
@@ -76,12 +79,54 @@ def cases() -> list[Path]:
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_the_decided_part_is_as_it_was_reviewed(case: Path) -> None:
     text = emitted(case)
-    header, rest = text.split("#   body:")
+    header, rest = text.split("#   runtime:")
     decided = header + rest.split(START_OF_DECISIONS)[1].split(END_OF_DECISIONS)[0]
     expected = case / "expected.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         expected.write_text(decided, encoding="utf-8", newline="\n")
     assert decided == expected.read_text("utf-8"), "run with UPDATE_GOLDEN=1 if this is meant"
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_the_two_digests_are_of_what_was_decided_and_of_the_runtime(case: Path) -> None:
+    text = emitted(case)
+    sections = cut(text)
+    assert sections is not None
+    digest = hashlib.sha256(sections.decided.encode()).hexdigest()
+    assert f"\n#   data:     sha256:{digest} (" in text
+    assert sections.stock.startswith(f"{runtime_digest()} (mcpagg {sections.compiler}")
+
+
+def test_every_function_knows_its_line_of_the_file() -> None:
+    text = emitted(GOLDEN / "composite")
+    lines = text.splitlines()
+    space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
+    exec(compile(text, "server.py", "exec"), space)  # noqa: S102
+    for part in DEFERRED:
+        space["load_part"](part)
+    found = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
+    codes = [one.__code__ for one in found.values() if one.__module__ == "server"]
+    assert {"main", "load_part", "run_command", "prepare"} <= found.keys()
+    for code in codes:
+        line = lines[code.co_firstlineno - 1]
+        assert (code.co_filename, line.split("(")[0]) == ("server.py", f"def {code.co_name}")
+
+
+def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
+    plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
+    assert "; without composite, extensions, masking, skills)\n" in plain
+    assert "# composite: " not in plain
+    assert "# composite: " in composite
+    assert "; without extensions, skills)\n" in composite
+
+
+def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
+    """Of any extension: requests that nobody knows are looked up as soon as there is one."""
+    capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
+    child = ChildSnapshot("a", "2025-11-25", capabilities=capabilities)
+    config = b'{"mcpServers": {"a": {"command": "x"}}}'
+    text = of_snapshot(config, Snapshot((child,)), Options())
+    assert "; without composite, masking)\n" in text
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

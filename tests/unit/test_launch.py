@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.dotenv import parse_env_file
-from mcpagg_runtime.launch import (
+from mcpagg_runtime.serve.dotenv import parse_env_file
+from mcpagg_runtime.serve.launch import (
     Launch,
     Location,
     MissingVariables,

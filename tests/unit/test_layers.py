@@ -1,4 +1,4 @@
-"""Who may import whom, and what a start may cost."""
+"""The layers: who may import whom, and what a start may cost."""
 
 from __future__ import annotations
 
@@ -12,60 +12,35 @@ import pytest
 
 import mcpagg
 import mcpagg_runtime
+from mcpagg.bundle import PARTS
 
 COMPILER, RUNTIME = (Path(str(package.__file__)).parent for package in (mcpagg, mcpagg_runtime))
 COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))
-MODULES = sorted(path.stem for path in RUNTIME.glob("*.py") if path.stem != "__init__")
-
-CORE = {
-    "answers",
-    "attribution",
-    "call",
-    "calls",
-    "catalogue",
-    "child",
-    "client",
-    "clients",
-    "composite",
-    "connection",
-    "core",
-    "deep",
-    "discover",
-    "dispatch",
-    "effects",
-    "extensions",
-    "faults",
-    "jsontext",
-    "lenient",
-    "lifecycle",
-    "listing",
-    "lists",
-    "live",
-    "masking",
-    "message",
-    "modern_child",
-    "modern_client",
-    "names",
-    "origins",
-    "output_schemas",
-    "plan",
-    "ports",
-    "protocol",
-    "resources",
-    "results",
-    "routed",
-    "router",
-    "secrecy",
-    "server_requests",
-    "scanner",
-    "skills",
-    "streams",
-    "subscriptions",
-    "templates",
-    "terminal",
-    "tools",
+MODULES = {
+    f"{path.parent.name}.{path.stem}": path
+    for path in sorted(RUNTIME.glob("*/*.py"))
+    if path.stem != "__init__"
 }
-"""Modules that do no I/O, read no clock and start nothing."""
+"""The modules of the runtime, each with its part in front."""
+
+WITH_IO = {
+    "start.main",
+    "start.outbox",
+    "start.parts",
+    "start.polling",
+    "start.standard",
+    "start.stdio",
+    "serve.alarm",
+    "serve.backlog",
+    "serve.dotenv",
+    "serve.launch",
+    "serve.platforms",
+    "serve.process",
+    "serve.references",
+    "serve.relay",
+    *(name for name in MODULES if name.startswith(("tool.", "windows."))),
+}
+"""Modules that do I/O. All others are the core: they read no clock and start nothing."""
 
 DOORS = {
     "_thread",
@@ -82,18 +57,6 @@ DOORS = {
 
 SLOW = {"argparse", "asyncio", "dataclasses", "enum", "json", "re", "subprocess", "threading"}
 """Standard modules that take longer to import than all else that a start does."""
-
-
-def modules_at_start() -> list[str]:
-    """Return the modules of the runtime that `main` brings along before anything is asked of it."""
-    found, todo = {"main"}, ["main"]
-    while todo:
-        for _, module in imports(RUNTIME / f"{todo.pop()}.py", top=True):
-            package, _, name = module.partition(".")
-            if package == "mcpagg_runtime" and name not in found:
-                found.add(name)
-                todo.append(name)
-    return sorted(found)
 
 
 def imports(path: Path, *, top: bool = False) -> Iterator[tuple[int, str]]:
@@ -117,47 +80,78 @@ def _imports(nodes: list[ast.AST] | list[ast.stmt], top: bool) -> Iterator[tuple
             yield from _imports(list(ast.iter_child_nodes(node)), top)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_imports_nothing_of_the_compiler(name: str) -> None:
-    assert [found for found in imports(RUNTIME / f"{name}.py") if "mcpagg." in found[1] + "."] == []
+def own(module: str) -> str:
+    """Return the name of a module of the runtime as MODULES has it, "" for any other."""
+    package, _, name = module.partition(".")
+    return name if package == "mcpagg_runtime" else ""
+
+
+def part(name: str) -> int:
+    """Return the place of a module's part among the parts."""
+    return PARTS.index(name.partition(".")[0])
+
+
+def test_every_module_is_in_a_part() -> None:
+    assert sorted(path.name for path in RUNTIME.glob("*.py")) == ["__init__.py"]
+    assert {name.partition(".")[0] for name in MODULES} == set(PARTS)
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_imports_only_the_standard_library(name: str) -> None:
+def test_the_runtime_imports_nothing_of_the_compiler(name: str) -> None:
+    assert [found for found in imports(MODULES[name]) if "mcpagg." in found[1] + "."] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_runtime_imports_only_the_standard_library(name: str) -> None:
     allowed = {"mcpagg_runtime", *sys.stdlib_module_names}
     foreign = [
         (line, module)
-        for line, module in imports(RUNTIME / f"{name}.py")
+        for line, module in imports(MODULES[name])
         if module.split(".")[0] not in allowed
     ]
     assert foreign == []
 
 
-@pytest.mark.parametrize("name", sorted(CORE))
+@pytest.mark.parametrize("name", MODULES)
+def test_a_later_part_is_imported_within_functions_and_no_other(name: str) -> None:
+    top = {found for found in imports(MODULES[name], top=True) if own(found[1])}
+    late = {found for found in imports(MODULES[name]) if own(found[1])} - top
+    assert [found for found in top if part(own(found[1])) > part(name)] == []
+    assert [found for found in late if part(own(found[1])) <= part(name)] == []
+
+
+def reached(*, top: bool) -> set[str]:
+    """Return what the first module brings along, with `top` before anything is asked of it."""
+    found, todo = {"start.main"}, ["start.main"]
+    while todo:
+        for _, module in imports(MODULES[todo.pop()], top=top):
+            name = own(module)
+            if name and name not in found:
+                found.add(name)
+                todo.append(name)
+    return found
+
+
+def test_the_emitted_file_holds_no_module_that_nobody_imports() -> None:
+    assert reached(top=False) | {"start.parts"} == set(MODULES)
+
+
+def test_a_start_compiles_no_module_that_it_does_not_need() -> None:
+    start = {name for name in MODULES if part(name) == 0}
+    assert reached(top=True) | {"start.parts"} == start
+
+
+@pytest.mark.parametrize("name", sorted(set(MODULES) - WITH_IO))
 def test_a_module_of_the_core_does_no_io(name: str) -> None:
-    assert name in MODULES
-    for line, module in imports(RUNTIME / f"{name}.py"):
-        top, _, rest = module.partition(".")
-        assert top not in DOORS, f"{name}.py:{line} imports {module}"
-        assert top != "mcpagg_runtime" or rest in CORE, f"{name}.py:{line} imports {module}"
+    for line, module in imports(MODULES[name]):
+        assert module.split(".")[0] not in DOORS, f"{name}:{line} imports {module}"
+        assert own(module) not in WITH_IO, f"{name}:{line} imports {module}"
 
 
-@pytest.mark.parametrize("name", modules_at_start())
+@pytest.mark.parametrize("name", [name for name in MODULES if part(name) == 0])
 def test_a_module_that_a_start_needs_imports_nothing_slow(name: str) -> None:
-    slow = [found for found in imports(RUNTIME / f"{name}.py", top=True) if found[1] in SLOW]
+    slow = [found for found in imports(MODULES[name], top=True) if found[1] in SLOW]
     assert slow == []
-
-
-def test_a_discovery_brings_nothing_that_only_calls_need() -> None:
-    needed = {module for _, module in imports(RUNTIME / "discover.py", top=True)}
-    names = {module.partition(".")[2] for module in needed if module.startswith("mcpagg_runtime.")}
-    assert names <= set(modules_at_start())
-
-
-def test_a_start_reaches_the_answers_and_nothing_that_needs_a_child() -> None:
-    found = modules_at_start()
-    assert {"main", "stdio", "answers", "message"} <= set(found)
-    assert not {"router", "relay", "process", "launch", "commands", "live"} & set(found)
 
 
 @pytest.mark.parametrize(

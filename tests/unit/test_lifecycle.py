@@ -18,9 +18,8 @@ from core import (
     result,
 )
 
-from mcpagg_runtime.client import Client
-from mcpagg_runtime.effects import FOREVER
-from mcpagg_runtime.lifecycle import (
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.lifecycle import (
     CREATED,
     DOWN,
     MAXIMUM_FAILURES,
@@ -30,8 +29,9 @@ from mcpagg_runtime.lifecycle import (
     TRANSITIONS,
     IllegalTransition,
 )
-from mcpagg_runtime.protocol import TASKS
-from mcpagg_runtime.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
+from mcpagg_runtime.serve.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.protocol import TASKS
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 

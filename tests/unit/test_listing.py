@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from mcpagg.jsontext import loads
-from mcpagg_runtime import listing
-from mcpagg_runtime.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.jsontext import LARGE
-from mcpagg_runtime.listing import (
+from mcpagg_runtime.serve import listing
+from mcpagg_runtime.serve.listing import (
     MAXIMUM_ENTRY_CHARACTERS,
     MAXIMUM_ENTRY_DEPTH,
     MAXIMUM_PAGES,
     Listing,
     unreadable,
 )
-from mcpagg_runtime.scanner import Malformed
+from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.start.jsontext import LARGE
+from mcpagg_runtime.start.scanner import Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:

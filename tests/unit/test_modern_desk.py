@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
-from mcpagg_runtime.answers import Answers
-from mcpagg_runtime.client import Client
-from mcpagg_runtime.discover import LIST_MILLISECONDS, answer_line
-from mcpagg_runtime.jsontext import edited
-from mcpagg_runtime.message import Json as Text
-from mcpagg_runtime.message import Message
-from mcpagg_runtime.output_schemas import legacy_item, wraps_output
-from mcpagg_runtime.protocol import (
+from mcpagg_runtime.modern.results import completed, legacy_result
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.discover import LIST_MILLISECONDS, answer_line
+from mcpagg_runtime.start.jsontext import edited
+from mcpagg_runtime.start.message import Json as Text
+from mcpagg_runtime.start.message import Message
+from mcpagg_runtime.start.output_schemas import legacy_item, wraps_output
+from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     LEVEL_KEY,
@@ -23,7 +24,6 @@ from mcpagg_runtime.protocol import (
     SERVER_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.results import completed, legacy_result
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from wire import TIMEOUT
 
-from mcpagg_runtime import backlog
-from mcpagg_runtime.outbox import Outbox
-from mcpagg_runtime.polling import hung_up
+from mcpagg_runtime.serve import backlog
+from mcpagg_runtime.start.outbox import Outbox
+from mcpagg_runtime.start.polling import hung_up
 
 BOUND = 1 << 20
 

@@ -14,17 +14,19 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime import backlog, launch, outbox, stdio, windows_input
-from mcpagg_runtime.outbox import Outbox
-from mcpagg_runtime.platforms import (
+from mcpagg_runtime.serve import backlog, launch
+from mcpagg_runtime.serve.platforms import (
     crashed,
     describe,
     find_program,
     not_found,
     variable_key,
 )
-from mcpagg_runtime.polling import Stopped
-from mcpagg_runtime.windows_programs import (
+from mcpagg_runtime.start import outbox, stdio
+from mcpagg_runtime.start.outbox import Outbox
+from mcpagg_runtime.start.polling import Stopped
+from mcpagg_runtime.windows import input as windows_input
+from mcpagg_runtime.windows.programs import (
     batch_line,
     find_windows_program,
     is_batch_file,

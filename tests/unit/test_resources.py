@@ -17,10 +17,10 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime import origins
-from mcpagg_runtime.child import Child
-from mcpagg_runtime.client import Client
-from mcpagg_runtime.origins import Origins
+from mcpagg_runtime.serve import origins
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.origins import Origins
+from mcpagg_runtime.start.client import Client
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
 DECLARED: Json = {"resources": {"subscribe": True}, "completions": {}}

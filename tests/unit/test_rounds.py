@@ -24,11 +24,11 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.child import Child
-from mcpagg_runtime.client import Client
-from mcpagg_runtime.lifecycle import DOWN, READY
-from mcpagg_runtime.modern_child import MAXIMUM_ROUNDS
-from mcpagg_runtime.protocol import (
+from mcpagg_runtime.modern.child import MAXIMUM_ROUNDS
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.lifecycle import DOWN, READY
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     LEGACY,

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from mcpagg_runtime import message as lines_of
-from mcpagg_runtime.deep import MAXIMUM_DEPTH, deep_value
-from mcpagg_runtime.jsontext import elements, parse, place_of, spliced, value_at
-from mcpagg_runtime.message import (
+from mcpagg_runtime.serve.deep import MAXIMUM_DEPTH, deep_value
+from mcpagg_runtime.start import message as lines_of
+from mcpagg_runtime.start.jsontext import elements, parse, place_of, spliced, value_at
+from mcpagg_runtime.start.message import (
     Lines,
     decode,
     error,
@@ -20,7 +20,7 @@ from mcpagg_runtime.message import (
     request,
     result,
 )
-from mcpagg_runtime.scanner import Malformed, NotAnObject
+from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 
 
 def test_only_byte_0a_ends_a_line() -> None:

@@ -15,8 +15,8 @@ from mcpagg.config.findings import Place, kind, quoted
 from mcpagg.literal import is_visible
 from mcpagg.problems import meant
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
-from mcpagg_runtime.launch import Location
-from mcpagg_runtime.references import references
+from mcpagg_runtime.serve.launch import Location
+from mcpagg_runtime.serve.references import references
 
 _SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
 

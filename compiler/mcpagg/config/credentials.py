@@ -1,7 +1,7 @@
 """Finds literal credentials in a config or on the command line: the emitted file would hold them.
 
 Evidence, from strong to weak: the shape of a known token, or of a URL whose path is the secret; a
-name that promises a secret (see `mcpagg_runtime.secrecy`) beside a value that can be one; a value
+name that promises a secret (see `secrecy` of the runtime) beside a value that can be one; a value
 behind `Bearer` or `Basic`; what stands before the host of a URL, or behind the user of a login. A
 text in base64 is looked at as well. References, file names, command substitutions and what says
 that no key is needed are no credentials; placeholders deserve a warning. No message ever holds a
@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.launch import Location, strings
-from mcpagg_runtime.references import references, resolve
-from mcpagg_runtime.secrecy import (
+from mcpagg_runtime.serve.launch import Location, strings
+from mcpagg_runtime.serve.references import references, resolve
+from mcpagg_runtime.serve.secrecy import (
     LIKELY,
     NOTHING,
     PASSWORDS,

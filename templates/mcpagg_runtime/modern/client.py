@@ -1,0 +1,449 @@
+"""The port of modern clients: to the router, each request is a legacy client with a single call.
+
+What a child asks in the middle of a call suspends it: the client gets a result that says what input
+is required, and makes its request again with the answers. https://modelcontextprotocol.io/
+specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.modern.results import completed
+from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
+from mcpagg_runtime.serve.attribution import attributed, mark_of
+from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.live import same
+from mcpagg_runtime.serve.routed import ambiguity
+from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS
+from mcpagg_runtime.start.client import is_enveloped
+from mcpagg_runtime.start.discover import ModernRequest, discover
+from mcpagg_runtime.start.jsontext import edited, elements, obj, place_of
+from mcpagg_runtime.start.message import (
+    Json,
+    Message,
+    error,
+    failure,
+    notification,
+    request,
+    result,
+)
+from mcpagg_runtime.start.protocol import (
+    CANCELLED,
+    ENVELOPE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    LEGACY,
+    LISTEN,
+    LOG_MESSAGE,
+    MAY_ASK,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+    RESOURCE_NOT_FOUND,
+    URL_ELICITATION_REQUIRED,
+)
+from mcpagg_runtime.start.scanner import Malformed, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.serve.router import Router
+    from mcpagg_runtime.start.client import Client
+
+# How the request states start that are ours.
+STATE_MARK = "mcpagg:"
+# How long a client may take to answer, and how many calls may wait for such answers.
+SUSPENDED_SECONDS = 600.0
+MAXIMUM_SUSPENDED = 1000
+
+
+class PendingCall:
+    """One call of a modern client, made by one request, or by one and its retries."""
+
+    def __init__(self, port: ModernClients, asking: ModernRequest) -> None:
+        self.request = asking
+        self.state = ""
+        """The request state by which the client resumes the call, "" before it was suspended."""
+        self.deadline = FOREVER
+        """When a suspended call is given up."""
+        self._port = port
+        self._router = port.router
+        self._plan = port.router.plan
+        self._asked: dict[int, tuple[str, str]] = {}
+        """{id of a request to the client: (method, params)}, what input is required."""
+        self._outcome: Message | None = None
+        """What ended the call while it was suspended."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the router has it still."""
+        return self.request in self._router.clients
+
+    def start(self) -> None:
+        """Let the router have the call."""
+        asking = self.request
+        asking.attach(self.deliver)
+        self._router.connect(asking)
+        if asking.level and "logging" in self._router.answers.declared:
+            self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
+        ours = self._port.is_ours(asking.message)
+        params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
+        self._say(request(CALL, asking.message.method or "", params))
+
+    def cancel(self, message: Message) -> None:
+        """Take the call back; nothing more is said of it."""
+        params = edited(_unenveloped(message), add={"requestId": str(CALL)})
+        self._say(notification(CANCELLED, params))
+
+    def end(self) -> None:
+        """Let the router forget the call."""
+        if self.is_known:
+            self._router.disconnect(self.request)
+
+    def _say(self, message: Message) -> None:
+        """Say something to the router, on behalf of the client."""
+        self._router.receive(self.request, message)
+
+    def _answer(self, message: Message) -> None:
+        """Send the client something."""
+        self.request.connection.deliver(message)
+
+    # From the router to the client
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to the call's client."""
+        asking = self.request
+        if message.method is None:
+            if message.id == CALL:
+                self._ended(message)
+        elif "id" in message.members:
+            self._require(message)
+        elif message.method == CANCELLED:
+            self._asked.pop(message.params["requestId"], None)
+        elif asking.identifier and message.method == PROGRESS:
+            # Whoever resumed the call may want none.
+            if asking.token:
+                params = message.json("params").edited(add={"progressToken": asking.token})
+                self._answer(notification(PROGRESS, params))
+        elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
+            self._answer(message)
+
+    def _ended(self, message: Message) -> None:
+        asking = self.request
+        if not asking.identifier:
+            self._outcome = message
+            return
+        self._port.ended(self)
+        if message.is_error:
+            self._failed(message)
+        elif type(message.value("result")) is not dict:
+            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+            self._answer(failure(asking.identifier, refusal))
+        else:
+            method = asking.message.method or ""
+            text = completed(message.json("result"), self._plan, method)
+            self._answer(result(asking.identifier, text))
+
+    def _failed(self, message: Message) -> None:
+        code, text = message.code, message.raw("error")
+        method, params = self.request.message.method or "", self.request.message.params
+        if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+            return
+        if code == URL_ELICITATION_REQUIRED:
+            text = edited(text, add={"code": str(INTERNAL_ERROR)})
+        elif code == RESOURCE_NOT_FOUND:
+            uri = params.get("uri")
+            data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
+            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
+        self._answer(failure(self.request.identifier, text))
+
+    # Input that is required
+
+    def _requires_visits(self, message: Message) -> bool:
+        """Ask the client to visit the URLs that an error names; then it makes its call again."""
+        asking = self.request
+        if asking.message.method not in MAY_ASK or not asking.visits_urls:
+            return False
+        server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+        for number, params in enumerate(_visits(message)):
+            asked = params
+            if server:
+                asked = attributed("elicitation/create", Json(params), server, several)
+            self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
+        if self._asked:
+            self._suspend()
+        return bool(self._asked)
+
+    def _require(self, message: Message) -> None:
+        """A child asks the client something."""
+        number = message.value("id")
+        if self.request.message.method not in MAY_ASK:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._port.later(lambda: self._say(failure(str(number), refusal)))
+            return
+        self._asked[number] = message.method or "", _modern_params(message.params_text)
+        if self.request.identifier:
+            self._suspend()
+
+    def _suspend(self) -> None:
+        """Answer the call with the input that it requires; the client resumes it with that."""
+        self.state = self._port.suspended(self)
+        self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
+        asked = {
+            str(number): obj(method=quote(method), params=params)
+            for number, (method, params) in self._asked.items()
+        }
+        text = obj(
+            resultType='"input_required"',
+            requestState=quote(self.state),
+            inputRequests=obj(asked),
+            _meta=self._plan.signature,
+        )
+        identifier, self.request.identifier = self.request.identifier, ""
+        self._answer(result(identifier, text))
+
+    def is_resumed_by(self, retry: Message) -> bool:
+        """Whether a request is the same call: same method, same params but for the answers."""
+        own = ("_meta", "requestState", "inputResponses")
+        call = self.request.message
+        first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
+        return call.method == retry.method and same(first, second)
+
+    def resume(self, retry: ModernRequest) -> None:
+        """Go on, with the answers that the client brings."""
+        asking = self.request
+        asking.connection = retry.connection
+        asking.resume(retry.message)
+        for number, text in self._answers():
+            del self._asked[number]
+            if self.is_known:
+                self._say(result(str(number), text))
+        if self._outcome is not None:
+            # It has ended, whatever is still asked: nobody waits for that any more.
+            self._asked = {}
+            outcome, self._outcome = self._outcome, None
+            self._ended(outcome)
+        elif self._asked:
+            self._suspend()
+        elif not self.is_known:
+            self._port.start(retry)
+
+    def _answers(self) -> list[tuple[int, str]]:
+        """Return what the client answers of what it was asked: (id of the request, JSON text)."""
+        params = self.request.message.json("params")
+        given = params.value.get("inputResponses")
+        if type(given) is not dict:
+            return []
+        answered = [number for number in self._asked if type(given.get(str(number))) is dict]
+        return [(number, params.part("inputResponses", str(number))) for number in answered]
+
+
+class ModernClients:
+    """The calls and subscriptions of all modern clients."""
+
+    def __init__(self, router: Router, mint: Callable[[], str]) -> None:
+        """`mint` returns a text that nobody can guess."""
+        self.router = router
+        self.later = router.effects.later
+        self._mint = mint
+        self._mark = f"{STATE_MARK}{mint()}:"
+        """Tells our request states from those of a child, which may be a proxy like this one."""
+        self._calls: dict[ModernRequest, PendingCall] = {}
+        """Those that are to be answered."""
+        self._subscriptions: dict[ModernRequest, Subscription] = {}
+        self._suspended: dict[str, PendingCall] = {}
+        """Those whose client is to answer, by request state."""
+
+    def __len__(self) -> int:
+        """Return how many requests there are that have not ended."""
+        return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+
+    def receive(self, client: Client, message: Message) -> bool:
+        """Take a message of a client if it is a modern one; return whether it was."""
+        if message.method == CANCELLED and "id" not in message.members:
+            return self._cancel(client, message)
+        if message.id is None or message.method in (None, "initialize"):
+            return False
+        if not is_enveloped(message):
+            return False
+        first = client.starter is None
+        asking, answer = discover(self.router.answers, client, message)
+        if answer is not None:
+            client.deliver(answer)
+        elif ambiguity(message):
+            refusal = error(INVALID_PARAMS, ambiguity(message))
+            client.deliver(failure(asking.identifier, refusal))
+        elif message.method == LISTEN:
+            self._listen(asking)
+        elif self.is_ours(message):
+            self._resume(asking)
+        elif message.params.get("requestState") is not None and self._knows_no_state(message):
+            self._refuse(asking)
+        else:
+            self.start(asking)
+        if first and client.starter is not None:
+            self.router.want_children(client.starter)
+        return True
+
+    def start(self, asking: ModernRequest) -> None:
+        """Begin a call."""
+        self._calls[asking] = call = PendingCall(self, asking)
+        call.start()
+
+    def _listen(self, asking: ModernRequest) -> None:
+        wanted = subscription(asking, self.router)
+        if wanted is not None:
+            self._subscriptions[asking] = wanted
+            wanted.start()
+
+    # Calls that are suspended
+
+    def is_ours(self, message: Message) -> bool:
+        """Whether a request resumes a call that was suspended here."""
+        return _state_of(message).startswith(self._mark)
+
+    def suspended(self, call: PendingCall) -> str:
+        """Note that a call waits for its client; return the state by which that resumes it."""
+        self._calls.pop(call.request, None)
+        if len(self._suspended) == MAXIMUM_SUSPENDED:
+            oldest = self._suspended.pop(next(iter(self._suspended)))
+            self.later(oldest.end)
+        state = self._mark + self._mint()
+        self._suspended[state] = call
+        return state
+
+    def _resume(self, retry: ModernRequest) -> None:
+        call = self._suspended.get(_state_of(retry.message))
+        if call is None or not call.is_resumed_by(retry.message):
+            self._refuse(retry)
+            return
+        del self._suspended[call.state]
+        if call.is_known:
+            self._calls[call.request] = call
+        call.resume(retry)
+
+    def _refuse(self, asking: ModernRequest) -> None:
+        why = "Unknown or expired requestState, or one of another call"
+        asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
+
+    def _knows_no_state(self, message: Message) -> bool:
+        """Whether no child that a call may be for has request states of its own."""
+        name = message.params.get("uri" if message.method == "resources/read" else "name")
+        if type(name) is not str:
+            return True
+        if message.method == "resources/read":
+            return all(child.era == LEGACY for child in self.router.resources.owners(name))
+        child = self.router.children.get(self.server_of(message))
+        return child is not None and child.era == LEGACY
+
+    def server_of(self, message: Message) -> str:
+        """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
+        kind = PROMPTS if message.method == "prompts/get" else TOOLS
+        name = message.params.get("name")
+        items = self.router.names.named(kind, name) if type(name) is str else []
+        return items[0].server if len(items) == 1 else ""
+
+    # What ends
+
+    def ended(self, call: PendingCall) -> None:
+        """A call has ended."""
+        self._calls.pop(call.request, None)
+        self.later(call.end)
+
+    def _cancel(self, client: Client, message: Message) -> bool:
+        """Stop a call or a subscription that its client no longer wants; nothing more is said."""
+        key = message.params.get("requestId")
+        found = [
+            asking
+            for asking in (*self._subscriptions, *self._calls)
+            if asking.connection is client
+            and type(key) is type(asking.message.id)
+            and asking.message.id == key
+        ]
+        if not found:
+            return False
+        # An id may be used again: the youngest is meant.
+        call = self._calls.pop(found[-1], None)
+        if call is not None:
+            call.cancel(message)
+        (call or self._subscriptions.pop(found[-1])).end()
+        return True
+
+    def close(self, client: Client) -> None:
+        """Let all requests of a client go."""
+        for state, call in [*self._suspended.items()]:
+            if call.request.connection is client:
+                self._suspended.pop(state).end()
+        for asking in [one for one in self._calls if one.connection is client]:
+            self._calls.pop(asking).end()
+        for asking in [one for one in self._subscriptions if one.connection is client]:
+            self._subscriptions.pop(asking).end()
+
+    def tick(self, now: float) -> None:
+        """Let calls go whose client never came back, and wait no longer for subscriptions."""
+        for subscribed in [*self._subscriptions.values()]:
+            subscribed.tick(now)
+        for state, call in [*self._suspended.items()]:
+            if call.deadline <= now:
+                self._suspended.pop(state).end()
+            else:
+                self.router.effects.arm(call.deadline)
+
+    def end_subscriptions(self) -> None:
+        """Say of every subscription that it ends."""
+        subscriptions, self._subscriptions = self._subscriptions, {}
+        for subscribed in subscriptions.values():
+            subscribed.finish()
+
+    def owes(self, client: Client) -> bool:
+        """Whether a call of a client is still to be answered."""
+        return any(asking.connection is client for asking in self._calls)
+
+
+def _state_of(message: Message) -> str:
+    state = message.params.get("requestState")
+    return state if type(state) is str else ""
+
+
+def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
+    """Return the params of a message without its envelope, if any, and the members of `drop`.
+
+    Some clients put an envelope into notifications too.
+    """
+    params = message.json("params")
+    if type(params.value.get("_meta")) is not dict:
+        return params.edited(drop=drop)
+    meta = edited(params.part("_meta"), drop=ENVELOPE)
+    if meta == "{}":
+        return params.edited(drop=("_meta", *drop))
+    return params.edited(drop=drop, add={"_meta": meta})
+
+
+def _modern_params(params: str) -> str:
+    """Return the params of a child's request to a client as this revision has them.
+
+    It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
+    stays which server asks.
+    """
+    mark = mark_of(params)
+    add = {"_meta": mark} if mark else {}
+    return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+
+def _names_no_tool(text: str, name: Any) -> bool:
+    """Whether an error is the router's own about a tool that nobody has."""
+    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
+
+
+def _visits(message: Message) -> list[str]:
+    """Return the params of the elicitations in an error that requires some, as JSON texts."""
+    text = message.raw("error")
+    try:
+        found = elements(text, place_of(text, ("data", "elicitations"))[0])
+    except Malformed:
+        return []
+    return [text[start:end] for value, start, end in found if type(value) is dict]

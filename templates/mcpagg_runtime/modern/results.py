@@ -1,0 +1,59 @@
+"""How results of the revision of 2026-07-28 differ from those of older ones.
+
+Each says of what type it is, and one that may be cached says for how long and for whom.
+https://modelcontextprotocol.io/specification/2026-07-28
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.jsontext import edited, obj
+from mcpagg_runtime.start.message import Json
+from mcpagg_runtime.start.protocol import SERVER_KEY
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.start.plan import Plan
+
+# The result of a call that has none, and of one that says nothing of its own.
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+# What only this revision's results have.
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+
+
+def completed(result: Json, plan: Plan, method: str) -> str:
+    """Return the result of a child, whichever revision it speaks, as one of this revision.
+
+    What is already there stays: a child of this revision says it all itself.
+    """
+    value = result.value
+    add = {}
+    if value.get("resultType", "complete") == "complete":
+        if "resultType" not in value:
+            add["resultType"] = '"complete"'
+        if method == "tools/call" and "content" not in value:
+            add["content"] = "[]"
+        if method in ("resources/read", "skills/get"):
+            add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
+    meta = value.get("_meta")
+    if type(meta) is not dict:
+        add["_meta"] = plan.signature
+    elif SERVER_KEY not in meta:
+        add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
+    return result.edited(add=add)
+
+
+def legacy_result(result: Json, wraps: bool) -> Json:
+    """Return a result of this revision as one of an older one.
+
+    `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
+    content is then too, as is any that is no object.
+    """
+    value = result.value
+    add = {}
+    if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+        add["structuredContent"] = obj(result=result.part("structuredContent"))
+    text = result.edited(drop=MODERN_MEMBERS, add=add)
+    # What stays has been read already: the router looks for URIs in it.
+    kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
+    return Json.known(kept, text)

@@ -1,0 +1,1 @@
+"""What children need: their processes, lists and calls."""

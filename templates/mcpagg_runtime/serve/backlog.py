@@ -1,0 +1,142 @@
+"""What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
+
+Most outboxes never have one, so a start does not pay for it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.polling import writable
+
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Owner(Protocol):
+        """The outbox that a backlog belongs to."""
+
+        descriptor: int
+        broken: bool
+        closing: bool
+        lock: Any
+
+        def break_off(self) -> None:
+            """Note that the peer takes nothing any more."""
+
+
+# What may wait behind the line that is being written, which may be of any length itself.
+MAXIMUM_WAITING_BYTES = 1 << 26
+# A peer for which more than that waits must take something every so many seconds, or it does not
+# read; one that does may fall behind so many times as far.
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+# How much is written at once: where writing waits, a peer that reads a long line slowly is seen to
+# take something.
+PIECE = 1 << 20
+
+
+class Backlog:
+    """The lines that wait for one peer. Whoever calls a method holds the lock of its outbox.
+
+    `alive` says whether the thread that writes them lives, `waiting` how many bytes there are of
+    lines that it has not begun to write.
+    """
+
+    def __init__(self, outbox: Owner) -> None:
+        self.outbox = outbox
+        self.alive = False
+        self.waiting = 0
+        self._queue: list[bytes] = []
+        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
+        self._gates: list[tuple[bool, Any]] = []
+        self._took_at = 0.0  # when the peer last took something
+
+    def begin(self, rest: memoryview) -> None:
+        """Have a thread write the rest of a line, and then what is added meanwhile."""
+        self._took_at = monotonic()
+        try:
+            _thread.start_new_thread(self._drain, (rest,))
+            self.alive = True
+        except RuntimeError:
+            # There is no thread to be had. Half a line is written: nothing can follow it.
+            self.outbox.break_off()
+
+    def add(self, line: bytes) -> None:
+        """Queue a line."""
+        self._queue.append(line)
+        self.waiting += len(line)
+
+    def discard(self) -> None:
+        """Forget what waits; the line that is being written goes on."""
+        self._queue, self._batch, self.waiting = [], [], 0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much waits that nothing should be added."""
+        return self.waiting > MAXIMUM_WAITING_BYTES
+
+    def overflows(self) -> bool:
+        """Whether so much waits because the peer does not read, or as good as not."""
+        if not self.crowded:
+            return False
+        stalled = monotonic() - self._took_at >= STALL_SECONDS
+        return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+
+    def gate(self, emptied: bool) -> Any:
+        """Return a lock that is held until there is room, or all is written; None if it is so."""
+        if not self._shut(emptied):
+            return None
+        gate = _thread.allocate_lock()
+        gate.acquire()
+        self._gates.append((emptied, gate))
+        return gate
+
+    def _shut(self, emptied: bool) -> bool:
+        return self.alive and (emptied or self.crowded)
+
+    def _open_gates(self) -> None:
+        for emptied, gate in self._gates:
+            if not self._shut(emptied):
+                gate.release()
+        self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
+
+    def _drain(self, rest: memoryview) -> None:
+        line: bytes | memoryview = rest
+        while line:
+            view = memoryview(line)
+            try:
+                while view:
+                    view = view[self._write(view) :]
+            except OSError:
+                self.outbox.break_off()
+            with self.outbox.lock:
+                line = self._next()
+
+    def _write(self, data: memoryview) -> int:
+        """Write what can be written, once anything can."""
+        try:
+            taken = os.write(self.outbox.descriptor, data[:PIECE])
+            self._took_at = monotonic()
+            return taken
+        except BlockingIOError:
+            writable(self.outbox.descriptor, None)
+            return 0
+
+    def _next(self) -> bytes:
+        """Return the line to be written next; b"" if there is none, and so the thread ends."""
+        line = b""
+        if not self._batch:
+            self._batch, self._queue = self._queue[::-1], []
+        if self._batch and not self.outbox.broken:
+            line = self._batch.pop()
+            self.waiting -= len(line)
+        else:
+            self.alive = False
+            self.discard()
+            if self.outbox.closing:
+                os.close(self.outbox.descriptor)
+        self._open_gates()
+        return line

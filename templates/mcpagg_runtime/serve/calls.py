@@ -1,0 +1,258 @@
+"""Calls of clients on their way to one child: they wait, are in flight, and are answered.
+
+Ids and progress tokens towards the child are minted here and mapped back with their JSON type; all
+else of a message passes as the text that it came in. A call is sent once, and answered once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.start.jsontext import obj, replaced
+from mcpagg_runtime.start.message import error, failure, notification
+from mcpagg_runtime.start.protocol import (
+    CANCELLED,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+    REQUEST_TIMEOUT,
+    RESOURCE_NOT_FOUND,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpagg_runtime.serve.call import Call
+    from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.serve.lifecycle import Lifecycle
+    from mcpagg_runtime.serve.lists import Lists
+    from mcpagg_runtime.serve.origins import Origins
+    from mcpagg_runtime.serve.server_requests import ServerRequests
+    from mcpagg_runtime.start.catalogue import Catalogue
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+
+# With these a server says that it does not know what it is asked for; some SDKs say 0.
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+# Which list a call asks for an item of by name.
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
+
+class CallQueue:
+    """The calls for one child, from the moment that they are routed to it until they end.
+
+    Under `refuse` they wait until the child's lists have been compared. A child that asks clients
+    something in the middle of a call gets the calls of one client at a time.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        requests: ServerRequests,
+        lists: Lists,
+        catalogues: Mapping[str, Catalogue],
+        origins: Origins,
+    ) -> None:
+        self._connection = connection
+        self._effects = connection.effects
+        self._lifecycle = lifecycle
+        self._requests = requests
+        self._lists = lists
+        self._catalogues = catalogues
+        self._origins = origins
+        self._guarded = connection.options.on_drift == "refuse"
+        self._waiting: list[Call] = []
+        """Those that are to be sent as soon as the child can take them."""
+        self._unknown: list[Call] = []
+        """Those for a tool that the child may have got since the snapshot."""
+
+    @property
+    def any_waits(self) -> bool:
+        """Whether a call waits for the child."""
+        return bool(self._waiting or self._unknown)
+
+    @property
+    def any_is_unknown(self) -> bool:
+        """Whether a call waits for the child's list of tools."""
+        return bool(self._unknown)
+
+    def all(self) -> list[Call]:
+        """Return all calls that the child still owes an answer to."""
+        return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+
+    def of(self, client: Client) -> list[Call]:
+        """Return those of a client."""
+        return [call for call in self.all() if call.client is client]
+
+    def clear(self) -> list[Call]:
+        """Take all calls back: their child is gone."""
+        calls, self._waiting, self._unknown = self.all(), [], []
+        self._connection.calls = {}
+        return calls
+
+    # From the client to the child
+
+    def limit(self, call: Call) -> None:
+        """Give a call the time that the config gives calls of this child, its start included."""
+        limit = self._connection.row.get("timeout") or self._connection.options.timeout
+        if limit:
+            self._effects.arm(call.limit(limit, self._effects.clock()))
+
+    def submit(self, call: Call) -> None:
+        """Have a call reach the child, started or not; refuse it if the child is down for good."""
+        if self._lifecycle.is_down_for_good:
+            self._refused(call, self._connection.gone(self._lifecycle.reason))
+            return
+        self._waiting.append(call)
+        self._lifecycle.want(call.client)
+        self.flush()
+
+    def submit_unknown(self, call: Call) -> None:
+        """Have a call wait until the child has listed its tools."""
+        self._unknown.append(call)
+        self._lifecycle.want(call.client)
+
+    def settle_unknown(self) -> None:
+        """Send on, or refuse, the calls that waited for the list of tools."""
+        unknown, self._unknown = self._unknown, []
+        for call in unknown:
+            tool = self._catalogues["tools"].find(call.name)
+            if tool is not None and tool.server == self._connection.name:
+                call.original = tool.original
+                self._waiting.append(call)
+            else:
+                self._refuse(call, tool_not_found(call.name))
+
+    def flush(self) -> None:
+        """Send the child what it can take, calls under `refuse` not before its lists are known."""
+        if not self._lifecycle.is_ready:
+            return
+        self._requests.flush_replies()
+        if self._guarded and not self._lists.compared:
+            self._give_up_waiting()
+            return
+        waiting, self._waiting = self._waiting, []
+        full = asked = False
+        for call in waiting:
+            # Nobody overtakes who waits for a turn, or that might never come.
+            full = full or self._requests.blocks(call.client)
+            reason = self._lists.withheld(call.method, call.name)
+            if reason is not None:
+                self.fail(call, reason)
+            elif self._guarded and call.path == ("name",) and not self._is_served(call):
+                self._refuse(call, tool_not_found(call.name))
+            elif full:
+                self._waiting.append(call)
+            else:
+                asked = self._forward(call) or asked
+        if asked:  # a call that waits for its client is in nobody's way
+            self.flush()
+
+    def _give_up_waiting(self) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for kind in self._lists.given_up(self._effects.clock()):
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                what = f"its list of {kind.name}"
+                self.fail(call, f"changes {what} too often to compare it with the snapshot")
+
+    def _is_served(self, call: Call) -> bool:
+        """Whether what a call asks for is still served by its child: it may have waited."""
+        item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
+        return item is not None and item.server == self._connection.name
+
+    def _forward(self, call: Call) -> bool:
+        """Send a call; return whether its client is asked at once what the child wanted to know."""
+        number = self._connection.mint()
+        self._connection.calls[number] = call
+        self._lifecycle.touch()
+        self._connection.send(call.sent_as(number))
+        return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
+
+    # From the child to the client
+
+    def answered(self, number: int, message: Message) -> None:
+        """Pass the child's answer on to the client that asked, or ask the next child."""
+        call = self._connection.calls[number]
+        self._lifecycle.touch()
+        if not message.is_error:
+            self._origins.learn(message.value("result"), self._connection.name)
+            passed = call.succeeded(self._connection.name, message)
+            call.client.deliver(passed.under(call.identifier))
+            del self._connection.calls[number]
+            return
+        del self._connection.calls[number]
+        if call.is_settled_by(message.code):
+            call.others, call.refusal = [], ""
+        self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+
+    def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
+        """Ask the next child, or answer with the error that says most: `unknown` says least."""
+        if not call.refusal or not unknown:
+            call.refusal = refusal
+        if call.others:
+            call.others.pop(0)(call)
+            return
+        call.failed()
+        self._refuse(call, call.refusal)
+
+    def progress(self, message: Message) -> None:
+        """Pass progress on to the client whose call it is about, under the client's own token."""
+        token = message.params.get("progressToken")
+        call = self._connection.calls.get(token) if type(token) is int else None
+        if call is not None and call.token:
+            call.progressed(self._effects.clock())
+            params = replaced(message.raw("params"), "progressToken", call.token)
+            call.client.deliver(notification(PROGRESS, params))
+
+    # Calls that end otherwise
+
+    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back from the child; `params` makes those of the cancellation from its id."""
+        for line in (self._waiting, self._unknown):
+            if call in line:
+                line.remove(call)
+                return
+        if self._connection.calls.pop(call.number, None) is not None:
+            self._connection.send(notification(CANCELLED, params(str(call.number))))
+
+    def time_out(self, now: float) -> bool:
+        """Fail the calls whose time is up, and tell the child; return whether there were any."""
+        late = [call for call in self.all() if call.deadline <= now]
+        for call in late:
+            self._time_out(call)
+        for call in self.all():
+            if call.deadline < FOREVER:
+                self._effects.arm(call.deadline)
+        return bool(late)
+
+    def _time_out(self, call: Call) -> None:
+        self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+        reason = f"Server '{self._connection.name}' did not answer in time"
+        # What the client was asked in the middle of the call is taken back first.
+        self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
+
+    def abandon(self, calls: list[Call], reason: str) -> None:
+        """Fail calls that the child owed, or ask the next child."""
+        for call in calls:
+            self._refused(call, self._connection.gone(reason))
+
+    def fail(self, call: Call, reason: str) -> None:
+        """Answer a call that the child will not answer, naming the child and the reason."""
+        self._refuse(call, self._connection.gone(reason))
+
+    def _refuse(self, call: Call, refusal: str) -> None:
+        """Answer a call with an error of the proxy's own, as JSON text."""
+        call.client.deliver(failure(call.identifier, refusal))
+
+
+def tool_not_found(name: str) -> str:
+    """Return the error for a prefixed name, or one of a server's tools, that nobody has."""
+    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+
+def tool_of_nobody(name: str) -> str:
+    """Return the error for a name without the prefix of a server."""
+    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")

@@ -1,0 +1,288 @@
+"""One server behind the proxy, over all its lives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.calls import CallQueue
+from mcpagg_runtime.serve.connection import Connection
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.lenient import Fragment, read_line
+from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle
+from mcpagg_runtime.serve.lists import Lists
+from mcpagg_runtime.serve.masking import Masks
+from mcpagg_runtime.serve.server_requests import ServerRequests
+from mcpagg_runtime.start.jsontext import LARGE, obj
+from mcpagg_runtime.start.message import Message, error, failure, id_text, minted, notification
+from mcpagg_runtime.start.protocol import (
+    CANCELLED,
+    INITIALIZED,
+    LEGACY,
+    LISTS_CHANGED,
+    MODERN,
+    OF_CLIENTS,
+    PARSE_ERROR,
+    PROGRESS,
+    RESOURCE_UPDATED,
+)
+from mcpagg_runtime.start.scanner import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpagg_runtime.serve.call import Call
+    from mcpagg_runtime.serve.clients import Clients
+    from mcpagg_runtime.serve.effects import Effects
+    from mcpagg_runtime.serve.origins import Origins
+    from mcpagg_runtime.serve.ports import ChildPort
+    from mcpagg_runtime.start.answers import Answers
+    from mcpagg_runtime.start.client import Client
+
+    Said = tuple[list[Message | Fragment], str]
+
+
+class Child:
+    """One server: its parts, which own its state, and what has to happen in them together.
+
+    Each method takes one event. What follows from it is in the effects.
+    """
+
+    def __init__(
+        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
+    ) -> None:
+        plan = answers.plan
+        facts = plan.children.get(name, {})
+        self.name = name
+        self.row = plan.servers[name]
+        self._clients = clients
+        self._catalogues = answers.catalogues
+        self._outages = answers.outages
+        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+        self.lifecycle = Lifecycle(self.connection, plan)
+        self.requests = ServerRequests(
+            self.connection,
+            self.lifecycle,
+            clients,
+            # Who has tools for clients with capabilities has them to ask such clients something.
+            asks=bool(facts.get("conditional")),
+            several=len(plan.servers) > 1,
+        )
+        self.lists = Lists(
+            self._catalogues,
+            self.connection,
+            self.lifecycle,
+            clients,
+            self._lists_settled,
+            lambda: self.calls.any_is_unknown,
+        )
+        self.calls = CallQueue(
+            self.connection,
+            self.lifecycle,
+            self.requests,
+            self.lists,
+            self._catalogues,
+            origins,
+        )
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life; see the lifecycle."""
+        return self.lifecycle.state
+
+    @property
+    def era(self) -> str:
+        """How it is spoken to: legacy or modern."""
+        return self.lifecycle.era
+
+    # Its life
+
+    def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
+        """Its process runs, and is spoken to through `port`, None for that of a legacy child.
+
+        `masks` {name: value} are the variables that clients never see.
+        """
+        if self.state != STARTING:  # it died before it was noticed to live
+            return
+        masked = None
+        if "masks" in self.row:
+            masked = Masks(self.row["masks"], masks)
+        self.connection.open(port, masked)
+        hello = self.lifecycle.introduction()
+        self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+
+    def _shake_hands(self, answer: Message) -> None:
+        """It has answered the handshake: send what waited, and read what it offers."""
+        if answer.is_error:
+            self.lifecycle.refused(answer)
+            return
+        self.lifecycle.ready(answer)
+        self.connection.send(notification(INITIALIZED))
+        if self._outages.end(self.name):
+            self._clients.all_changed(self._catalogues, self.name)
+        self.set_level()
+        for uri in self._clients.watched(self.name):
+            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+        self.calls.flush()
+        self.lists.read()
+        self._lists_settled()
+        self._sleep_if_idle(self.lifecycle.ready_at)
+
+    def set_level(self) -> None:
+        """Tell it which log level clients want, if it logs."""
+        level = self._clients.level
+        if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
+            self.connection.ask("logging/setLevel", obj(level=quote(level)))
+
+    def down(self, reason: str, last_words: str) -> None:
+        """Its process is gone, or never was: fail what it owes, withdraw what it offers.
+
+        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
+        """
+        if not self.lifecycle.is_alive:
+            return
+        shaking = self.state == STARTING and bool(self.connection.own)
+        if shaking and self.era == MODERN and self.lifecycle.switch_era():
+            return
+        self.calls.abandon(self.calls.clear(), reason)
+        self.requests.clear()
+        self.lifecycle.fail(reason)
+        self._forget()
+        words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
+        self.connection.say(reason + words)
+        if self._outages.begin(self.name):
+            self._clients.all_changed(self._catalogues, self.name)
+
+    def _forget(self) -> None:
+        """Forget one life."""
+        self.connection.clear()
+        self.lists.clear()
+
+    def tick(self, now: float) -> None:
+        """Do what is due at this time."""
+        self.lifecycle.tick(now)
+        self.connection.port.tick(now)
+        self.lists.tick(now)
+        late = self.calls.time_out(now)
+        self.connection.give_up(now)
+        self._settle_lost()
+        if late or self.lists.given_up(now):
+            self.calls.flush()
+        self._sleep_if_idle(now)
+
+    def _sleep_if_idle(self, now: float) -> None:
+        """End it if it has had nothing to do for long enough; the next call starts it again."""
+        owes = self.connection.owed() or self.calls.any_waits or self.requests
+        busy = bool(owes or self._clients.watched(self.name))
+        if self.lifecycle.sleep_if_idle(now, busy=busy):
+            self._forget()
+
+    # What it says
+
+    def read(self, line: bytes) -> Said:
+        """Read a line of it, for `receive`; the lock need not be held.
+
+        What takes long about it is done here: nothing of it depends on what others do.
+        """
+        said = read_line(line)
+        for message in said[0]:
+            if isinstance(message, Message) and message.method is None and not message.is_error:
+                own, call = self.connection.asked(message)
+                if own is not None:
+                    own.prepare(message)
+                elif call is not None and len(line) > LARGE and self._passes_untouched(call):
+                    message.prepare(call.identifier)
+        return said
+
+    def _passes_untouched(self, call: Call) -> bool:
+        """Whether a result reaches the client as it is: of one era, with nothing replaced in it."""
+        of_one_era = self.era == LEGACY and call.client.connection is call.client
+        return of_one_era and not self.connection.is_masked and not call.rewrites
+
+    def receive(self, message: Message | Fragment) -> None:
+        """Take one message of it, or what is left of one."""
+        if isinstance(message, Fragment):
+            self._unreadable(message)
+        elif message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            self.ask(None, message)
+        elif message.method == CANCELLED:
+            self.requests.withdraw(message)
+        elif message.method in LISTS_CHANGED:
+            self.lists.announced(message.method)
+        elif message.method == PROGRESS:
+            self.calls.progress(self.connection.unmasked(message))
+        elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
+            # A resource keeps its URI everywhere, or nobody could read it.
+            if message.method != RESOURCE_UPDATED:
+                message = self.connection.unmasked(message)
+            callers = {call.client for call in self.connection.calls.values()}
+            self._clients.pass_on(self.name, message, callers)
+
+    def ask(self, client: Client | None, message: Message) -> None:
+        """It asks a client something; None if it does not say which."""
+        message = self.connection.unmasked(message)
+        if client is not None:
+            self.requests.ask(client, message)
+        else:
+            self.requests.receive(message)
+        self.calls.flush()
+
+    def _answered(self, message: Message) -> None:
+        """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
+        number = minted(message.value("id"))
+        own, call = self.connection.asked(message)
+        if own is not None:
+            del self.connection.own[number]
+            own.finish(message)
+        elif call is not None:
+            self.calls.answered(number, self.connection.unmasked(message))
+            self.calls.flush()
+        elif message.id is None and not number and message.is_response:
+            self.connection.lose(self.connection.without_id(message))
+        self._settle_lost()
+
+    def _unreadable(self, fragment: Fragment) -> None:
+        """End what a message that cannot be read was about."""
+        self.connection.warn(fragment.problem)
+        if fragment.method:
+            if fragment.id is not None:
+                refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
+                self.connection.send(failure(id_text(fragment.id), refusal))
+            return
+        number = minted(fragment.id)
+        problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
+        if number in self.connection.owed():
+            self._answered(failure(str(number), problem))
+        elif fragment.id is None:
+            self.connection.lose(problem)
+            self._settle_lost()
+
+    def _settle_lost(self) -> None:
+        """End the requests that answers without an id must have been for."""
+        for number, problem in self.connection.settled():
+            self._answered(failure(str(number), problem))
+
+    # What clients want of it
+
+    def submit(self, call: Call) -> None:
+        """Take a call."""
+        self.calls.submit(call)
+
+    def submit_unknown(self, call: Call) -> None:
+        """Take a call for a tool that it may have got since the snapshot."""
+        self.calls.submit_unknown(call)
+        if self.lifecycle.is_ready:
+            self.lists["tools"].read()
+
+    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back; `params` makes those of the cancellation from its id."""
+        self.calls.withdraw(call, params)
+        self._settle_lost()
+        self.calls.flush()
+
+    def _lists_settled(self) -> None:
+        """A list has been read: calls that waited for it may go."""
+        if self.lists["tools"].is_known:
+            self.calls.settle_unknown()
+        self.calls.flush()

@@ -1,0 +1,227 @@
+"""The connection to one child: what is sent over it, and the requests that the child owes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.ports import LegacyChildPort
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.message import error, minted, request
+from mcpagg_runtime.start.protocol import INTERNAL_ERROR
+from mcpagg_runtime.start.scanner import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Any
+
+    from mcpagg_runtime.serve.call import Call
+    from mcpagg_runtime.serve.effects import Effects, Peer
+    from mcpagg_runtime.serve.lenient import Fragment
+    from mcpagg_runtime.serve.masking import Masks
+    from mcpagg_runtime.serve.ports import ChildPort
+    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.plan import Options
+
+# Of a child that loses more answers than that, nothing that is in flight is waited for.
+MAXIMUM_LOST = 16
+
+
+class OwnRequest:
+    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
+
+    __slots__ = ("deadline", "finish", "prepare")
+
+    def __init__(
+        self,
+        finish: Callable[[Message], None],
+        prepare: Callable[[Message], None],
+        deadline: float,
+    ) -> None:
+        self.finish = finish
+        """Takes the answer."""
+        self.prepare = prepare
+        """Does with the answer what takes long; no lock is held, so it must change nothing else."""
+        self.deadline = deadline
+        """When nobody waits any more for an answer that matters little."""
+
+
+class LostAnswers:
+    """Answers of a child that came without an id that can be read.
+
+    Each answers one of the requests that were in flight when it came. As soon as the others of
+    these have ended, it is known which: so that none waits for ever, and none fails for another.
+    """
+
+    __slots__ = ("_lost",)
+
+    def __init__(self) -> None:
+        self._lost: list[tuple[set[int], str]] = []
+
+    def add(self, in_flight: Collection[int], error: str) -> None:
+        """Note one; `error` is the JSON text that its request will be answered with."""
+        if in_flight:
+            self._lost.append((set(in_flight), error))
+
+    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
+        """Return {request: error} for those that must be the ones answered; forget these.
+
+        As many lost answers as there are requests that they may be for answer them all; so do
+        more than MAXIMUM_LOST, whatever they may be for.
+        """
+        left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
+        self._lost = [(ids, error) for ids, error in left if ids]
+        if len(self._lost) > MAXIMUM_LOST:
+            lost, self._lost = self._lost, []
+            return {number: error for ids, error in lost for number in ids}
+        for ids, _ in self._lost:
+            within = [lost for lost in self._lost if lost[0] <= ids]
+            if len(within) >= len(ids):
+                self._lost = [lost for lost in self._lost if lost not in within]
+                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
+        return {}
+
+    def __len__(self) -> int:
+        return len(self._lost)
+
+
+class Connection:
+    """What one child is sent, and what it owes: `calls` of clients, and requests of the `own`.
+
+    Both are known by ids that are minted here. These go on from one life of the child to the next,
+    so that nothing of the one can be taken for an answer in the other.
+    """
+
+    def __init__(
+        self,
+        child: Peer,
+        receive: Callable[[Message | Fragment], None],
+        row: Mapping[str, Any],
+        options: Options,
+        effects: Effects,
+    ) -> None:
+        """`receive` takes what the child says, in the form that the router knows."""
+        self.child = child
+        self.name = child.name
+        self.row = row
+        """What the launch table has of the child."""
+        self.options = options
+        self.effects = effects
+        self.calls: dict[int, Call] = {}
+        self.own: dict[int, OwnRequest] = {}
+        self.lost = LostAnswers()
+        self._last_id = 0
+        self._legacy = LegacyChildPort(child, effects, receive)
+        self.port: ChildPort = self._legacy
+        """What stands between the child and the router."""
+        self._masks: Masks | None = None
+        self._warned = False
+
+    def clear(self) -> None:
+        """Forget one life."""
+        self.calls, self.own, self.lost = {}, {}, LostAnswers()
+        self.port = self._legacy
+
+    def open(self, port: ChildPort | None, masks: Masks | None) -> None:
+        """The child has a new life: messages go through `port`, None for that of a legacy child.
+
+        `masks` says what is replaced in them, in both directions.
+        """
+        self.port = self._legacy if port is None else port
+        self._masks = masks
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether anything is replaced in messages."""
+        return self._masks is not None
+
+    def send(self, message: Message) -> None:
+        """Send the child a message."""
+        masked = message if self._masks is None else self._masks.to_child(message)
+        self.port.deliver(masked)
+
+    def unmasked(self, message: Message) -> Message:
+        """Return a message of the child as clients are to see it."""
+        return message if self._masks is None else self._masks.from_child(message)
+
+    def mint(self) -> int:
+        """Return an id for a request to the child."""
+        self._last_id += 1
+        return self._last_id
+
+    def ask(
+        self,
+        method: str,
+        params: str,
+        finish: Callable[[Message], None] = lambda message: None,
+        *,
+        prepare: Callable[[Message], None] = lambda message: None,
+        deadline: float | None = None,
+    ) -> int:
+        """Send the child a request of the proxy's own; return its id.
+
+        It is given up in due time, unless whoever asks has a `deadline` of its own.
+        """
+        number = self.mint()
+        if deadline is None:
+            deadline = self.effects.clock() + self.options.connect_timeout
+        self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
+        self.send(request(number, method, params))
+        return number
+
+    def asked(self, answer: Message) -> tuple[OwnRequest | None, Call | None]:
+        """Return what an answer is to: a request of the proxy's own, or a call."""
+        number = minted(answer.value("id"))
+        return self.own.get(number), self.calls.get(number)
+
+    def give_up(self, now: float) -> None:
+        """Wait no longer for those answers that are due."""
+        for number, own in [*self.own.items()]:
+            if own.deadline <= now:
+                del self.own[number]
+            elif own.deadline < FOREVER:
+                self.effects.arm(own.deadline)
+
+    def owed(self) -> set[int]:
+        """Return the ids of all requests in flight."""
+        return {*self.own, *self.calls}
+
+    def lose(self, problem: str) -> None:
+        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        self.lost.add(self.owed(), problem)
+
+    def settled(self) -> Iterator[tuple[int, str]]:
+        """Yield (id, error) of the requests that answers without an id must have been for."""
+        while self.lost:
+            settled = self.lost.settled(self.owed())
+            if not settled:
+                return
+            yield from settled.items()
+
+    def say(self, text: str) -> None:
+        """Write a line about the child on standard error."""
+        self.effects.say(f"server '{self.name}' {text}")
+
+    def warn(self, oddity: str) -> None:
+        """Say what is odd about the child's lines, "" for nothing; once."""
+        if oddity and not self._warned:
+            self._warned = True
+            self.say(f"wrote something else than JSON-RPC: {oddity}")
+
+    def gone(self, reason: str) -> str:
+        """Return the error for what the child will not answer, naming it and the reason."""
+        data = obj(server=quote(self.name))
+        return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
+
+    def unusable(self, how: str) -> str:
+        """Return the error that a request ends with whose answer is of no use."""
+        return self.gone(f"gave an answer {how}")
+
+    def without_id(self, message: Message) -> str:
+        """Return the error that a response without an id means for its request.
+
+        A result is not passed on: it might reach another call than its own.
+        """
+        if message.is_error:
+            return message.raw("error")
+        return self.unusable("without the id of a request")

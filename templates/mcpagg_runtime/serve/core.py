@@ -1,0 +1,149 @@
+"""The core of the proxy: takes the events of all peers, of either era, one at a time.
+
+It does no I/O, reads no clock of its own and starts nothing: each event returns the actions that
+follow from it, in order; see Effects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.effects import Effects
+from mcpagg_runtime.serve.router import Router
+from mcpagg_runtime.start.client import is_enveloped
+from mcpagg_runtime.start.message import read_messages
+from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN
+from mcpagg_runtime.start.scanner import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from mcpagg_runtime.modern.client import ModernClients
+    from mcpagg_runtime.serve.child import Child, Said
+    from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.start.answers import Answers
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+
+
+class Core:
+    """Hands what peers say through their ports to the router.
+
+    A port translates between its peer's era and the form that the router knows, that of the
+    handshake. Nobody is pinned to an era: one pipe may bring requests of both.
+    """
+
+    def __init__(
+        self, answers: Answers, clock: Callable[[], float], mint: Callable[[], str]
+    ) -> None:
+        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
+        self.effects = Effects(clock)
+        self.router = Router(answers, self.effects)
+        self.children = self.router.children
+        self._mint = mint
+        self.modern: ModernClients | None = None
+        """The port of modern clients, None before there was one."""
+
+    @property
+    def alarm(self) -> float:
+        """No deadline is due before this time; `tick` wants to be called then."""
+        return self.effects.alarm
+
+    def _done(self) -> list[Action]:
+        """Return what is to be done about an event."""
+        self.effects.settle()
+        self.router.admit()
+        return self.effects.taken()
+
+    # Clients
+
+    def connect(self, client: Client) -> list[Action]:
+        """Take on a client, which may have shaken hands already."""
+        client.attach(lambda message: self.effects.send(client, message))
+        self.router.connect(client)
+        return self._done()
+
+    def disconnect(self, client: Client) -> list[Action]:
+        """Let a client go, with all that it asked for: nobody will read what it is still owed."""
+        if self.modern is not None:
+            self.modern.close(client)
+        self.router.disconnect(client)
+        return self._done()
+
+    def from_client(self, client: Client, line: bytes) -> list[Action]:
+        """Take one line of a client."""
+        for message in read_messages(line, client.version == BATCH_VERSION):
+            if isinstance(message, Malformed) or not self._is_modern(client, message):
+                self.router.receive(client, message)
+            self.effects.settle()
+        return self._done()
+
+    def _is_modern(self, client: Client, message: Message) -> bool:
+        """Give a message to the port of modern clients, if it is for that; return whether it is."""
+        if self.modern is None:
+            if message.id is None or message.method == "initialize" or not is_enveloped(message):
+                return False
+            from mcpagg_runtime.modern.client import ModernClients
+
+            self.modern = ModernClients(self.router, self._mint)
+        return self.modern.receive(client, message)
+
+    def owes(self, client: Client) -> bool:
+        """Whether a request of the client is still to be answered."""
+        waits = self.modern is not None and self.modern.owes(client)
+        return waits or self.router.owes(client)
+
+    def end_subscriptions(self) -> list[Action]:
+        """Tell clients that there will be no more news."""
+        if self.modern is not None:
+            self.modern.end_subscriptions()
+        return self._done()
+
+    # Children
+
+    def wake(self, child: Child, client: Client) -> list[Action]:
+        """Start a child although nobody calls it."""
+        child.lifecycle.want(client)
+        return self._done()
+
+    def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
+        """A child's process runs; `masks` {name: value} are variables that clients never see."""
+        if child.era == MODERN:
+            from mcpagg_runtime.modern.child import ModernChildPort
+
+            child.up(ModernChildPort(child, self.router.answers), masks)
+        else:
+            child.up(None, masks)
+        return self._done()
+
+    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
+        """A child's process is gone, or never was.
+
+        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
+        """
+        child.down(reason, last_words)
+        return self._done()
+
+    def read(self, child: Child, line: bytes) -> Said:
+        """Read a line of a child, for `from_child`; the lock need not be held."""
+        return child.read(line)
+
+    def from_child(self, child: Child, said: Said) -> list[Action]:
+        """Take what was read of a line of a child; what is odd is warned of once."""
+        messages, oddity = said
+        if child.lifecycle.is_alive:  # else these are its last words
+            child.connection.warn(oddity)
+            for message in messages:
+                child.connection.port.receive(message)
+                self.effects.settle()
+        return self._done()
+
+    def tick(self) -> list[Action]:
+        """Do what is due at this time, and set the alarm anew."""
+        now = self.effects.clock()
+        self.effects.disarm()
+        if self.modern is not None:
+            self.modern.tick(now)
+        for child in self.children.values():
+            child.tick(now)
+        return self._done()

@@ -1,0 +1,95 @@
+"""What the core wants done, in order: sent, said, started; and when it wants to be called next.
+
+The core does no I/O, reads no clock of its own and starts nothing. Each event that it takes returns
+the actions that follow; the relay carries them out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from mcpagg_runtime.start.message import Message
+
+    Action = tuple[str, Any, Any]
+
+    class Peer(Protocol):
+        """A client or a child, as those see it who only send it something."""
+
+        name: str
+
+
+SEND = "send"  # a message to a client or a child
+START = "start"  # a child's process
+STOP = "stop"  # a child's process; the text says why, and the child is reported down then
+SLEEP = "sleep"  # end a child's process without a word: it is wanted again
+SAY = "say"  # a line on standard error
+STATE = "state"  # a child has entered one: (state, reason), for a log
+
+FOREVER = float("inf")
+
+
+class Effects:
+    """The actions that follow from the event in hand; whoever decides something has it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        """Gives seconds that never run backwards."""
+        self.alarm = FOREVER
+        """No deadline is due before this time; `tick` wants to be called then."""
+        self._actions: list[Action] = []
+        self._left: list[Callable[[], None]] = []
+        """What a message has left to be done."""
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Have something done as soon as the message in hand has been dealt with.
+
+        So a port can answer the router, which is still in the middle of what it says to the port.
+        """
+        self._left.append(work)
+
+    def settle(self) -> None:
+        """Do what is left to be done, and what that leaves."""
+        while self._left:
+            self._left.pop(0)()
+
+    def send(self, peer: Peer, message: Message) -> None:
+        """Send a message to a client or a child."""
+        self._actions.append((SEND, peer, message))
+
+    def say(self, text: str) -> None:
+        """Write a line on standard error."""
+        self._actions.append((SAY, None, text))
+
+    def start(self, child: Peer) -> None:
+        """Start a child's process."""
+        self._actions.append((START, child, None))
+
+    def stop(self, child: Peer, reason: str) -> None:
+        """End a child's process, and report the child down."""
+        self._actions.append((STOP, child, reason))
+
+    def sleep(self, child: Peer) -> None:
+        """End a child's process, and report nothing."""
+        self._actions.append((SLEEP, child, None))
+
+    def entered(self, child: Peer, state: str, reason: str) -> None:
+        """Note in the log that a child is in another state."""
+        self._actions.append((STATE, child, (state, reason)))
+
+    def arm(self, deadline: float) -> float:
+        """See that `tick` is called at this time; return it."""
+        self.alarm = min(self.alarm, deadline)
+        return deadline
+
+    def disarm(self) -> None:
+        """Forget all deadlines: whoever has one arms it anew."""
+        self.alarm = FOREVER
+
+    def taken(self) -> list[Action]:
+        """Return what is to be done, and begin anew."""
+        actions, self._actions = self._actions, []
+        return actions

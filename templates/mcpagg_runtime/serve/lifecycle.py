@@ -1,0 +1,281 @@
+"""A child's life: created → queued → starting → ready → down, or created again when put to sleep.
+
+A child that is down stays down, as the specification asks; with `--restart on-call` the next call
+starts it again, after a pause that grows with each failure. With `--idle-stop` a child that has had
+nothing to do for that long is ended until the next call.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.start.jsontext import obj, parse
+from mcpagg_runtime.start.protocol import (
+    HEADER_MISMATCH,
+    LEGACY,
+    LEGACY_VERSIONS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN,
+    MODERN_VERSION,
+    UNSUPPORTED_VERSION,
+)
+from mcpagg_runtime.start.scanner import quote
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.plan import Plan
+
+CREATED = "created"  # never asked for, or sent to sleep
+QUEUED = "queued"  # to be started as soon as fewer are starting
+STARTING = "starting"  # process asked for, handshake not finished
+READY = "ready"
+DOWN = "down"  # failed to start, or died; `reason` says how
+
+# Which states may follow which.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
+# How long after its nth failure in a row a child may be started again, and how many are too many.
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+# A child that lived so long has not failed to start.
+SOUND_SECONDS = 60.0
+
+
+# Errors that only a modern server answers with, and what an older one has no reason to name:
+# the version, a method, the prefix of the envelope's keys.
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
+
+
+class Lifecycle:
+    """The state of one child over all its lives, its handshake, and when it may live again."""
+
+    def __init__(self, connection: Connection, plan: Plan) -> None:
+        self._connection = connection
+        self._effects = connection.effects
+        self._plan = plan
+        self._recorded = plan.children.get(connection.name, {}).get("protocol")
+        """The version that it spoke when compiled."""
+        self.state = CREATED
+        self.reason = ""
+        """Why it is in this state; completes "Server 'x' …"."""
+        self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+        """How it is spoken to."""
+        self._era_switched = False
+        """Whether it was started anew in the other era since it was last ready."""
+        self._failures = 0
+        self._retry_at = -FOREVER
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget one life."""
+        self.client: Client | None = None
+        """The one whose message started it: it is initialised with that client's capabilities."""
+        self.protocol = ""
+        """The version that it answered its handshake with."""
+        self.capabilities: dict[str, Any] = {}
+        """What it declared."""
+        self.starting_at = self.ready_at = FOREVER
+        self.active_at = FOREVER
+        """When it last had work."""
+        self._deadline = FOREVER
+        """When its handshake has taken too long."""
+
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            name = self._connection.name
+            raise IllegalTransition(f"{name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
+        self.state = state
+        self.reason = reason
+        self._effects.entered(self._connection.child, state, reason)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has shaken hands."""
+        return self.state == READY
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has a process, or will have one presently."""
+        return self.state in (STARTING, READY)
+
+    @property
+    def is_down_for_good(self) -> bool:
+        """Whether it is down, and not to be started again now."""
+        return self.state == DOWN and not self._may_retry()
+
+    def _may_retry(self) -> bool:
+        if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
+            return False
+        return self._retry_at <= self._effects.clock()
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What it declares; as long as it is not ready, what it did when compiled."""
+        if self.is_ready:
+            return self.capabilities
+        about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
+        declared: dict[str, Any] = about.get("capabilities", {})
+        return declared
+
+    def touch(self) -> None:
+        """Note that it has work."""
+        self.active_at = self._effects.clock()
+
+    # Starting
+
+    def want(self, client: Client) -> None:
+        """See to it that it is started, on behalf of a client."""
+        if self.state == CREATED or (self.state == DOWN and self._may_retry()):
+            self.enter(QUEUED)
+            self.client = client
+
+    def start(self) -> None:
+        """Start it: it is its turn."""
+        self.enter(STARTING)
+        self._launch()
+
+    def _launch(self) -> None:
+        self.starting_at = self._effects.clock()
+        limit = self._connection.options.connect_timeout
+        self._deadline = self._effects.arm(self.starting_at + limit)
+        self._effects.start(self._connection.child)
+
+    def introduction(self) -> str:
+        """Return the params of `initialize`: in its recorded version, as the client it is for."""
+        legacy = self._recorded in LEGACY_VERSIONS
+        version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+        able, info = "{}", ""
+        if self.client is not None:
+            version = min(version, self.client.version)
+            able, info = self.client.relayed(), self.client.info
+        return obj(
+            protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
+        )
+
+    def ready(self, answer: Message) -> None:
+        """It has answered the handshake."""
+        result = answer.value("result")
+        said = result if type(result) is dict else {}
+        self.enter(READY)
+        self.protocol = str(said.get("protocolVersion", ""))
+        capabilities = said.get("capabilities")
+        self.capabilities = capabilities if type(capabilities) is dict else {}
+        self._era_switched = False
+        self._deadline = FOREVER
+        self.ready_at = self.active_at = self._effects.clock()
+
+    def refused(self, answer: Message) -> None:
+        """It has refused the handshake: speak as in the other era, or give it up."""
+        if not (self._means_other_era(answer) and self.switch_era()):
+            detail = f"refused the handshake: {answer.raw('error')}"
+            self._effects.stop(self._connection.child, detail)
+
+    def _means_other_era(self, answer: Message) -> bool:
+        """Whether the error that it answers a handshake with may mean: not in this era.
+
+        Any that answers a discovery may; one that answers `initialize` says so.
+        """
+        if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
+            return True
+        return knows_no_handshake(answer)
+
+    def switch_era(self) -> bool:
+        """Start it anew, to speak with it as in the other era; once, until it is ready again.
+
+        On a fresh process: what it was asked may have left it in any state.
+        """
+        if self._era_switched:
+            return False
+        self._era_switched = True
+        self.era = _other(self.era)
+        self._connection.own = {}
+        self._effects.sleep(self._connection.child)
+        self._launch()
+        return True
+
+    # Ending
+
+    def fail(self, reason: str) -> None:
+        """Its process is gone, or never was."""
+        if self._era_switched:  # so it was not that
+            self.era, self._era_switched = _other(self.era), False
+        now = self._effects.clock()
+        sound = now - self.ready_at > SOUND_SECONDS
+        self._failures = 1 if sound else self._failures + 1
+        pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
+        self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+        self.enter(DOWN, reason)
+
+    def tick(self, now: float) -> None:
+        """Give it up if its handshake takes too long."""
+        if self._deadline <= now:
+            limit = f"{self._connection.options.connect_timeout:g} s"
+            self._deadline = FOREVER
+            reason = f"did not finish its handshake within {limit}"
+            self._effects.stop(self._connection.child, reason)
+        self._effects.arm(self._deadline)
+
+    def sleep_if_idle(self, now: float, *, busy: bool) -> bool:
+        """End it if it has had nothing to do for long enough; return whether it was ended."""
+        limit = self._connection.options.idle_stop
+        if not limit or self.state != READY:
+            return False
+        due = (now if busy else self.active_at) + limit
+        if due > now:
+            self._effects.arm(due)
+            return False
+        self.enter(CREATED, f"had nothing to do for {limit:g} s")
+        self._effects.sleep(self._connection.child)
+        return True
+
+
+def knows_no_handshake(refusal: Message) -> bool:
+    """Whether a refused `initialize` says that no handshake in any version would do.
+
+    A modern server does not know the method (specification, the removed methods); a legacy one
+    must, so it may refuse its version, but not the method.
+    """
+    return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+
+
+def speaks_modern(refusal: Message) -> bool:
+    """Whether a refused request comes from a server that speaks modern versions alone.
+
+    One that also supports a handshake says so, and gets one in that version.
+    """
+    error = refusal.value("error")
+    data = error.get("data") if type(error) is dict else None
+    supported = data.get("supported") if type(data) is dict else None
+    if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
+        return False
+    text = refusal.raw("error")
+    return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
+
+
+def _other(era: str) -> str:
+    return LEGACY if era == MODERN else MODERN

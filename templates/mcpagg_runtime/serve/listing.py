@@ -1,0 +1,174 @@
+"""Reads a list that a server gives: which of its entries are listed, and why the others are not.
+
+The compiler and the emitted file read lists with this module alone, so that what is in a snapshot
+is what a running server is compared with. An entry is left out where nobody could ask for it, and
+where strict clients refuse the whole line that holds it, the lists of all other servers included:
+
+- a number that no double holds, such as NaN, Infinity and 1e400 (RFC 8259, section 6);
+- a lone surrogate (section 8.2), which parsers in Rust and that of the official Python SDK refuse;
+- a member of its own that stands twice (section 4), which typed parsers in Rust refuse;
+- values nested deeper than such parsers go: 128 levels in Rust, 200 in the Python SDK.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.deep import extents
+from mcpagg_runtime.start.catalogue import Item
+from mcpagg_runtime.start.jsontext import (
+    LARGE,
+    elements,
+    member_stands_twice,
+    members,
+    outline,
+    value_at,
+)
+from mcpagg_runtime.start.scanner import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from mcpagg_runtime.start.catalogue import Kind
+
+MAXIMUM_PAGES = 1000
+# Levels; the message around an entry takes four more.
+MAXIMUM_ENTRY_DEPTH = 100
+
+# What a list may hold. Nobody has so many tools, and each costs every client something.
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+
+class Listing:
+    """One list of a server, as far as its pages have come.
+
+    Each name, or URI, counts where it comes first. `faults` says what is wrong with the list; each
+    one completes "server 'x' …".
+    """
+
+    __slots__ = ("_first", "_followed", "_server", "faults", "kind")
+
+    def __init__(self, kind: Kind, server: str) -> None:
+        self.kind = kind
+        self.faults: list[str] = []
+        self._server = server
+        self._first: dict[str, Item] = {}
+        self._followed: set[str] = set()
+
+    @property
+    def items(self) -> list[Item]:
+        """What is listed, in the server's order."""
+        return list(self._first.values())
+
+    def take(self, result: str) -> str | None:
+        """Take a page, the JSON text of a result; return the cursor of the next one, if any.
+
+        Raises:
+            Malformed: the text has no such list.
+        """
+        found, _ = members(result)
+        if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+            raise Malformed(f"no list of {self.kind.member}")
+        cursor = found["nextCursor"][0] if "nextCursor" in found else None
+        # An empty cursor is one like any other (specification, server/utilities/pagination).
+        in_circle = type(cursor) is str and cursor in self._followed
+        for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+            if len(self._first) == MAXIMUM_ENTRIES:
+                what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+                self.faults.append(f"{what}; the list ends there")
+                return None
+            fault = _entry_fault(self.kind, value, result, start, odd)
+            if fault:
+                self.faults.append(f"lists {fault}; it is left out")
+                continue
+            _, begin, stop = members(result, start)[0][self.kind.label]
+            key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
+            item = Item(self._server, key, value[self.kind.label], head, tail)
+            if self._first.setdefault(key, item) is not item and not in_circle:
+                what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+                self.faults.append(f"{what}; the first one counts")
+        if type(cursor) is not str:
+            return None
+        if in_circle or len(self._followed) == MAXIMUM_PAGES:
+            what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+            self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+            return None
+        self._followed.add(cursor)
+        return cursor
+
+
+def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
+    """Yield each entry of an array, where it is, and what is odd about one that is not read.
+
+    Of such a one, there are only its own members.
+    """
+    if len(text) <= LARGE:
+        for value, begin, end in elements(text, start):
+            yield value, begin, end, ""
+        return
+    for begin, end, depth in extents(text, start):
+        if depth > MAXIMUM_ENTRY_DEPTH:
+            odd = TOO_DEEP
+        else:
+            odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
+        entry = text[begin:end]
+        yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
+
+
+def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str:
+    """Say what an entry is, if it is left out, "" if it is listed."""
+    what = kind.name[:-1]
+    name = value.get(kind.label) if type(value) is dict else None
+    key = value.get(kind.key) if type(value) is dict else None
+    if type(name) is not str or type(key) is not str or not key:
+        return f"a {what} without a {kind.label}" + (
+            f" or {kind.key}" if kind.key != kind.label else ""
+        )
+    if odd == TOO_LARGE:
+        return f"the {what} {key!r} with {odd}"
+    odd = odd or unreadable(value)
+    if not odd and member_stands_twice(text, start):
+        odd = "a member that stands twice"
+    return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
+
+
+def unreadable(value: Any) -> str:
+    """Name the first thing in a value that strict parsers refuse, "" if there is none."""
+    todo = [(value, 1)]
+    while todo:
+        item, depth = todo.pop()
+        if type(item) is dict or type(item) is list:
+            if depth > MAXIMUM_ENTRY_DEPTH:
+                return TOO_DEEP
+            if type(item) is dict:
+                if not all(_has_utf8(key) for key in item):
+                    return "a lone surrogate"
+                item = list(item.values())
+            todo += [(inner, depth + 1) for inner in item]
+        elif type(item) is str:
+            if not _has_utf8(item):
+                return "a lone surrogate"
+        elif not (item is None or type(item) is bool) and not _is_finite(item):
+            return "a number that no double holds"
+    return ""
+
+
+def _has_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_finite(number: Any) -> bool:
+    # What has too many digits for Python is kept as text; NaN compares false with everything.
+    return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE

@@ -1,0 +1,301 @@
+"""One life of a child started over stdio: its process group, its pipes and who reads them.
+
+Closing follows the specification (basic/lifecycle, shutdown): close stdin, wait, SIGTERM, wait,
+SIGKILL; always to the whole group, because `npx` and `sh -c` leave grandchildren. On Windows the
+second step is the last one.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.platforms import command_line, describe, lead_group, start_options
+from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines
+from mcpagg_runtime.start.outbox import LOOK_SECONDS, Outbox
+from mcpagg_runtime.start.polling import POLLIN, POLLS, new_poll
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.serve.platforms import Group
+
+STDIN_GRACE_SECONDS = 2.0
+SIGTERM_GRACE_SECONDS = 2.0
+# How long the pipes of a dead child are read on for what is still in them: a grandchild may hold
+# them open for ever.
+LAST_WORDS_SECONDS = 0.3
+LAST_WORDS_BYTES = 4096
+LAST_WORDS_LINES = 10
+CHUNK = 1 << 16
+
+# By number: the signal module costs a start 6 ms.
+TERMINATE = 15
+KILL = 9
+
+
+class Process:
+    """A started child.
+
+    `hear` gets each line of its stdout, `ended` why it is gone and the end of its stderr, once.
+    """
+
+    def __init__(
+        self, launch: Launch, hear: Callable[[bytes], None], ended: Callable[[str, str], None]
+    ) -> None:
+        """Start it.
+
+        Raises:
+            OSError: the command cannot be started.
+            ValueError: an argument holds a NUL, or what a shell that it needs cannot be given.
+            RuntimeError: no thread can be started.
+        """
+        # Not before a child is started: these take as long to import as the rest of a start.
+        import subprocess
+        import threading
+
+        self.launch = launch
+        self.hear = hear
+        self.ended = ended
+        self.exited = threading.Event()
+        self.drained = threading.Event()
+        self.silent = threading.Event()
+        self.gone = threading.Event()
+        self.retired = False
+        """Whether it was ended on purpose."""
+        self._held = False
+        """Whether it has said so much to a client that does not read that it is not heard."""
+        self._last_words = b""
+        self._claim = _thread.allocate_lock()
+        self._open = _thread.allocate_lock()
+        ours: list[int] = []
+        theirs: list[int] = []
+        try:
+            for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+                for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
+                    end.append(descriptor)
+            ours += os.pipe()
+            self.popen = subprocess.Popen(
+                command_line(launch.argv),
+                stdin=theirs[0],
+                stdout=theirs[1],
+                stderr=theirs[2],
+                env=launch.env,
+                cwd=launch.cwd,
+                **start_options(),
+            )
+            self._group = self._led()
+        except BaseException:
+            for descriptor in ours:
+                os.close(descriptor)
+            raise
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self.outbox = Outbox(
+            ours[0],
+            private=True,
+            broke=lambda: self._apart(self._deaf),
+            overflowed=lambda waiting: self._apart(self._full, waiting),
+        )
+        self._stdout = ours[1]
+        self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
+        try:
+            _thread.start_new_thread(self._read_stderr, (ours[2],))
+        except RuntimeError:
+            self._undo(self._stdout, ours[2], self._closed)
+            raise
+        try:
+            _thread.start_new_thread(self._wait, ())
+        except RuntimeError:
+            self._undo(self._stdout)
+            raise
+
+    def retire(self) -> None:
+        """Hear it no more, and say nothing of its end: it was ended on purpose."""
+        self.retired = True
+        self.silence()
+
+    def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
+        """Read no more of it until its clients have read: its pipe fills, not our memory.
+
+        `gates` are locks that are held until then. Called by the thread that reads it, which holds
+        no lock.
+        """
+        self._held = True
+        for gate in gates:
+            while not is_over() and not gate.acquire(True, LOOK_SECONDS):
+                pass
+        self._held = False
+
+    def _led(self) -> Group:
+        try:
+            return lead_group(self.popen.pid)
+        except OSError:
+            self.popen.kill()
+            self.popen.wait()
+            raise
+
+    def _undo(self, *descriptors: int) -> None:
+        """End a child that nobody looks after, and close what nobody reads."""
+        self.kill()
+        self.popen.wait()
+        self.exited.set()
+        self.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _apart(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do in a thread of its own what ends the child; without one, it is killed at once."""
+        try:
+            _thread.start_new_thread(work, arguments)
+        except RuntimeError:
+            self.kill()
+
+    def read(self) -> None:
+        """Pass on the lines of stdout until it ends; then the child is of no use any more."""
+        lines = Lines(self._endless)
+        for data in _chunks(self._stdout):
+            for line in lines.feed(data):
+                self.hear(line)
+        self.drained.set()
+        if not self.exited.wait(LAST_WORDS_SECONDS):
+            self.end("closed its standard output")
+
+    def _endless(self) -> None:
+        """A line of the child has no end: what it means by it will never be known."""
+        reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self._apart(self.end, reason)
+
+    def _deaf(self) -> None:
+        """The child takes no input any more: what it owes, it owes for ever."""
+        if not self.exited.wait(LAST_WORDS_SECONDS):
+            self.end("closed its standard input")
+
+    def _full(self, waiting: int) -> None:
+        """The child is owed more than anyone would keep for it."""
+        self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
+
+    def end(self, reason: str) -> None:
+        """Report why the child is gone, if nobody has, and see that it is."""
+        if self._claim.acquire(False):
+            self.ended(printable(self.launch.redact(reason)), self.last_words())
+        self.close()
+
+    def silence(self) -> None:
+        """Report nothing from here on."""
+        self._claim.acquire(False)
+
+    def close(self) -> None:
+        """Close stdin, then end what is left of the process group; returns when it is gone."""
+        if self._open.acquire(False):
+            # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
+            os.close(self._close)
+        self.outbox.close()
+        if self._group_gone(STDIN_GRACE_SECONDS):
+            return
+        self._signal(TERMINATE)
+        if self._group_gone(SIGTERM_GRACE_SECONDS):
+            return
+        self._signal(KILL)
+        self._group_gone(SIGTERM_GRACE_SECONDS)
+
+    def kill(self) -> None:
+        """End the process group at once, and wait for nothing."""
+        self._signal(KILL)
+
+    def last_words(self) -> str:
+        """Return the end of what the child wrote to stderr, fit to be shown.
+
+        Without values of variables, and without what a terminal would act upon.
+        """
+        text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+        if len(self._last_words) > LAST_WORDS_BYTES:
+            # What stands before the first line end may be the rest of a value that was cut.
+            text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+        lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+        return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
+
+    def _group_gone(self, seconds: float) -> bool:
+        """Wait for the end of the whole group: the leader tells it, the rest is asked for.
+
+        A group that was seen gone is never asked for again: its number may be another's by then.
+        """
+        from time import monotonic, sleep
+
+        deadline = monotonic() + seconds
+        self.exited.wait(seconds)
+        while not self.gone.is_set():
+            if self.exited.is_set() and not self._group.signal(0):
+                self.gone.set()
+            elif monotonic() > deadline:
+                return False
+            else:
+                sleep(0.01)
+        return True
+
+    def _signal(self, number: int) -> None:
+        if not self.gone.is_set():
+            self._group.signal(number)
+
+    def _read_stderr(self, descriptor: int) -> None:
+        """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
+        for data in _chunks(descriptor, self._listens(descriptor)):
+            self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+        self.silent.set()
+        os.close(self._closed)
+
+    def _listens(self, descriptor: int) -> Callable[[], None]:
+        """Return what waits for stderr and notices when the child no longer takes input.
+
+        What was written before that is lost without a word: only the pipe itself tells.
+        """
+        if not POLLS:
+            return lambda: None
+        poll = new_poll()
+        poll.register(descriptor, POLLIN)
+        watched = [self._closed, self.outbox.descriptor]
+        for number in watched:
+            poll.register(number, 0)
+
+        def wait() -> None:
+            while True:
+                ready = [number for number, _ in poll.poll()]
+                # Once it is closed, the number may be another file's.
+                closed = self._closed in ready
+                if watched and (closed or self.outbox.descriptor in ready):
+                    while watched:
+                        poll.unregister(watched.pop())
+                    if not closed:
+                        self._apart(self._deaf)
+                if descriptor in ready:
+                    return
+
+        return wait
+
+    def _wait(self) -> None:
+        status = self.popen.wait()
+        self.exited.set()
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+            pass  # what it has said is still to come
+        self.silent.wait(LAST_WORDS_SECONDS)
+        self.end(describe(status))
+
+
+def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
+    """Read a descriptor until its end, and close it; `wait` comes before each reading."""
+    try:
+        while True:
+            wait()
+            data = os.read(descriptor, CHUNK)
+            if not data:
+                return
+            yield data
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)

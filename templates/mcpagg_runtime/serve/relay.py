@@ -1,0 +1,326 @@
+"""Carries out what the core decides: writes to peers, starts and stops children, keeps time."""
+
+from __future__ import annotations
+
+import _thread
+import os
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.alarm import Alarm
+from mcpagg_runtime.serve.core import Core
+from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.serve.faults import where
+from mcpagg_runtime.serve.launch import MissingVariables, prepare
+from mcpagg_runtime.serve.lifecycle import STARTING
+from mcpagg_runtime.serve.platforms import not_found
+from mcpagg_runtime.serve.process import Process
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.message import error, failure, notification, read_messages
+from mcpagg_runtime.start.outbox import Outbox
+from mcpagg_runtime.start.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
+from mcpagg_runtime.start.scanner import Malformed, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.start.answers import Answers
+    from mcpagg_runtime.start.message import Message
+
+    class Sink(Protocol):
+        """Takes the lines for a client."""
+
+        def send(self, line: bytes) -> None:
+            """Take one line, which ends in a newline; never blocks."""
+
+        def gate(self) -> Any:
+            """Return a lock that is held while too much waits for the client, or None."""
+
+
+NO_THREAD = "the system has no thread for it"
+
+
+class Relay:
+    """The core at work. One lock guards it; whoever brings an event carries out what follows.
+
+    Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
+    `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
+    `log` gets a line of JSON for each state that a child enters.
+    """
+
+    def __init__(self, answers: Answers, folder: str, log: Outbox | None = None) -> None:
+        self.plan = answers.plan
+        self.folder = folder
+        self.log = log
+        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex())
+        self._lock = _thread.allocate_lock()
+        self._spawning = _thread.allocate_lock()
+        self._sinks: dict[Client, Sink] = {}
+        self._processes: dict[Child, Process] = {}
+        self._started: list[Process] = []
+        self._stderr = Outbox(2, private=False, overflowed=lambda waiting: None)
+        self._closing = False
+        self._awaited: Client | None = None
+        self._paid = _thread.allocate_lock()
+        self._alarm = Alarm(self._ring)
+        self._timeless = False
+
+    def connect(self, client: Client, sink: Sink) -> None:
+        """Take on a client, whose lines go to `sink`."""
+        self._sinks[client] = sink
+        self._attempt(lambda core: core.connect(client))
+
+    def hear(self, client: Client, line: bytes) -> None:
+        """Take one line of a client."""
+        try:
+            self._bring(lambda core: core.from_client(client, line))
+        except Exception as fault:
+            self.fail(client, line, fault)
+
+    def fail(self, client: Client, line: bytes, fault: Exception) -> None:
+        """Answer the requests of a client's line that a fault of ours has kept from an answer.
+
+        What was begun of them is taken back, as if the client had cancelled them.
+        """
+        self._say(f"internal fault: {where(fault)}")
+        with self._lock:
+            for message in read_messages(line, client.version == BATCH_VERSION):
+                if isinstance(message, Malformed) or message.id is None or not message.method:
+                    continue
+                identifier = message.raw("id")
+                params = obj(requestId=identifier)
+                cancelled = notification(CANCELLED, params).line()
+                actions = self.core.from_client(client, cancelled)
+                self._perform(actions)
+                if not any(_is_answer(action, client, identifier) for action in actions):
+                    why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
+                    self._send(client, failure(identifier, why))
+
+    def wake(self, child: Child, client: Client) -> None:
+        """See to it that a child runs, on behalf of a client."""
+        self._attempt(lambda core: core.wake(child, client))
+
+    def settle(self, client: Client, seconds: float) -> None:
+        """Wait until the client is owed no answer, no longer than `seconds`."""
+        with self._lock:
+            if not self.core.owes(client):
+                return
+            self._paid.acquire()
+            self._awaited = client
+        self._paid.acquire(True, seconds)
+
+    def close(self) -> None:
+        """End all children, side by side; returns when none is left."""
+        self._attempt(lambda core: core.end_subscriptions())
+        with self._spawning, self._lock:
+            self._closing = True
+            processes = list(self._started)
+        gates = []
+        for process in processes:
+            process.silence()
+            gate = _thread.allocate_lock()
+            gate.acquire()
+            gates.append(gate)
+            if not _apart(_close, process, gate):
+                process.kill()
+                _close(process, gate)
+        for gate in gates:
+            gate.acquire()
+        self._stderr.flush(1.0)
+        if self.log is not None:
+            self.log.flush(1.0)
+
+    def kill(self) -> None:
+        """End all children at once; takes no lock, for a signal handler may call it anywhere."""
+        for process in list(self._started):
+            process.kill()
+
+    def _bring(self, event: Callable[[Core], list[Action]]) -> None:
+        """Bring an event to the core and carry out what follows."""
+        with self._lock:
+            if not self._closing:
+                self._perform(event(self.core))
+
+    def _attempt(self, event: Callable[[Core], list[Action]]) -> None:
+        """Bring an event that nobody waits for: after a fault of ours, the rest goes on."""
+        try:
+            self._bring(event)
+        except Exception as fault:
+            self._say(f"internal fault: {where(fault)}")
+
+    def _perform(self, actions: list[Action]) -> None:
+        for kind, peer, what in actions:
+            if kind == SEND:
+                self._send(peer, what)
+            elif kind == SAY:
+                self._say(what)
+            elif kind == START:
+                if not _apart(self._live, peer):
+                    self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
+            elif kind == STOP:
+                if not _apart(self._end, peer, what):
+                    self._end_at_once(peer, what)
+            elif kind == SLEEP and peer in self._processes:
+                process = self._processes.pop(peer)
+                process.retire()
+                self._close(process)
+            elif kind == STATE and self.log is not None:
+                state, reason = what
+                line = obj(
+                    time=f"{time():.3f}",
+                    server=quote(peer.name),
+                    state=quote(state),
+                    reason=quote(self.redact(reason)) if reason else "null",
+                )
+                self.log.send(line.encode("ascii") + b"\n")
+        if self._awaited is not None and not self.core.owes(self._awaited):
+            self._awaited = None
+            self._paid.release()
+        if not self._alarm.set(self.core.alarm) and not self._timeless:
+            self._say(f"no time limit is kept: {NO_THREAD}")
+            self._timeless = True
+
+    def _say(self, text: str) -> None:
+        """Write a line on standard error."""
+        line = f"{self.plan.name}: {self.redact(text)}\n"
+        self._stderr.send(line.encode("utf-8", "replace"))
+
+    def redact(self, text: str) -> str:
+        """Return a text without values of variables: servers may say what they were given."""
+        for process in self._started:
+            text = process.launch.redact(text)
+        return text
+
+    def _end(self, child: Child, reason: str) -> None:
+        process = self._processes.get(child)
+        if process is not None:
+            process.end(reason)
+        else:  # its start hangs
+            self._attempt(lambda core: core.child_down(child, reason))
+
+    def _end_at_once(self, child: Child, reason: str) -> None:
+        """End a child without a thread to wait in; the lock is held."""
+        process = self._processes.get(child)
+        if process is not None:
+            process.silence()
+            process.kill()
+        self._perform(self.core.child_down(child, reason))
+
+    def _close(self, process: Process) -> None:
+        """Close a process that nobody hears any more; without a thread to wait in, kill it."""
+        if not _apart(process.close):
+            process.kill()
+
+    def _send(self, peer: Client | Child, message: Message) -> None:
+        if isinstance(peer, Client):
+            self._sinks[peer].send(message.line())
+        elif peer in self._processes:
+            self._processes[peer].outbox.send(message.line())
+
+    def _gates(self, actions: list[Action]) -> list[Any]:
+        """Return the gates of those clients that were sent something and do not read."""
+        peers = [peer for kind, peer, _ in actions if kind == SEND]
+        gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
+        return [gate for gate in gates if gate is not None]
+
+    def _live(self, child: Child) -> None:
+        """Start a child and read what it says, all its life; runs in a thread of its own."""
+        launch: Launch | None = None
+        process: Process | None = None
+
+        def hear(line: bytes) -> None:
+            # Before the lock is taken: a long line holds up its own server alone.
+            said = self.core.read(child, line)
+            gates = []
+            with self._lock:
+                # A grandchild may hold the pipes of a life that is over.
+                if self._processes.get(child) is process and not self._closing:
+                    actions = self.core.from_child(child, said)
+                    self._perform(actions)
+                    gates = self._gates(actions)
+            if gates and process is not None:
+                process.hold(gates, lambda: self._closing)
+
+        def ended(reason: str, last_words: str) -> None:
+            # One that was put to sleep at that moment may live again already.
+            if process is None or not process.retired:
+                self._attempt(lambda core: core.child_down(child, reason, last_words))
+
+        # Whatever happens in here, nobody may wait for ever for what this child owes.
+        try:
+            minimal = self.plan.options.env == "minimal"
+            launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
+            # Whoever closes the relay waits for a start under way, and none comes after.
+            with self._spawning:
+                if self._closing:
+                    return
+                process = Process(launch, hear, ended)
+                with self._lock:
+                    self._started = [old for old in self._started if not old.gone.is_set()]
+                    self._started.append(process)
+                    self._processes[child] = process
+                    self._perform(self.core.child_up(child, launch.masks))
+                    if child.state != STARTING:  # given up meanwhile
+                        process.silence()
+                        self._close(process)
+            process.read()
+        except Exception as problem:
+            if process is not None:
+                process.end(f"was given up over an internal fault: {where(problem)}")
+            else:
+                ended(f"could not be started: {_why(problem, launch)}", "")
+
+    def _ring(self) -> float | None:
+        """Do what is due; return how long to wait for what comes next, None if nothing will."""
+        with self._lock:
+            if self._closing:
+                return None
+            wait = 0.0
+            while wait <= 0 and self.core.alarm <= monotonic():
+                try:
+                    self._perform(self.core.tick())
+                except Exception as fault:
+                    self._say(f"internal fault: {where(fault)}")
+                    wait = 1.0
+            self._alarm.note(self.core.alarm)
+            return wait or self.core.alarm - monotonic()
+
+
+def _apart(work: Callable[..., None], *arguments: Any) -> bool:
+    """Do something in a thread of its own; return whether there was one to be had."""
+    try:
+        _thread.start_new_thread(work, arguments)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _why(problem: Exception, launch: Launch | None) -> str:
+    """Say why a command could not be started; where it was looked for, if that matters."""
+    if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+        why = f"{where(problem)}: {problem}"
+    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+        why = not_found(launch.argv[0], launch.env)
+    else:
+        why = str(problem)
+    return launch.redact(why) if launch is not None else why
+
+
+def _is_answer(action: Action, client: Client, identifier: str) -> bool:
+    """Whether an action answers this request of a client."""
+    kind, peer, message = action
+    if kind != SEND or peer is not client:
+        return False
+    return message.method is None and message.raw("id") == identifier
+
+
+def _close(process: Process, gate: Any) -> None:
+    try:
+        process.close()
+    finally:
+        gate.release()

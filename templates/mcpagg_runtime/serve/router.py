@@ -1,0 +1,247 @@
+"""The router: clients, children, and which of the latter a message of the former is for.
+
+It answers handshakes and lists from what the compiler wrote, without waiting for any child, and
+forwards the rest. It knows one form of messages, that of the handshake: ports translate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.call import Call
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.clients import Clients
+from mcpagg_runtime.serve.dispatch import Dispatch
+from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
+from mcpagg_runtime.serve.origins import Origins
+from mcpagg_runtime.serve.resources import ResourceRouting
+from mcpagg_runtime.serve.routed import ambiguity
+from mcpagg_runtime.serve.tools import NameRouting
+from mcpagg_runtime.start.jsontext import obj, replaced
+from mcpagg_runtime.start.message import (
+    error,
+    failure,
+    is_id,
+    minted,
+    notification,
+    result,
+)
+from mcpagg_runtime.start.protocol import (
+    CANCELLED,
+    FORWARDED,
+    INITIALIZED,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LEVELS,
+    METHOD_NOT_FOUND,
+    OF_SERVERS,
+    PARSE_ERROR,
+    PROGRESS,
+    ROOTS_CHANGED,
+)
+from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote
+
+if TYPE_CHECKING:
+
+    from mcpagg_runtime.serve.effects import Effects
+    from mcpagg_runtime.start.answers import Answers
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+
+MAXIMUM_STARTING = 8
+# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
+MAXIMUM_IN_BACKGROUND = 7
+
+
+class ExtensionCall(Call):
+    """A request of an extension, for the first child that knows its method."""
+
+    __slots__ = ()
+
+    def is_settled_by(self, code: object) -> bool:
+        """Whether a child that answers with this error knows the method."""
+        return code != METHOD_NOT_FOUND
+
+
+class Router:
+    """Takes the messages of clients, in the form of the handshake."""
+
+    def __init__(self, answers: Answers, effects: Effects) -> None:
+        self.answers = answers
+        self.plan = answers.plan
+        self.effects = effects
+        self.clients = Clients("logging" in answers.declared)
+        origins = Origins()
+        self.children = {
+            name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
+        }
+        self._dispatch = Dispatch(self.children)
+        self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+        self.resources = ResourceRouting(
+            answers, self.children, self.clients, origins, self._dispatch
+        )
+
+    def admit(self) -> None:
+        """Start queued children, those that a call waits for first, a few at a time."""
+        queued = [child for child in self.children.values() if child.state == QUEUED]
+        if not queued:
+            return
+        starting = sum(child.state == STARTING for child in self.children.values())
+        queued.sort(key=lambda child: not child.calls.any_waits)
+        for child in queued:
+            limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+            if starting >= limit:
+                return
+            starting += 1
+            child.lifecycle.start()
+
+    # Clients
+
+    def connect(self, client: Client) -> None:
+        """Take on a client, which may have shaken hands already."""
+        self.clients.connect(client)
+        if client.starter is not None:
+            self.want_children(client.starter)
+
+    def disconnect(self, client: Client) -> None:
+        """Let a client go: nobody will read what it is still owed."""
+        calls = self._calls_of(client)
+        asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
+        watched = {**asked, **self.clients.disconnect(client)}
+        for server, call in reversed(calls):
+            self.children[server].withdraw(call, lambda number: obj(requestId=number))
+        for child in self.children.values():
+            child.requests.disconnected(client)
+        for uri, server in watched.items():
+            child = self.children[server]
+            if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
+                child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+
+    def _calls_of(self, client: Client) -> list[tuple[str, Call]]:
+        """Return (server, call) for each call of a client that is to be answered, oldest first."""
+        found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
+        return sorted(found, key=lambda pair: pair[1].serial)
+
+    def owes(self, client: Client) -> bool:
+        """Whether a request of the client is still to be answered."""
+        return any(child.calls.of(client) for child in self.children.values())
+
+    def want_children(self, client: Client) -> None:
+        """A client has asked for something: from now on it may want its children."""
+        if self.plan.options.start == "eager":
+            for child in self.children.values():
+                if child.name not in self.answers.outages:
+                    child.lifecycle.want(client)
+
+    def receive(self, client: Client, message: Message | Malformed) -> None:
+        """Take one message of a client, or what was to be one."""
+        if isinstance(message, Malformed):
+            # The reference stays silent here; a client that waits for an answer needs one.
+            code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+            client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+        elif message.method is None:
+            if "result" in message.members or "error" in message.members:
+                self._client_answer(client, message)
+            else:
+                self._invalid(client, message)
+        elif "id" not in message.members:
+            self._client_notification(client, message)
+        elif message.id is None:
+            self._invalid(client, message)
+        else:
+            self._client_request(client, message)
+
+    def _invalid(self, client: Client, message: Message) -> None:
+        identifier = "null" if message.id is None else message.raw("id")
+        client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+
+    def _client_answer(self, client: Client, message: Message) -> None:
+        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
+        number = minted(message.value("id"))
+        any(child.requests.reply(client, number, message) for child in self.children.values())
+
+    def _client_request(self, client: Client, message: Message) -> None:
+        """Answer from the file, or forward; what nobody declared is not found."""
+        method = message.method or ""
+        answer = self.answers.answer(client, message)
+        if answer is not None:
+            client.deliver(answer)
+        elif FORWARDED.get(method) not in self.answers.declared:
+            self._extension(client, message)
+        else:
+            fault = ambiguity(message)
+            if type(message.value("params")) not in (dict, type(None)):
+                fault = "params must be an object"
+            if fault:
+                self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+            elif method == "logging/setLevel":
+                self._set_level(client, message)
+            elif method in ("tools/call", "prompts/get"):
+                self.names.call(client, message)
+            elif method == "completion/complete":
+                self._complete(client, message)
+            else:
+                self.resources.request(client, message)
+
+    def _set_level(self, client: Client, message: Message) -> None:
+        """Pass a log level on to every child that logs, now or once it is up."""
+        level = message.params.get("level")
+        if type(level) is not str or level not in LEVELS:
+            self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+            return
+        if self.clients.set_level(client, level):
+            for child in self.children.values():
+                child.set_level()
+        client.deliver(result(message.raw("id"), "{}"))
+
+    def _complete(self, client: Client, message: Message) -> None:
+        """Ask the owner of a prompt or a template for completions; its names are translated."""
+        reference = message.params.get("ref")
+        of = reference if type(reference) is dict else {}
+        name, uri = of.get("name"), of.get("uri")
+        if type(name) is str and of.get("type") == "ref/prompt":
+            self.names.complete(client, message, name)
+        elif type(uri) is str and of.get("type") == "ref/resource":
+            self.resources.complete(client, message, uri)
+        else:
+            fault = "completion/complete needs a ref"
+            self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+
+    def _extension(self, client: Client, message: Message) -> None:
+        """Ask the servers with extensions of their own in turn, until one knows the method."""
+        method = message.method or ""
+        children = [self.children[name] for name in self.answers.extenders(method)]
+        if children:
+            self._dispatch.send(ExtensionCall(client, message, method), children)
+        else:
+            fault = f"Method not found: {method}"
+            self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
+
+    def _client_notification(self, client: Client, message: Message) -> None:
+        method = message.method or ""
+        if method == CANCELLED:
+            self._cancel(client, message)
+        elif method == INITIALIZED:
+            client.shake_hands()
+            self.want_children(client)
+        elif method == PROGRESS:
+            number = message.params.get("progressToken")
+            if type(number) is int:
+                for child in self.children.values():
+                    child.requests.progress(client, number, message)
+        elif method.startswith("notifications/") and method not in OF_SERVERS:
+            # One that is not known may be for any of them. A request without an id is none.
+            for_all = method != ROOTS_CHANGED
+            for child in self.children.values():
+                if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+                    child.connection.send(notification(method, message.raw("params")))
+
+    def _cancel(self, client: Client, message: Message) -> None:
+        """Stop a call that its client no longer wants; nobody gets an answer to it."""
+        key = message.params.get("requestId")
+        found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
+        if found:
+            # An id may be used again: the youngest is meant.
+            server, call = found[-1]
+            params = message.raw("params")
+            self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))

@@ -1,0 +1,230 @@
+"""Requests of one child to clients: whom they are for, and whose turn it is.
+
+A legacy server's request does not say which call caused it. A server that makes such requests
+therefore gets the calls of one client at a time. A call that is waiting for that client's answer
+does not block others of the same connection.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.attribution import attributed
+from mcpagg_runtime.start.jsontext import obj, replaced, spliced
+from mcpagg_runtime.start.message import Json, error, failure, is_id, notification, request, result
+from mcpagg_runtime.start.protocol import (
+    CANCELLED,
+    CLIENT_METHODS,
+    LEGACY,
+    METHOD_NOT_FOUND,
+    PROGRESS,
+)
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.serve.clients import Clients
+    from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.serve.lifecycle import Lifecycle
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+
+# Those that are about one call; a list of roots is the client's as a whole.
+ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+
+
+class ServerRequest:
+    """One request of a child on its way to a client."""
+
+    __slots__ = ("client", "identifier", "key", "number", "reply", "token")
+
+    def __init__(self, client: Client, message: Message, number: int) -> None:
+        self.client = client
+        self.identifier = message.raw("id")
+        """The child's id as JSON text."""
+        self.key = message.id
+        """The same id as a value."""
+        self.number = number
+        """The id that the client knows it by."""
+        self.reply: Message | None = None
+        """What the client answers, None before it does."""
+        self.token = ""
+        """The JSON text of the child's progress token, "" for none."""
+
+
+class ServerRequests:
+    """What one child asks clients, oldest first, and what they answer."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        clients: Clients,
+        *,
+        asks: bool,
+        several: bool,
+    ) -> None:
+        self._connection = connection
+        self._lifecycle = lifecycle
+        self._clients = clients
+        self._asks = asks
+        """Whether the child sends clients requests in the middle of calls."""
+        self._several = several
+        """Whether the proxy has several servers, so that a person must be told which one asks."""
+        self._pending: list[ServerRequest] = []
+        self._deferred: list[Message] = []
+        """Requests that wait for the next call of the client that the child was started for."""
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def receive(self, message: Message) -> None:
+        """Answer what the child asks, or ask the client that it works for."""
+        if message.method == "ping":
+            self._connection.send(result(message.raw("id"), "{}"))
+            return
+        if message.method in ABOUT_A_CALL:
+            self._asks = True
+        client = self._client_for(message.method or "")
+        if client is None and self._may_defer(message):
+            self._deferred.append(message)
+        else:
+            self.ask(client, message)
+
+    def _may_defer(self, message: Message) -> bool:
+        """Whether a request can wait for the next call of the client that the child works for.
+
+        A modern client can be asked in the middle of a call alone; servers ask for its roots
+        before there is one.
+        """
+        starter = self._lifecycle.client
+        started = starter is not None and starter.connection in self._clients
+        return started and not self._connection.calls and message.method == "roots/list"
+
+    def ask_deferred(self, client: Client) -> bool:
+        """Ask a client that calls the child what the child wanted to know before, if anything."""
+        starter = self._lifecycle.client
+        if not self._deferred or starter is None or starter.connection is not client.connection:
+            return False
+        deferred, self._deferred = self._deferred, []
+        for message in deferred:
+            self.ask(client, message)
+        return True
+
+    def ask(self, client: Client | None, message: Message) -> None:
+        """Pass the child's request on to a client, or refuse it where that cannot be."""
+        needed = CLIENT_METHODS.get(message.method or "")
+        if client is None or message.id is None or needed not in client.capabilities:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._connection.send(failure(message.raw("id") or "null", refusal))
+            return
+        asked = ServerRequest(client, message, client.mint())
+        self._pending.append(asked)
+        params, method = message.json("params"), message.method or ""
+        token = params.part("_meta", "progressToken")
+        if token not in ("", "null"):
+            asked.token = token
+            place = params.place(("_meta", "progressToken"))
+            params = Json(spliced(params.text, [(place, str(asked.number))]))
+        text = attributed(method, params, self._connection.name, self._several)
+        client.deliver(request(asked.number, method, text))
+
+    def _client_for(self, method: str) -> Client | None:
+        """Return the client that a request is for: who calls the child, or else who started it.
+
+        Where it could be for several, it is for nobody: an answer must never reach another one's
+        call. Roots are those of the connection, whichever of its requests asks.
+        """
+        callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
+        if not callers:
+            starter = self._lifecycle.client
+            return starter if starter in self._clients else None
+        if any(client.connection is not callers[0].connection for client in callers):
+            return None
+        at_work = self._at_work()
+        certain = len(at_work) == 1 or len(callers) == 1
+        chosen = [client for client in callers if client in at_work] or callers
+        return chosen[-1] if certain or method not in ABOUT_A_CALL else None
+
+    # Turns
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether the child gets the calls of one client at a time; a modern one says for which."""
+        return self._asks and self._lifecycle.era == LEGACY
+
+    def _at_work(self) -> set[Client]:
+        """Return the clients whose calls the child works at: it waits for no answer of theirs."""
+        callers = {call.client for call in self._connection.calls.values()}
+        return callers - {asked.client for asked in self._pending}
+
+    def blocks(self, client: Client) -> bool:
+        """Whether a client's call has to wait until the child has done with another client's."""
+        if not self._takes_turns:
+            return False
+        calls = self._connection.calls.values()
+        foreign = any(call.client.connection is not client.connection for call in calls)
+        return foreign or bool(self._at_work() - {client})
+
+    # What clients answer
+
+    def _find(self, client: Client, number: int) -> ServerRequest | None:
+        asked = [one for one in self._pending if one.client is client and one.number == number]
+        return asked[0] if asked and asked[0].reply is None else None
+
+    def reply(self, client: Client, number: int, message: Message) -> bool:
+        """Take a client's answer, if it is to one of these; the child gets it when it is time."""
+        asked = self._find(client, number)
+        if asked is not None:
+            asked.reply = message
+            self.flush_replies()
+        return asked is not None
+
+    def progress(self, client: Client, number: int, message: Message) -> None:
+        """Pass a client's progress on to the child, under the child's own token."""
+        asked = self._find(client, number)
+        if asked is not None and asked.token:
+            params = replaced(message.raw("params"), "progressToken", asked.token)
+            self._connection.send(notification(PROGRESS, params))
+
+    def flush_replies(self) -> None:
+        """Let the child go on with the calls that it got answers for, one client's at a time."""
+        for asked, reply in [(one, one.reply) for one in self._pending if one.reply is not None]:
+            client = asked.client
+            busy = self._takes_turns and any(
+                other is not client and other.connection is client.connection
+                for other in self._at_work()
+            )
+            if not busy:
+                self._pending.remove(asked)
+                self._lifecycle.touch()
+                self._connection.send(reply.under(asked.identifier))
+
+    # Requests that end otherwise
+
+    def withdraw(self, message: Message) -> None:
+        """The child no longer wants an answer to what it asked; the youngest has its id."""
+        key = message.params.get("requestId")
+        if not is_id(key):
+            return
+        self._deferred = [one for one in self._deferred if one.id != key]
+        found = [asked for asked in self._pending if asked.key == key]
+        if found:
+            asked = found[-1]
+            self._pending.remove(asked)
+            if asked.reply is None:
+                params = replaced(message.raw("params"), "requestId", str(asked.number))
+                asked.client.deliver(notification(CANCELLED, params))
+
+    def disconnected(self, client: Client) -> None:
+        """Answer what a client was asked that is gone."""
+        for asked in [one for one in self._pending if one.client is client]:
+            self._pending.remove(asked)
+            gone = error(METHOD_NOT_FOUND, "The client is gone")
+            self._connection.send(failure(asked.identifier, gone))
+
+    def clear(self) -> None:
+        """Take back everything that the child asked: it is gone."""
+        pending, self._pending, self._deferred = self._pending, [], []
+        for asked in pending:
+            if asked.reply is None:
+                params = obj(requestId=str(asked.number))
+                asked.client.deliver(notification(CANCELLED, params))

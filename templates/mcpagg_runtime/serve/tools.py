@@ -1,0 +1,148 @@
+"""Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.call import Call
+from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.serve.composite import Subcall
+from mcpagg_runtime.serve.names import prefix_of
+from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.start.protocol import INVALID_PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.dispatch import Dispatch
+    from mcpagg_runtime.start.catalogue import Catalogue
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.plan import Plan
+
+# How errors about names that are in no list begin.
+_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
+
+
+class NameRouting:
+    """Finds the child that a request for a tool or a prompt is for."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        catalogues: Mapping[str, Catalogue],
+        children: Mapping[str, Child],
+        dispatch: Dispatch,
+    ) -> None:
+        self._plan = plan
+        self._options = plan.options
+        self._catalogues = catalogues
+        self._children = children
+        self._dispatch = dispatch
+
+    def call(self, client: Client, message: Message) -> None:
+        """Route a call of a tool or a prompt."""
+        name = message.params.get("name")
+        kind = TOOLS if message.method == "tools/call" else PROMPTS
+        if type(name) is not str:
+            self._deny(client, message, f"{message.method} needs a name in params")
+            return
+        item = self._catalogues[kind.name].find(name)
+        if item is not None and not item.server:
+            self._call_subtool(client, message, item)
+        elif item is not None:
+            self._send(client, message, name, item)
+        elif not self._dispatch.refuse_withheld(client, message, name):
+            self._call_by_own_name(client, message, kind, name)
+
+    def _send(
+        self,
+        client: Client,
+        message: Message,
+        name: str,
+        item: Item,
+        path: tuple[str, ...] = ("name",),
+    ) -> None:
+        """Send a request on to the child of an item, with the child's own name for it."""
+        call = Call(client, message, name, path, item.original)
+        self._dispatch.send(call, [self._children[item.server]])
+
+    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
+        """Route a call by a name that is in no list, if it is one server's own name for an item.
+
+        Pages and prompts of a server call its tools as it named them itself.
+        """
+        items = self.named(kind, name)
+        if len(items) == 1:
+            self._call_listed(client, message, kind, items[0])
+        elif items:
+            meant = " or ".join([getattr(item, client.spelling) for item in items])
+            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}; say {meant}")
+        elif kind is TOOLS:
+            self._call_unknown(client, message, name)
+        else:
+            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+
+    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
+        """Route a call as if it had the listed name, which may be withheld, or gone."""
+        name = item.exposed
+        if self._catalogues[kind.name].find(name) is not None:
+            self._send(client, message, name, item)
+        elif self._dispatch.refuse_withheld(client, message, name):
+            return
+        elif kind is TOOLS:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+        else:
+            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+
+    def named(self, kind: Kind, name: str) -> list[Item]:
+        """Return the item that is listed under `name`, else those that servers have under it.
+
+        Under `refuse` one that is withheld counts: its name must not lead to another server.
+        """
+        catalogue = self._catalogues[kind.name]
+        listed = catalogue.find(name)
+        if listed is not None:
+            return [listed]
+        guarded = self._options.on_drift == "refuse"
+        items = catalogue.recorded if guarded else catalogue.served
+        return [i for server in self._children for i in items(server) if i.original == name]
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        allowed = self._plan.subtools[composite.original]
+        call = Subcall(message, composite.original, allowed)
+        if call.fault:
+            self._deny(client, message, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self._catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        self._send(client, call.message, item.exposed, item)
+
+    def _call_unknown(self, client: Client, message: Message, name: str) -> None:
+        """Refuse a name that the table lacks, unless its child may have got it since."""
+        separator = self._options.separator
+        server = prefix_of(name, self._children, separator)
+        if server is None and self._options.names != "bare" and separator not in name:
+            self._dispatch.refuse(client, message, tool_of_nobody(name))
+            return
+        child = self._children[server] if server is not None else None
+        live = self._options.on_drift == "live"
+        if child is None or not live or child.lifecycle.is_down_for_good:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+            return
+        self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+
+    def complete(self, client: Client, message: Message, name: str) -> None:
+        """Ask the owner of a prompt for completions."""
+        items = self.named(PROMPTS, name)
+        if len(items) == 1:
+            self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
+        else:
+            self._deny(client, message, f"Nothing to complete: {name}")
+
+    def _deny(self, client: Client, message: Message, text: str) -> None:
+        self._dispatch.deny(client, message, INVALID_PARAMS, text)

@@ -1,0 +1,1 @@
+"""What a start needs: it answers from the file alone."""

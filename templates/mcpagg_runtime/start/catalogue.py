@@ -1,0 +1,256 @@
+"""What the proxy lists: the snapshot of each child, or what it says now where that is served.
+
+An item of a list is kept as the text that its child gave, with a hole where the name stands, so
+that a list costs a join and every field reaches the client unread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.jsontext import obj, parse
+from mcpagg_runtime.start.output_schemas import legacy_item
+from mcpagg_runtime.start.protocol import SKILLS_EXTENSION
+from mcpagg_runtime.start.scanner import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    Route = tuple[str, ...]
+
+
+class Kind:
+    """One kind of list that the protocol knows.
+
+    `method` lists it, `member` holds it in the result, `capability` (of an extension: its name)
+    must be declared for it, and `key` is what a client asks for an item by. `label` is the member
+    that the proxy writes anew, and `announcement` tells that the list has changed.
+    """
+
+    __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
+
+    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
+        self.name = name
+        self.method = method
+        self.member = member
+        self.capability = capability
+        self.key = key
+        self.label = "name"
+        self.announcement = f"notifications/{capability}/list_changed"
+
+    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
+        """Whether a server with these capabilities has such a list."""
+        extensions = capabilities.get("extensions")
+        extended = type(extensions) is dict and self.capability in extensions
+        return extended or self.capability in capabilities
+
+
+TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
+PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
+RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
+TEMPLATES = Kind(
+    "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+)
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri")
+SKILLS.label = "uri"
+# The extension has no notification of its own; the files of skills are resources.
+SKILLS.announcement = RESOURCES.announcement
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
+
+
+class Item:
+    """One tool, prompt, resource or template of one child.
+
+    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
+    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
+    `compared` is the item that it was last compared with, and how it differs from that.
+    """
+
+    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+
+    def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
+        self.server = server
+        self.original = original
+        self.exposed = name
+        self.portable = name
+        self.head = head
+        self.tail = tail
+        self.compared: tuple[Item, str] | None = None
+
+    def listed(self, name: str) -> str:
+        """Return the JSON text of the item under `name`."""
+        return self.head + quote(name) + self.tail
+
+    def names(self, text: str) -> bool:
+        """Whether `text` stands in the item as a string."""
+        string = quote(text)
+        return string in self.tail or string in self.head
+
+
+class Outages:
+    """The servers that are down: what they have has left the lists."""
+
+    def __init__(self) -> None:
+        self._down: set[str] = set()
+
+    def __contains__(self, server: object) -> bool:
+        return server in self._down
+
+    def begin(self, server: str) -> bool:
+        """A server is down; return whether it was not."""
+        if server in self._down:
+            return False
+        self._down.add(server)
+        return True
+
+    def end(self, server: str) -> bool:
+        """A server is up; return whether it was down."""
+        if server not in self._down:
+            return False
+        self._down.remove(server)
+        return True
+
+
+class Catalogue:
+    """One kind of list of all children, as it is served now."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        servers: tuple[str, ...],
+        routes: Mapping[str, Route],
+        snapshot: Mapping[str, Mapping[str, str]],
+        conditional: Mapping[str, Iterable[str]],
+        outages: Outages,
+        *,
+        modern: frozenset[str] = frozenset(),
+        apart: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.servers = servers
+        self.routes = routes
+        """The routing table.
+
+        {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
+        (server,)} for resources and templates, {listed URI: (server, its own URI, listed URI)} for
+        skills.
+        """
+        self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
+        """{server: the items that it offers only to a client with capabilities}."""
+        self.live: dict[str, list[Item]] = {}
+        """The lists that are served instead of the snapshot."""
+        self.apart = apart
+        """Whether URIs are listed with their server, since several have such items."""
+        self._snapshot = snapshot
+        """{server: {kind: the compiler's indented JSON text}}."""
+        self._outages = outages
+        self._modern = modern
+        """The servers whose items may hold what legacy clients do not understand."""
+        self._recorded: dict[str, list[Item]] = {}
+        self._names: dict[str, Item] = {}
+
+    def listing(self, spelling: str, capable: bool) -> str:
+        """Return the result of a client's list request as JSON text.
+
+        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
+        """
+        texts = [
+            self._understood(text) if item.server in self._modern else text
+            for item, text in self.texts(spelling, capable)
+        ]
+        return obj({self.kind.member: "[" + ",".join(texts) + "]"})
+
+    def shown(self, capable: bool) -> list[Item]:
+        """Return the items that a client is shown.
+
+        `capable` says whether it declared capabilities, without which conditional items are left
+        out.
+        """
+        return [
+            item
+            for server in self.servers
+            if server not in self._outages
+            for item in self.served(server)
+            if capable or item.original not in self.conditional[server]
+        ]
+
+    def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
+        """Return the items that a client is shown, each with its JSON text; see `listing`."""
+        shown = self.shown(capable)
+        if not self.apart:
+            return [(item, item.listed(getattr(item, spelling))) for item in shown]
+        from mcpagg_runtime.serve.skills import moved_entry
+
+        return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
+
+    def _understood(self, text: str) -> str:
+        return legacy_item(text)
+
+    def served(self, server: str) -> list[Item]:
+        """Return the items of a child as they are served now, down or not."""
+        return self.live[server] if server in self.live else self.recorded(server)
+
+    def recorded(self, server: str) -> list[Item]:
+        """Return the items of a child as the snapshot and the routing table have them."""
+        if server not in self._recorded:
+            text = self._snapshot[server].get(self.kind.name, "[]")
+            items = {item.original: item for item in _cut(self.kind, server, text)}
+            found = []
+            for exposed, route in self.routes.items():
+                if route[0] == server:
+                    item = items[route[1] if len(route) > 1 else exposed]
+                    if len(route) > 1:
+                        item.exposed, item.portable = exposed, route[2]
+                    found.append(item)
+            # At once: a list is compared by the thread that reads its server, without the lock.
+            self._recorded[server] = found
+        return self._recorded[server]
+
+    def serve(self, server: str, items: list[Item]) -> None:
+        """Serve `items` for a child from now on."""
+        self.live[server] = items
+        self._names = {}
+
+    def find(self, name: str) -> Item | None:
+        """Return the item that a client means by `name`, in any spelling, served or down.
+
+        Where two children have a resource of one URI, the first in the config's order is meant.
+        """
+        if not self._names:
+            items = [item for server in self.servers for item in self.served(server)]
+            if self.kind.key != "name":
+                self._names = {item.original: item for item in reversed(items)}
+            if self.kind.key == self.kind.label:
+                self._names.update({item.portable: item for item in items})
+                self._names.update({item.exposed: item for item in items})
+        return self._names.get(name)
+
+
+def labelled(server: str, name: str) -> str:
+    """Return the name that a resource or a template is listed under: its URI stays as it is."""
+    return f"[{server}] {name}"
+
+
+def _cut(kind: Kind, server: str, text: str) -> list[Item]:
+    """Cut the compiler's text of a list apart without parsing it.
+
+    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
+    where an item ends (one space in) and which members are its own (two spaces in).
+    """
+    items = []
+    mark = f'  "{kind.key}": '
+    label = f'  "{kind.label}": '
+    for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
+        lines = chunk.split("\n")
+        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
+        for index, line in enumerate(lines):
+            if keys and line.startswith(label):
+                comma = "," if line.endswith(",") else ""
+                name = parse(line[len(label) :].rstrip(","))
+                head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
+                tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
+                shown = name if kind.label == kind.key else labelled(server, name)
+                items.append(Item(server, keys[-1], shown, head, tail))
+                break
+    return items

@@ -1,0 +1,167 @@
+"""Whoever speaks to the proxy over one connection, and what it said about itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.jsontext import edited, members, obj
+from mcpagg_runtime.start.protocol import (
+    CAPABILITIES_KEY,
+    LEGACY_VERSIONS,
+    RELAYED,
+    TASKS,
+    VERSION_KEY,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.start.message import Message
+
+    Member = tuple[Any, int, int]
+
+# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
+# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
+REFUSE_COLON = {
+    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
+    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
+    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
+    "copilot-cli": "the same, under its other name",
+}
+
+# The attribute of Item that each choice of --names shows; `auto` depends on the client.
+SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
+
+
+class Client:
+    """One client: who it is, and what it can do."""
+
+    __slots__ = (
+        "_deliver",
+        "_last_id",
+        "_names",
+        "capabilities",
+        "connection",
+        "extensions",
+        "info",
+        "initialized",
+        "level",
+        "name",
+        "spelling",
+        "starter",
+        "version",
+    )
+
+    is_modern = False
+    """Whether it is a request of a modern client."""
+
+    def __init__(self, names: str) -> None:
+        """`names` is the option of that name."""
+        self._names = names
+        self.version = LEGACY_VERSIONS[0]
+        self.name = ""
+        """The one in its clientInfo."""
+        self.info = ""
+        """Its clientInfo as JSON text."""
+        self.capabilities: dict[str, str] = {}
+        """{name: JSON text} of those among what it declared that the proxy passes on."""
+        self.extensions = ""
+        """Those that it declared, as JSON text, "" for none."""
+        self.spelling = SPELLINGS[names]
+        """The attribute of Item that it is shown as name."""
+        self.initialized = False
+        """Whether it has shaken hands."""
+        self.level = ""
+        """The log level that it asked for, "" for none."""
+        self.connection: Client = self
+        """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.starter: Client | None = None
+        """On whose behalf servers are started, None as long as it may not want any."""
+        self._last_id = 0
+        self._deliver: Callable[[Message], None] = _lost
+
+    def attach(self, deliver: Callable[[Message], None]) -> None:
+        """From now on its messages go there."""
+        self._deliver = deliver
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to it."""
+        self._deliver(message)
+
+    def mint(self) -> int:
+        """Return an id for a request to the client."""
+        self._last_id += 1
+        return self._last_id
+
+    def shake_hands(self) -> None:
+        """It has shaken hands: from now on it may want servers."""
+        self.initialized = True
+        self.starter = self
+
+    def want_servers(self, request: Client) -> None:
+        """One of its modern requests may want servers: they are started on behalf of that."""
+        self.starter = request
+
+    @property
+    def capable(self) -> bool:
+        """Whether it declared anything on which the tools of a server may depend."""
+        return bool(self.capabilities or self.extensions)
+
+    def able(self) -> str:
+        """Return what a server is told that it can do when it asks for something, as JSON text."""
+        return self.relayed()
+
+    def relayed(self) -> str:
+        """Return what servers are told that it can do in a handshake, as JSON text."""
+        able = dict(self.capabilities)
+        if self.extensions:
+            able["extensions"] = self.passing_extensions()
+        return obj(able)
+
+    def passing_extensions(self) -> str:
+        """Return the extensions that it declared without the one that does not pass a proxy.
+
+        Later requests about a task name no server, so they could not be routed.
+        """
+        if TASKS not in self.extensions:
+            return self.extensions
+        return edited(self.extensions, drop=(TASKS,))
+
+    def introduce(self, message: Message) -> None:
+        """Note what the client says about itself in its `initialize`.
+
+        Any revision that we know is spoken, anything else answered with the newest: some clients
+        take another version than their own for fatal.
+        """
+        asked = message.params.get("protocolVersion")
+        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        text = message.params_text
+        given, _ = members(text)
+        self._present(text, given.get("clientInfo"), given.get("capabilities"))
+
+    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
+        """Note who it is and what it can do, from those members of a JSON text."""
+        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+        self.spelling = SPELLINGS[self._names]
+        if info is not None and type(info[0]) is dict:
+            self.info = text[info[1] : info[2]]
+            name = info[0].get("name")
+            self.name = name if type(name) is str else ""
+        if declared is not None and type(declared[0]) is dict:
+            found, _ = members(text, declared[1])
+            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+            self.extensions = objects.get("extensions", "")
+        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
+            self.spelling = "portable"
+
+
+def _lost(message: Message) -> None:
+    """Take a message for a client that is not connected."""
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request is modern: it says so itself."""
+    meta = message.params.get("_meta")
+    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)

@@ -1,0 +1,241 @@
+"""Reads and writes JSON by its text: values are cut out where they stand, and edited in place.
+
+What passes through unread keeps its numbers, the order of its members, names that stand twice, lone
+surrogates and members that nobody knows, as whoever wrote it did.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.scanner import (
+    BLANK,
+    Malformed,
+    NotAnObject,
+    quote,
+    scanned,
+    scanned_pairs,
+    scanned_string,
+    skip,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from typing import Any
+
+    Span = tuple[int, int]
+    Members = dict[str, tuple[Any, int, int]]
+
+# Of a value in a longer text, in characters, nothing is read that is not needed.
+LARGE = 1 << 20
+# How long a string in a large text is read.
+LONG_STRING = 1 << 24
+
+
+def value_at(text: str, index: int) -> tuple[Any, int]:
+    """Read the JSON value that starts at text[index]; return it and the index behind it.
+
+    Raises:
+        Malformed: there is no JSON value there, or it nests too deep.
+    """
+    try:
+        return scanned(text, index)
+    except RecursionError:
+        from mcpagg_runtime.serve.deep import deep_value
+
+        return deep_value(text, index)
+
+
+def parse(text: str) -> Any:
+    """Read a whole text as one JSON value.
+
+    Raises:
+        Malformed: it is none, or something follows it.
+    """
+    value, end = value_at(text, skip(text, 0))
+    if skip(text, end) != len(text):
+        raise Malformed(f"unexpected text at character {end}")
+    return value
+
+
+def members(text: str, start: int = 0) -> tuple[Members, int]:
+    """Take the JSON object at text[start] apart: {key: (value, start, end)}, and the index behind.
+
+    The indices cut out the value's own text. A key that stands twice keeps its last value.
+
+    Raises:
+        Malformed: there is no JSON object there.
+    """
+    found: Members = {}
+    return found, read_members(text, start, found)
+
+
+def read_members(
+    text: str,
+    start: int,
+    found: Members,
+    names: list[str] | None = None,
+    levels: int = 3,
+    inner: Mapping[str, Members] | None = None,
+) -> int:
+    """Put the members of the JSON object at text[start] into `found`; return the index behind it.
+
+    `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
+    no more than so many levels deep; see `outline`. `inner` {name: members} has the names of those
+    whose own members are wanted too, where they are objects; it gets them.
+
+    Raises:
+        Malformed: there is no JSON object there; `found` has the members before the fault.
+    """
+    try:
+        if text[start] != "{":
+            raise NotAnObject("not a JSON object")
+        index = skip(text, start + 1)
+        if text[index] == "}":
+            return index + 1
+        while True:
+            if text[index] != '"':
+                raise Malformed(f"no member name at character {index}")
+            key, index = scanned_string(text, index)
+            index = skip(text, index)
+            if text[index] != ":":
+                raise Malformed(f"no colon at character {index}")
+            begin = skip(text, index + 1)
+            within = inner.get(key) if inner is not None else None
+            value, index = _member_value(text, begin, levels, within)
+            found[key] = value, begin, index
+            if names is not None:
+                names.append(key)
+            index = skip(text, index)
+            if text[index] == "}":
+                return index + 1
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index = skip(text, index + 1)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+    except (ValueError, SystemError) as problem:
+        if isinstance(problem, Malformed):
+            raise
+        raise Malformed("a member name is no JSON string") from None
+
+
+def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:
+    """Read the value of a member; the members of an object go into `found`."""
+    if found is not None and text[index] == "{":
+        found.clear()  # the last member of a name counts
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if len(text) - index <= LARGE:
+        return value_at(text, index)
+    return outline(text, index, levels)
+
+
+def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
+    """Read the JSON value at text[index] of a large text; return it and the index behind it.
+
+    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
+    and stands as an empty value of its type.
+
+    Raises:
+        Malformed: there is no JSON value there, as far as it was read.
+    """
+    kind = text[index : index + 1]
+    if kind == "{" and levels:
+        found: dict[str, tuple[Any, int, int]] = {}
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if kind not in ("{", "[", '"'):
+        return value_at(text, index)
+    from mcpagg_runtime.serve.deep import extent
+
+    end, _ = extent(text, index)
+    if kind == '"' and end - index <= LONG_STRING:
+        return value_at(text, index)
+    return {"{": {}, "[": [], '"': ""}[kind], end
+
+
+def member_stands_twice(text: str, start: int) -> bool:
+    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
+    pairs = scanned_pairs(text, start)
+    return len({name for name, _ in pairs}) < len(pairs)
+
+
+def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
+    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
+
+    Raises:
+        Malformed: there is no JSON array there.
+    """
+    found: list[tuple[Any, int, int]] = []
+    try:
+        if text[start] != "[":
+            raise Malformed("not a JSON array")
+        index = skip(text, start + 1)
+        if text[index] == "]":
+            return found
+        while True:
+            value, end = value_at(text, index)
+            found.append((value, index, end))
+            index = skip(text, end)
+            if text[index] == "]":
+                return found
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index = skip(text, index + 1)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+
+
+def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
+    """Return the JSON text of an object with these members, whose values are JSON texts."""
+    pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
+    return "{" + ",".join(pairs) + "}"
+
+
+def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
+    if not drop and not add:
+        return text
+    found, _ = members(text)
+    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
+    return obj({**kept, **add})
+
+
+def extended(text: str, add: Mapping[str, str]) -> str:
+    """Return the JSON text of an object with members that it lacks; it is not read for that."""
+    if not add:
+        return text
+    end = text.rstrip(BLANK)[:-1]
+    comma = "" if end.rstrip(BLANK).endswith("{") else ","
+    return end + comma + obj(add)[1:]
+
+
+def place_of(text: str, path: tuple[str, ...]) -> Span:
+    """Return where the value that `path` leads to stands in the JSON text of an object.
+
+    (0, 0) if there is none.
+    """
+    start = end = 0
+    for name in path:
+        if text[start : start + 1] != "{":
+            return 0, 0
+        found, _ = members(text, start)
+        if name not in found:
+            return 0, 0
+        _, start, end = found[name]
+    return start, end
+
+
+def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with some places of it replaced."""
+    parts, done = [], 0
+    for (start, end), replacement in sorted(changes):
+        parts += [text[done:start], replacement]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def replaced(text: str, member: str, value: str) -> str:
+    """Return the JSON text of an object with the value of a member that it has replaced."""
+    return spliced(text, [(place_of(text, (member,)), value)])

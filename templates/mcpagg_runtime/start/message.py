@@ -1,0 +1,379 @@
+"""JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
+
+A message keeps the JSON text of each of its members, so that a result, an error or arguments pass
+through unread. Only ids, names and progress tokens are ever replaced.
+
+Source of the framing rules: MCP specification, basic/transports, stdio.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.jsontext import (
+    elements,
+    extended,
+    members,
+    obj,
+    parse,
+    place_of,
+    read_members,
+)
+from mcpagg_runtime.start.scanner import BLANK, Malformed, NotAnObject, quote, skip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
+
+    from mcpagg_runtime.start.jsontext import Members, Span
+
+    Id = int | str
+
+# What a peer writes without ever ending the line would otherwise fill the memory.
+MAXIMUM_LINE_BYTES = 1 << 28
+
+_BOM = b"\xef\xbb\xbf"
+_PRINTED = ("id", "method", "params", "result", "error")
+
+
+class Json:
+    """One JSON value: its text, and what is known of it without reading that again.
+
+    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
+    when first asked for, if it has not been read with what surrounds it.
+    """
+
+    __slots__ = ("_base", "_end", "_known", "_members", "_source", "_start", "_value")
+
+    def __init__(self, source: str, start: int = 0, end: int = -1) -> None:
+        self._source = source
+        self._start = self._base = start
+        self._end = end if end >= 0 else len(source)
+        self._known = False
+        self._value: Any = None
+        self._members: Members | None = None
+
+    @classmethod
+    def known(
+        cls,
+        value: Any,
+        source: str,
+        start: int = 0,
+        end: int = -1,
+        inner: Members | None = None,
+    ) -> Json:
+        """Return one whose value has been read already; `inner` are the members of an object."""
+        json = cls(source, start, end)
+        json._known, json._value, json._members = True, value, inner
+        return json
+
+    @property
+    def text(self) -> str:
+        """The JSON text."""
+        if self._end - self._start < len(self._source):
+            self._source = self._source[self._start : self._end]
+            self._start, self._end = 0, len(self._source)
+        return self._source
+
+    @property
+    def value(self) -> Any:
+        """The value; one that came in a large text was read a few levels deep, see `outline`."""
+        if not self._known:
+            self._known, self._value = True, parse(self.text)
+        return self._value
+
+    def _places(self) -> list[tuple[str, int, int]]:
+        """Return where the values of an object's members stand in the text, in their order."""
+        if self._members is None:
+            self._base = 0
+            self._members, _ = members(self.text)
+        base = self._base
+        return sorted(
+            [(name, start - base, end - base) for name, (_, start, end) in self._members.items()],
+            key=lambda place: place[1],
+        )
+
+    def place(self, path: tuple[str, ...]) -> Span:
+        """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
+        first, *rest = path
+        for name, start, end in self._places():
+            if name == first and not rest:
+                return start, end
+            if name == first:
+                begin, stop = place_of(self.text[start:end], tuple(rest))
+                return (start + begin, start + stop) if stop else (0, 0)
+        return 0, 0
+
+    def part(self, *path: str) -> str:
+        """Return the JSON text of the value that `path` leads to, "" if there is none."""
+        start, end = self.place(path)
+        return self.text[start:end]
+
+    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+        """Return the text of an object without some members, and with others {name: JSON text}.
+
+        All else of it stays as it was written.
+        """
+        text, known = self.text, self.value
+        changed = [name for name in (*drop, *add) if name in known]
+        if not changed:
+            return extended(text, add)
+        segments, done = [], 1
+        for name, start, end in self._places():
+            if name in add:
+                segments.append(text[done:start] + add[name])
+            elif name not in drop:
+                segments.append(text[done:end])
+            done = end
+            comma = skip(text, end)
+            if text[comma : comma + 1] == ",":
+                done = skip(text, comma + 1)
+        new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
+        return "{" + ",".join([*segments, *new]) + "}"
+
+
+class Message:
+    """One JSON-RPC message.
+
+    It is read from a line or composed here, handed on as an object, and printed by `line`, once.
+    """
+
+    __slots__ = ("_line", "_prepared", "id", "members", "method")
+
+    def __init__(self, members_: dict[str, Json]) -> None:
+        self.members = members_
+        """Its members by name."""
+        method = members_["method"].value if "method" in members_ else None
+        self.method: str | None = method if type(method) is str else None
+        """None for a response."""
+        identifier = members_["id"].value if "id" in members_ else None
+        self.id: Id | None = identifier if is_id(identifier) else None
+        """None if it has none, or an illegal one."""
+        self._line = b""
+        self._prepared: Message | None = None
+
+    def raw(self, member: str) -> str:
+        """Return the JSON text of a member, "" if the message has none of that name."""
+        return self.members[member].text if member in self.members else ""
+
+    def value(self, member: str) -> Any:
+        """Return the parsed value of a member, None if the message has none of that name."""
+        return self.members[member].value if member in self.members else None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters, {} where they are absent, null or not an object."""
+        params = self.value("params")
+        return params if type(params) is dict else {}
+
+    @property
+    def params_text(self) -> str:
+        """The JSON text of the parameters, {} where they are absent, null or not an object."""
+        return self.raw("params") if type(self.value("params")) is dict else "{}"
+
+    def json(self, member: str) -> Json:
+        """Return a member that is an object, an empty one where it is absent or something else."""
+        json = self.members.get(member, _EMPTY)
+        return json if type(json.value) is dict else _EMPTY
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a response is an error; one with both members is, unless the error is null."""
+        return self.value("error") is not None
+
+    @property
+    def is_response(self) -> bool:
+        """Whether an object without a method or an id is meant as an answer: some log JSON."""
+        problem = self.value("error")
+        shaped = type(problem) is dict and type(problem.get("code")) is int
+        return shaped or (
+            "jsonrpc" in self.members and (problem is not None or "result" in self.members)
+        )
+
+    @property
+    def code(self) -> object:
+        """The code of an error response, None if it has none."""
+        problem = self.value("error")
+        return problem.get("code") if type(problem) is dict else None
+
+    def changed(self, texts: Mapping[str, str]) -> Message:
+        """Return the message with other JSON texts for some of its members."""
+        return Message({**self.members, **{name: Json(text) for name, text in texts.items()}})
+
+    def under(self, identifier: str) -> Message:
+        """Return the response under another id, a JSON text; what it says is not copied."""
+        if self._prepared is not None and self._prepared.raw("id") == identifier:
+            return self._prepared
+        name = "error" if self.is_error else "result"
+        said = self.members.get(name, _EMPTY)
+        return Message({"id": Json(identifier), name: said})
+
+    def prepare(self, identifier: str) -> None:
+        """Print a large response under another id now, for `under` to return it."""
+        self._prepared = self.under(identifier)
+        self._prepared.line()
+
+    def line(self) -> bytes:
+        """Return the line that the message is sent as."""
+        if not self._line:
+            texts = [f',"{name}":{self.raw(name)}' for name in _PRINTED if name in self.members]
+            self._line = "".join(['{"jsonrpc":"2.0"', *texts, "}\n"]).encode("utf-8")
+        return self._line
+
+
+_EMPTY = Json.known({}, "{}")
+
+
+def is_id(value: object) -> bool:
+    """Whether a value is a legal request id or progress token: an integer or a string.
+
+    By type(), not isinstance: True is an int, and an over-long number is kept as a str.
+    """
+    return type(value) is int or type(value) is str
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    if type(identifier) is float and identifier.is_integer():
+        return int(identifier)
+    return identifier if type(identifier) is int else 0
+
+
+def id_text(identifier: Id) -> str:
+    """Return the JSON text of a request id."""
+    return quote(identifier) if type(identifier) is str else str(identifier)
+
+
+def read_message(text: str) -> Message:
+    """Read one message from its text.
+
+    Raises:
+        NotAnObject: it is JSON, but no object.
+        Malformed: it is not JSON.
+    """
+    start = skip(text, 0)
+    if text[start : start + 1] != "{":
+        parse(text)
+    found: Members = {}
+    inner: dict[str, Members] = {"params": {}, "result": {}}
+    end = read_members(text, start, found, inner=inner)
+    if skip(text, end) != len(text):
+        raise Malformed(f"unexpected text at character {end}")
+    return Message(
+        {name: Json.known(v, text, a, b, inner.get(name)) for name, (v, a, b) in found.items()}
+    )
+
+
+def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
+    """Read the message of a line, or those of a batch; a blank line has none.
+
+    What is no message stands as the error that says why.
+    """
+    try:
+        text = decode(line)
+        if not text:
+            return []
+        if batches and text.startswith("["):
+            parts = [text[start:end] for _, start, end in elements(text, 0)]
+            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+    except Malformed as problem:
+        return [problem]
+    return [_message(text)]
+
+
+def _message(text: str) -> Message | Malformed:
+    try:
+        return read_message(text)
+    except Malformed as problem:
+        return problem
+
+
+def request(identifier: int | str, method: str, params: str = "") -> Message:
+    """Return a request; `params` is JSON text, "" for none."""
+    return _composed({"id": Json.known(identifier, id_text(identifier))}, method, params)
+
+
+def notification(method: str, params: str = "") -> Message:
+    """Return a notification; `params` is JSON text, "" for none."""
+    return _composed({}, method, params)
+
+
+def _composed(head: dict[str, Json], method: str, params: str) -> Message:
+    head["method"] = Json.known(method, quote(method))
+    if params:
+        head["params"] = Json(params)
+    return Message(head)
+
+
+def result(identifier: str, value: str | Json) -> Message:
+    """Return a response; `identifier` is JSON text, and so may `value` be."""
+    json = value if isinstance(value, Json) else Json(value)
+    return Message({"id": Json(identifier), "result": json})
+
+
+def failure(identifier: str, error: str) -> Message:
+    """Return an error response; `identifier` and `error` are JSON text."""
+    return Message({"id": Json(identifier), "error": Json(error)})
+
+
+def error(code: int, message: str, data: str = "") -> str:
+    """Return the text of an error object; `data` is JSON text, "" for none."""
+    tail = {"data": data} if data else {}
+    return obj(code=str(code), message=quote(message), **tail)
+
+
+class Lines:
+    """Cuts a byte stream into lines: only byte 0x0A ends one.
+
+    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
+    as it is, `too_long` is called, once, and what follows is skipped up to its end.
+    """
+
+    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+        self._too_long = too_long
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes; return the lines that they complete, without their ends."""
+        if b"\n" not in data:
+            self._keep(data)
+            return []
+        lines = data.split(b"\n")
+        if self.size:
+            self._keep(lines[0])
+            lines[0] = b"".join(self.parts)
+            if self.size > MAXIMUM_LINE_BYTES:
+                del lines[0]
+        rest = lines.pop()
+        self.parts = [rest] if rest else []
+        self.size = len(rest)
+        return lines
+
+    def _keep(self, data: bytes) -> None:
+        """Keep a piece of a line, unless the line is too long by now."""
+        was_short = self.size <= MAXIMUM_LINE_BYTES
+        self.size += len(data)
+        if self.size <= MAXIMUM_LINE_BYTES:
+            self.parts.append(data)
+        elif was_short:
+            self.parts = []
+            self._too_long()
+
+    def rest(self) -> bytes:
+        """Return what stands behind the last line end."""
+        return b"".join(self.parts)
+
+
+def decode(line: bytes) -> str:
+    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
+
+    Raises:
+        Malformed: it is not UTF-8.
+    """
+    try:
+        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+    except UnicodeDecodeError as problem:
+        raise Malformed(f"not UTF-8 at byte {problem.start}") from None

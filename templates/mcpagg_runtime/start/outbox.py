@@ -1,0 +1,133 @@
+"""Writes lines to a descriptor without ever making the sender wait."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import select
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.polling import POLLS, set_nonblocking, writable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.serve.backlog import Backlog
+
+# How often whoever waits for a peer that does not read looks whether there is still reason to.
+LOOK_SECONDS = 1.0
+
+
+class Outbox:
+    """The way out to one peer: whole lines, in order, whatever the peer's pace.
+
+    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
+    backlog: a peer that does not read holds up nobody.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        private: bool,
+        broke: Callable[[], None] | None = None,
+        overflowed: Callable[[int], None] | None = None,
+    ) -> None:
+        """`private`: nobody else has this end, so it may be made non-blocking.
+
+        `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
+        of bytes that wait, when a line comes for a peer that does not read what is waiting already.
+        Both are called with locks held, and must return at once. Nothing is taken from then on.
+        Without `overflowed` all is taken: whoever sends is to heed `gate`.
+
+        The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
+        also someone's standard error, it would surprise whoever shares it. And without a way to
+        wait, whoever has something left to write would have to try over and over.
+        """
+        self.descriptor = descriptor
+        self.broken = False
+        self.closing = False
+        self.lock = _thread.allocate_lock()
+        self._backlog: Backlog | None = None
+        self._broke = broke
+        self._overflowed = overflowed
+        self._private = private and POLLS
+        if self._private:
+            set_nonblocking(descriptor)
+
+    def send(self, line: bytes) -> None:
+        """Write a line, which ends in a newline, now or as soon as the peer reads."""
+        with self.lock:
+            if self.broken or self.closing:
+                return
+            backlog = self._backlog
+            if backlog is None or not backlog.alive:
+                rest = self._write_at_once(line)
+                if rest:
+                    self._begin(rest)
+            elif self._overflowed is not None and backlog.overflows():
+                self.broken = True
+                self._overflowed(backlog.waiting)
+                backlog.discard()
+            else:
+                backlog.add(line)
+
+    def gate(self) -> Any:
+        """Return a lock that is held while too much waits for the peer; None if that is not so.
+
+        Whoever has more for it waits for that lock, with no other one held.
+        """
+        backlog = self._backlog
+        if backlog is None or not backlog.crowded:
+            return None
+        with self.lock:
+            return backlog.gate(emptied=False)
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all is written, no longer than `seconds`; return whether it is."""
+        with self.lock:
+            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
+        return gate is None or bool(gate.acquire(True, seconds))
+
+    def close(self) -> None:
+        """Close the descriptor once what is queued is written; nothing more is taken.
+
+        Never under the thread's feet: the number might be another file's by the next write.
+        """
+        with self.lock:
+            if not self.closing:
+                self.closing = True
+                if self._backlog is None or not self._backlog.alive:
+                    os.close(self.descriptor)
+
+    def break_off(self) -> None:
+        """Note that the peer takes nothing any more."""
+        if self._broke is not None and not self.broken:
+            self._broke()
+        self.broken = True
+
+    def _begin(self, rest: memoryview) -> None:
+        if self._backlog is None:
+            from mcpagg_runtime.serve.backlog import Backlog
+
+            self._backlog = Backlog(self)
+        self._backlog.begin(rest)
+
+    def _write_at_once(self, line: bytes) -> memoryview:
+        """Write what can be written without waiting; return the rest, which is no copy."""
+        rest = memoryview(line)
+        try:
+            if self._private or self._has_room(line):
+                return rest[os.write(self.descriptor, line) :]
+        except BlockingIOError:
+            return rest
+        except OSError:
+            self.break_off()
+            return rest[:0]
+        return rest
+
+    def _has_room(self, line: bytes) -> bool:
+        # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
+        if len(line) > getattr(select, "PIPE_BUF", 0):
+            return False
+        return writable(self.descriptor, 0)

@@ -1,0 +1,124 @@
+"""What the compiler decided, as the emitted file holds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.protocol import SERVER_KEY
+from mcpagg_runtime.start.scanner import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+
+class Options:
+    """The compiler's options that a proxy heeds."""
+
+    __slots__ = (
+        "allow_failed",
+        "connect_timeout",
+        "env",
+        "idle_stop",
+        "names",
+        "on_drift",
+        "restart",
+        "separator",
+        "start",
+        "timeout",
+    )
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.separator: str = given["separator"]
+        self.names: str = given["names"]
+        """auto, spec, portable or bare."""
+        self.start: str = given["start"]
+        """eager or lazy."""
+        self.on_drift: str = given["on_drift"]
+        """live, warn or refuse."""
+        self.restart: str = given["restart"]
+        """never or on-call."""
+        self.env: str = given.get("env", "inherit")
+        """inherit or minimal."""
+        self.timeout: float | None = given["timeout"]
+        """Seconds for a call, None for no limit."""
+        self.connect_timeout: float = given["connect_timeout"]
+        """Seconds for a handshake, or for the answer to any other request of the proxy's own."""
+        self.idle_stop: float | None = given.get("idle_stop")
+        """After how many seconds without work a server is ended, None for never."""
+        self.allow_failed: bool = given.get("allow_failed", False)
+        """Whether servers may lack a variable that is not set."""
+
+
+class Plan:
+    """What the compiler decided."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        version: str,
+        compiler: str,
+        servers: Mapping[str, Mapping[str, Any]],
+        routes: Mapping[str, tuple[str, ...]],
+        snapshot: Mapping[str, Mapping[str, str]],
+        children: Mapping[str, Mapping[str, Any]],
+        instructions: str,
+        options: Mapping[str, Any],
+        prompts: Mapping[str, tuple[str, ...]] = {},
+        skills: Mapping[str, tuple[str, ...]] = {},
+        resources: Mapping[str, tuple[str, ...]] = {},
+        templates: Mapping[str, tuple[str, ...]] = {},
+        capabilities: str = '{"tools":{"listChanged":true}}',
+        subtools: Mapping[str, Mapping[str, list[str]]] = {},
+        needs: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.compiler = compiler
+        """The version of the compiler."""
+        self.servers = servers
+        """The launch table {server: row}."""
+        self.routes = {
+            "tools": routes,
+            "prompts": prompts,
+            "resources": resources,
+            "templates": templates,
+            "skills": skills,
+        }
+        """The routing tables, see Catalogue; `routes` is that of the tools."""
+        self.snapshot = snapshot
+        """{server: {kind: the compiler's indented JSON text of that list}}."""
+        self.children = children
+        """What else was learnt of each server.
+
+        {server: {"protocol": the version it speaks, "conditional": [tools for clients with
+        capabilities], "extensions": [those whose requests go to it], "hints": {"ttlMs",
+        "cacheScope" of its lists, where it gave some}}}.
+        """
+        self.capabilities = capabilities
+        """What the proxy declares, as JSON text."""
+        self.instructions = instructions
+        self.options = Options(options)
+        self.subtools = subtools
+        """{composite tool: {server: the tools that it may call}}.
+
+        Composite tools are the snapshot of a server called "", which nobody starts.
+        """
+        self.needs = needs
+        """The variables that some server needs, unless its `env_file` has them."""
+
+    @property
+    def info(self) -> str:
+        """How the proxy introduces itself, as JSON text."""
+        return obj(name=quote(self.name), version=quote(self.version))
+
+    @property
+    def signature(self) -> str:
+        """The `_meta` that says which server a modern result is from, as JSON text."""
+        return obj({SERVER_KEY: self.info})
+
+    def show_names(self, names: str) -> None:
+        """Have the proxy show other names than it was compiled with."""
+        self.options.names = names

@@ -1,0 +1,257 @@
+"""The stdio face: one client on standard input and output."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.discover import answer_line
+from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines, error, failure
+from mcpagg_runtime.start.outbox import LOOK_SECONDS, Outbox
+from mcpagg_runtime.start.polling import (
+    POLLIN,
+    POLLS,
+    STDIN_CHUNK,
+    Stopped,
+    hung_up,
+    new_poll,
+    readable,
+    set_nonblocking,
+)
+from mcpagg_runtime.start.protocol import INVALID_REQUEST
+from mcpagg_runtime.start.standard import complain
+
+try:
+    # What the signal module wraps in enums, which cost a start 6 ms.
+    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
+except ImportError:
+    from signal import set_wakeup_fd, signal
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mcpagg_runtime.serve.relay import Relay
+    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.windows.input import ThreadedInput
+
+# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
+# they leave it that moment.
+HEAD_START_SECONDS = 0.02
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
+# has SIGBREAK instead of the first, which is the one that a program can send to another.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+DRAIN_SECONDS = 5.0
+FLUSH_SECONDS = 1.0
+# Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
+UNREADABLE = 2
+MISSING_VARIABLE = 3
+
+
+class Stdio:
+    """Serves standard input until it ends or a signal comes.
+
+    The file answers until a child is needed; then the relay takes over, the client included.
+    """
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
+        self.outbox = _taken_output()
+        os.dup2(2, 1)
+        self.folder = folder
+        self.answers = Answers(plan)
+        self.client = Client(plan.options.names)
+        self.relay: Relay | None = None
+        self.log: Outbox | None = None
+        self.waiting = False
+        self.stopped = False
+        self.input = _input(self.outbox)
+
+    def run(self) -> int:
+        """Serve, then end: answers already owed are written, and no child is left.
+
+        Returns the exit status.
+        """
+        if not self._may_start():
+            return MISSING_VARIABLE
+        if os.isatty(0):
+            waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
+            complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+        status = 0
+        for number in ENDING:
+            signal(number, self._stop)
+        try:
+            self._read()
+            if self.relay is not None:
+                self.relay.settle(self.client, DRAIN_SECONDS)
+        except Stopped:
+            pass
+        except OSError as problem:
+            complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+            status = UNREADABLE
+        finally:
+            self.waiting = False
+            self.outbox.flush(FLUSH_SECONDS)
+            if self.relay is not None:
+                self.relay.close()
+                self.outbox.flush(FLUSH_SECONDS)
+        return status
+
+    def _may_start(self) -> bool:
+        """Whether all that servers need is set; what is not is named.
+
+        With `--allow-failed` the proxy goes on without the servers that lack something.
+        """
+        plan = self.answers.plan
+        if all(name in os.environ for name in plan.needs):
+            return True
+        # What is not in the environment may be in an env file.
+        from mcpagg_runtime.serve.launch import unset
+
+        missing = unset(plan.servers, os.environ, self.folder)
+        for server, problem in missing.items():
+            complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+        if missing and not plan.options.allow_failed:
+            remedy = "set it in the environment, or in the client's `env` for this program"
+            complain(f"{plan.name}: nothing was started; {remedy}")
+            return False
+        for server in missing:
+            self.answers.outages.begin(server)
+        return True
+
+    def _read(self) -> None:
+        lines = Lines(self._refuse)
+        while True:
+            # A signal may raise only where nothing is half done: while waiting for input.
+            self.waiting = True
+            if self.stopped or self.outbox.broken:
+                raise Stopped
+            wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
+            data = self.input.read() if not wakes else None
+            self.waiting = False
+            if data is None:
+                self._open()
+            elif data:
+                for line in lines.feed(data):
+                    self._hear(line)
+            else:
+                self._hear(lines.rest())
+                self.waiting = True
+                return
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            answer = answer_line(self.answers, self.client, line) if self.relay is None else None
+        except Exception as fault:
+            self._open().fail(self.client, line, fault)
+            answer = ""
+        if answer is None:
+            self._open().hear(self.client, line)
+        elif not isinstance(answer, str):
+            self._send(answer)
+        gate = self.outbox.gate()
+        if gate is not None:
+            self._await_reading(gate)
+
+    def _await_reading(self, gate: Any) -> None:
+        """Wait until the client has read what it is owed: memory has an end, too.
+
+        Unless it is gone: what is left of its input is no more than a pipe holds.
+        """
+        self.waiting = True
+        if self.stopped:
+            raise Stopped
+        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
+            pass
+        self.waiting = False
+
+    def _refuse(self) -> None:
+        """Answer a line that is too long; which request it was is in what was never read."""
+        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self._send(failure("null", error(INVALID_REQUEST, text)))
+
+    def _send(self, message: Message) -> None:
+        self.outbox.send(message.line())
+
+    def _wants_children(self) -> bool:
+        eager = self.answers.plan.options.start == "eager"
+        return self.relay is None and self.client.starter is not None and eager
+
+    def _open(self) -> Relay:
+        if self.relay is None:
+            from mcpagg_runtime.serve.relay import Relay
+
+            self.relay = Relay(self.answers, self.folder, self.log)
+            self.relay.connect(self.client, self.outbox)
+        return self.relay
+
+    def _stop(self, *_: object) -> None:
+        if self.stopped:
+            # The second signal: whoever sends it wants no more waiting.
+            if self.relay is not None:
+                self.relay.kill()
+            os._exit(1)
+        self.stopped = True
+        if self.waiting:
+            raise Stopped
+
+
+class _Input:
+    """Standard input, whose reading a signal ends, whenever it comes.
+
+    So does a client that reads no more from `output`.
+    """
+
+    def __init__(self, output: int) -> None:
+        self.output = output
+        # One that comes just before the wait would not end it; the byte that it writes does.
+        woken, wake = os.pipe()
+        set_nonblocking(wake)
+        set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.poll = new_poll()
+        self.poll.register(0, POLLIN)
+        self.poll.register(woken, POLLIN)
+        self.poll.register(output, 0)
+
+    def ready(self, seconds: float) -> bool:
+        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        return readable(0, seconds)
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
+
+        What else wakes up is a signal, whose handler has then been called.
+        """
+        while True:
+            if any(number == self.output for number, _ in self.poll.poll()):
+                raise Stopped
+            try:
+                return os.read(0, STDIN_CHUNK)
+            except BlockingIOError:
+                readable(0, None)
+
+
+def _input(output: Outbox) -> _Input | ThreadedInput:
+    """Return standard input, as this system can wait for it."""
+    if POLLS:
+        return _Input(output.descriptor)
+    from mcpagg_runtime.windows.input import ThreadedInput
+
+    return ThreadedInput(output)
+
+
+def _taken_output() -> Outbox:
+    """Return standard output, as an open file of our own where the system has a way to it.
+
+    Elsewhere, anyone may have put something at that path.
+    """
+    if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+        try:
+            return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+        except OSError:
+            pass
+    return Outbox(os.dup(1), private=False)

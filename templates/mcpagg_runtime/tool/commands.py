@@ -1,0 +1,156 @@
+"""The command line of the emitted file."""
+
+from __future__ import annotations
+
+import _thread
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.outbox import Outbox
+from mcpagg_runtime.start.standard import complain
+from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
+from mcpagg_runtime.tool.calling import call_tool
+from mcpagg_runtime.tool.health import check_servers
+from mcpagg_runtime.tool.offers import listing, needs, offers, variables
+from mcpagg_runtime.tool.printing import flush_output, print_json, print_lines
+
+if TYPE_CHECKING:
+    import argparse
+
+    from mcpagg_runtime.start.plan import Plan
+
+STATUSES = (
+    "exit status: 0 done; 1 the call failed, or --check found a difference; 2 the command line, or "
+    "a file, cannot be used; 3 a variable is not set"
+)
+
+
+def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
+    """Carry out what the command line asks for; return the exit status."""
+    try:
+        status = _carry_out(plan, folder, _read(plan, arguments))
+    except SystemExit as left:
+        status = left.code if isinstance(left.code, int) else 1
+    return flush_output() or status
+
+
+def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
+    """Read the command line.
+
+    Raises:
+        SystemExit: it cannot be understood, or asks for help or the version.
+    """
+    import argparse
+
+    print_lines([])  # whatever the locale, help is printed
+    parser = argparse.ArgumentParser(
+        description=f"{plan.name}: an MCP server over standard input and output. "
+        "Without arguments, or with --names or --log alone, it serves.",
+        epilog=STATUSES,
+    )
+    asked = parser.add_mutually_exclusive_group()
+    add = asked.add_argument
+    add("--list", action="store_true", help="list what it offers")
+    add("--env", action="store_true", help="list the variables that it needs")
+    add("--check", action="store_true", help="start all servers; are they as when compiled?")
+    add(
+        "--call",
+        nargs="+",
+        metavar=("NAME", "ARGUMENT"),
+        help="call one tool; arguments: a JSON object, or key=value as its schema types them",
+    )
+    add("--log", metavar="FILE", help="serve, and log what becomes of servers")
+    add = parser.add_argument
+    add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
+    add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
+    spellings = ("portable", "spec")
+    add("--names", choices=spellings, help="serve, list: the names that every client is shown")
+    version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
+    add("--version", action="version", version=version)
+    chosen = parser.parse_args(arguments)
+    looks = chosen.env or chosen.check or chosen.call is not None
+    if chosen.json and not (chosen.list or chosen.env or chosen.check):
+        parser.error("--json goes with --list, --env or --check")
+    if chosen.save is not None and chosen.call is None:
+        parser.error("--save goes with --call")
+    if chosen.names and looks:
+        parser.error("--names goes with serving and --list")
+    return chosen
+
+
+def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
+    if chosen.names:
+        plan.show_names(chosen.names)
+    if not (chosen.list or chosen.env or chosen.check or chosen.call):
+        return _serve(plan, folder, chosen.log)
+    from signal import signal
+
+    for number in ENDING:
+        signal(number, _stop)
+    if chosen.call:
+        name, *words = chosen.call
+        return call_tool(plan, folder, name, words, chosen.save)
+    if chosen.check:
+        return check_servers(plan, folder, chosen.json)
+    if chosen.env:
+        return _needs(plan, folder, chosen.json)
+    return print_json(listing(plan)) if chosen.json else print_lines(offers(plan))
+
+
+def _needs(plan: Plan, folder: str, as_json: bool) -> int:
+    """Print which variables are needed; the exit status says whether one is missing."""
+    found = variables(plan, folder)
+    status = print_json({"variables": found}) if as_json else print_lines(needs(found))
+    missing = any(not use["set"] and not use["has_default"] for use in found)
+    return status or (MISSING_VARIABLE if missing else 0)
+
+
+def _serve(plan: Plan, folder: str, path: str | None) -> int:
+    """Serve as ever; with a path, log there what becomes of the servers."""
+    face = Stdio(plan, folder)
+    if path is not None:
+        try:
+            descriptor = _opened(path, (0, face.outbox.descriptor))
+        except (OSError, ValueError) as problem:
+            complain(f"cannot write the log {path}: {problem}")
+            return 2
+        broke = f"{plan.name}: cannot write the log {path} any more"
+        face.log = Outbox(
+            descriptor,
+            private=False,
+            broke=lambda: _complain_apart(broke),
+            overflowed=lambda waiting: None,
+        )
+    return face.run()
+
+
+def _opened(path: str, taken: tuple[int, ...]) -> int:
+    """Open a log. `taken` are the descriptors of the protocol.
+
+    Raises:
+        OSError: it cannot be written.
+        ValueError: it is one of those, or its path cannot be one.
+    """
+    import stat
+
+    # Not waiting: a named pipe may have no reader.
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags, 0o666)
+    about = os.fstat(descriptor)
+    # A terminal, or /dev/null, may be several things at once.
+    if not stat.S_ISCHR(about.st_mode):
+        for other in taken:
+            if os.path.samestat(about, os.fstat(other)):
+                os.close(descriptor)
+                raise ValueError("the protocol is spoken over it")
+    return descriptor
+
+
+def _complain_apart(text: str) -> None:
+    """Write a line on standard error, whose reader may not read, in a thread of its own."""
+    _thread.start_new_thread(complain, (text,))
+
+
+def _stop(*_: object) -> None:
+    """Leave as at the end of input: every server is closed on the way out."""
+    raise SystemExit(1)

@@ -1,0 +1,112 @@
+"""What the emitted file offers and needs, read from its own tables: nothing is started."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.launch import unset, uses
+from mcpagg_runtime.start.catalogue import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from mcpagg_runtime.start.catalogue import Kind
+    from mcpagg_runtime.start.plan import Plan
+
+# What a listing shows of an item beside its names, where the item has it.
+_SHOWN = ("inputSchema", "outputSchema", "arguments")
+
+
+def offers(plan: Plan) -> Iterator[str]:
+    """Say what is offered, server by server: one line an item, with its arguments in short."""
+    for server in plan.servers:
+        counts, lines = [], []
+        for kind in KINDS:
+            offered = list(offered_by(plan, server, kind))
+            if offered:
+                counts.append(
+                    f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
+                )
+            for exposed, names, item in offered:
+                shown = names[1] if names and plan.options.names == "portable" else exposed
+                text = str(item.get("description") or "").strip()
+                first = text.splitlines()[0] if text else ""
+                lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
+        yield f"{server}: {', '.join(counts) or 'nothing'}"
+        yield from lines
+    for name, allowed in plan.subtools.items():
+        calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
+        yield f"{name}: a composite tool: {', '.join(calls)}"
+
+
+def listing(plan: Plan) -> dict[str, Any]:
+    """Return what is offered: each item with its schemas, and the names that it is called by."""
+    servers: dict[str, dict[str, Any]] = {server: {} for server in plan.servers}
+    for server, found in servers.items():
+        for kind in KINDS:
+            for exposed, names, item in offered_by(plan, server, kind):
+                entry = {kind.key: exposed, "description": item.get("description")}
+                if names:
+                    entry.update(original=names[0], portable=names[1])
+                entry.update({member: item[member] for member in _SHOWN if member in item})
+                found.setdefault(kind.name, []).append(entry)
+    return {
+        "name": plan.name,
+        "version": plan.version,
+        "servers": servers,
+        "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+    }
+
+
+def offered_by(
+    plan: Plan, server: str, kind: Kind
+) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
+    """Yield (exposed name or URI, (own name, portable name) or (), item) of a server."""
+    import json
+
+    items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+    known = {item[kind.key]: item for item in items}
+    for exposed, (owner, *names) in plan.routes[kind.name].items():
+        if owner == server:
+            yield exposed, tuple(names), known[(names or [exposed])[0]]
+
+
+def _in_short(item: dict[str, Any]) -> str:
+    """Return the arguments of a tool or a prompt as `(needed, optional?)`."""
+    if "inputSchema" in item:
+        schema = item["inputSchema"]
+        properties, required = schema.get("properties"), schema.get("required")
+        names = list(properties) if type(properties) is dict else []
+        needed = required if type(required) is list else []
+    elif "arguments" in item:
+        given = [one for one in item["arguments"] or () if type(one) is dict]
+        names = [str(one.get("name")) for one in given]
+        needed = [one.get("name") for one in given if one.get("required") is True]
+    else:
+        return ""
+    return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
+
+
+def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
+    """Return each use of a variable: by whom, where, whether it is set or need not be."""
+    missing = unset(plan.servers, os.environ, folder)
+    found = []
+    for server, row in plan.servers.items():
+        lacking = missing[server].missing if server in missing else []
+        for location, name, default in uses(row):
+            in_file = "env_file" in row and default is None and (location, name) not in lacking
+            use = {"name": name, "set": name in os.environ or in_file}
+            use |= {"has_default": default is not None, "server": server, "place": str(location)}
+            found.append(use)
+    return found
+
+
+def needs(uses_: list[dict[str, Any]]) -> Iterator[str]:
+    """Say which variables are needed, from what `variables` returns."""
+    for use in uses_:
+        state = "set" if use["set"] else "not set"
+        if use["has_default"] and not use["set"]:
+            state = "not set, has a default"
+        yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"

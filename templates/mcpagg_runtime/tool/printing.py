@@ -1,0 +1,75 @@
+"""What the command line of the emitted file prints: lines for people, JSON for programs.
+
+Neither raises, whatever the locale and whatever has become of standard output.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.start.standard import complain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+# The exit status where standard output takes no more.
+UNWRITABLE = 2
+
+
+def print_lines(lines: Iterable[str]) -> int:
+    """Print lines without what a terminal would act upon; return the exit status."""
+    _configure(errors="backslashreplace")
+    return _written(printable(line) for line in lines)
+
+
+def print_json(document: Any) -> int:
+    """Print a JSON document: UTF-8, with escapes for what a terminal would act upon."""
+    import json
+
+    # What the encoding lacks is half of a surrogate pair: its escape is right in JSON as well.
+    _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+    return _written(
+        "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
+    )
+
+
+def flush_output() -> int:
+    """Write out what was printed; return the exit status."""
+    if sys.stdout is None:  # closed by the caller
+        return 0
+    try:
+        sys.stdout.flush()
+    except OSError as problem:
+        return _given_up(problem)
+    return 0
+
+
+def _configure(**how: str) -> None:
+    if sys.stdout is not None:
+        sys.stdout.reconfigure(**how)  # type: ignore[union-attr]
+
+
+def _written(lines: Iterable[str]) -> int:
+    if sys.stdout is None:
+        return 0
+    try:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+    except OSError as problem:
+        return _given_up(problem)
+    return flush_output()
+
+
+def _given_up(problem: OSError) -> int:
+    """Write nothing more to standard output; return the exit status."""
+    # What is left in its buffer must go somewhere.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(problem, BrokenPipeError):  # the reader has enough
+        return 0
+    complain(f"cannot write to standard output: {problem.strerror}")
+    return UNWRITABLE

@@ -1,0 +1,1 @@
+"""What only Windows needs: its processes, programs and input."""
