@@ -284,9 +284,7 @@ def _instructions(snapshot: Snapshot) -> str:
     with_words = [child for child in snapshot.children if (child.instructions or "").strip()]
     if not with_words:
         return ""
-    head = (
-        "Tools are named server:tool. What the servers say of their own tools, by their own names:"
-    )
+    head = "What each server behind this proxy says, by its own names for its tools:"
     share = (INSTRUCTIONS_LIMIT - len(head)) // len(with_words)
     return "\n\n".join([head, *(_section(child, share) for child in with_words)])
 
