@@ -14,11 +14,9 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   entries:  sha256:6ac9d3349059fa192a7e6632e6c79174d09bb3b6f116166a7c4e0418fbd4680e (of the servers' entries as read, not of the file)
-#   options:  sha256:dfb7c390ce1f3d25c913744b582e382d7fd37bec2f08a33c6be0813ab980d0af
-#   snapshot: sha256:c1f5686e73b56ba92c79953ce592399a8c73e62445c9568ec0b807200bbe7d3c (3 servers, 8 tools)
 #   needs:    [DEMO_AUTHOR]
-#   body:     sha256:29a54c782d085866594e8f43ee38d09884ad6b3ce02386f827822d652d4a112c (everything below this line)
+#   data:     sha256:453896741759504b075ba473ffcf84046f1c5ad6b5abf00cc232d9f2f9be8399 (3 servers, 8 tools)
+#   runtime:  sha256:d597f311af534089aef45d9c4c9f7c3b508a44e7e322bb3c92752b4020f49cfd (mcpagg 0.1.0; without composite, extensions, masking, skills)
 
 from __future__ import annotations
 
@@ -127,7 +125,7 @@ OPTIONS = {
     "allow_failed": False,
 }
 
-INSTRUCTIONS = "Tools are named server:tool. What the servers say of their own tools, by their own names:\n\n# notes\nKeeps short notes for the time of a session. They are gone afterwards.\n\n# units\nConverts quantities exactly where a model would guess.\n\n# dates\nReckons with calendar dates, written as YYYY-MM-DD."
+INSTRUCTIONS = "What each server behind this proxy says, by its own names for its tools:\n\n# notes\nKeeps short notes for the time of a session. They are gone afterwards.\n\n# units\nConverts quantities exactly where a model would guess.\n\n# dates\nReckons with calendar dates, written as YYYY-MM-DD."
 
 # What each server said about itself, in its own words; "" has the composite tools, if any.
 SNAPSHOT = {
@@ -351,75 +349,219 @@ SNAPSHOT = {
 # How it works: the same for every proxy of this compiler version.
 # ==============================================================================================
 
-# Rooms that a start does not need: Python source that is compiled when it is first needed.
-FOLDED = {
-    "deep": r'''
-import re
+COMPILER = "0.1.0"
 
-MAXIMUM_DEPTH = 100_000
-# How much is searched in one go, and how long a string is read.
-WINDOW = 1 << 20
-LONG_STRING = 1 << 24
-# A whole string, if it is short and plain; or what else opens or closes something.
-_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
+# --------------------------------------------------------------------------------------------------
+# scanner: The JSON scanner: reads one value of a text at once, and says where it ends.
+# --------------------------------------------------------------------------------------------------
 
 
-def deep_value(text: str, index: int) -> tuple[Any, int]:
+BLANK = " \t\r\n"
+
+
+class Malformed(ValueError):
+    """Raised for a text that is not the JSON that is looked for in it; says why."""
+
+
+class NotAnObject(Malformed):
+    """Raised for a text that is JSON, but no object."""
+
+
+class _Number(str):
+    """An integer too long for Python's conversion limit, kept as its digits."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _Number:
+    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
+    try:
+        return int(digits)
+    except ValueError:
+        return _Number(digits)
+
+
+class _Options:
+    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook: type | None = None
+    parse_float = float
+    parse_int: Callable[[str], Any] = int
+    parse_constant = float
+
+
+class _LongIntegers(_Options):
+    parse_int = staticmethod(_integer)
+
+
+class _Pairs(_LongIntegers):
+    object_pairs_hook = list
+
+
+_scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
+_scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
+_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
+
+
+def scanned(text: str, index: int) -> tuple[Any, int]:
     """Read the JSON value that starts at text[index]; return it and the index behind it.
 
     Raises:
-        Malformed: there is no JSON value there, or it nests deeper than MAXIMUM_DEPTH.
+        Malformed: there is no JSON value there.
+        RecursionError: it nests deeper than the scanner goes.
     """
     try:
-        return _value(text, index)
+        try:
+            return _scan(text, index)
+        except (ValueError, SystemError):
+            # Before 3.12 the scanner can only name its error once json.decoder is there.
+            import json.decoder  # noqa: F401
+
+            return _scan_long(text, index)
+    except StopIteration as problem:
+        raise Malformed(f"no JSON value at character {problem.value}") from None
+    except ValueError as problem:
+        raise Malformed(str(problem)) from None
+
+
+def scanned_string(text: str, index: int) -> tuple[str, int]:
+    """Read the JSON string that starts at text[index]; return it and the index behind it.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return scanstring(text, index + 1, True)
+
+
+def scanned_pairs(text: str, index: int) -> list[tuple[str, Any]]:
+    """Read the JSON object at text[index], of which it is known that it is one, as pairs."""
+    pairs: list[tuple[str, Any]] = _scan_pairs(text, index)[0]
+    return pairs
+
+
+def skip(text: str, index: int) -> int:
+    """Return the index of the first character at or behind `index` that is no white space."""
+    end = len(text)
+    while index < end and text[index] in BLANK:
+        index += 1
+    return index
+
+
+def quote(text: str) -> str:
+    """Return a string as JSON text, in ASCII."""
+    return encode_basestring_ascii(text)
+
+
+# --------------------------------------------------------------------------------------------------
+# jsontext: Reads and writes JSON by its text: values are cut out where they stand, and edited in place.
+# --------------------------------------------------------------------------------------------------
+
+
+# Of a value in a longer text, in characters, nothing is read that is not needed.
+LARGE = 1 << 20
+# How long a string in a large text is read.
+LONG_STRING = 1 << 24
+
+
+def value_at(text: str, index: int) -> tuple[Any, int]:
+    """Read the JSON value that starts at text[index]; return it and the index behind it.
+
+    Raises:
+        Malformed: there is no JSON value there, or it nests too deep.
+    """
+    try:
+        return scanned(text, index)
+    except RecursionError:
+        load_part("serve")
+
+        return deep_value(text, index)
+
+
+def parse(text: str) -> Any:
+    """Read a whole text as one JSON value.
+
+    Raises:
+        Malformed: it is none, or something follows it.
+    """
+    value, end = value_at(text, skip(text, 0))
+    if skip(text, end) != len(text):
+        raise Malformed(f"unexpected text at character {end}")
+    return value
+
+
+def members(text: str, start: int = 0) -> tuple[Members, int]:
+    """Take the JSON object at text[start] apart: {key: (value, start, end)}, and the index behind.
+
+    The indices cut out the value's own text. A key that stands twice keeps its last value.
+
+    Raises:
+        Malformed: there is no JSON object there.
+    """
+    found: Members = {}
+    return found, read_members(text, start, found)
+
+
+def read_members(
+    text: str,
+    start: int,
+    found: Members,
+    names: list[str] | None = None,
+    levels: int = 3,
+    inner: Mapping[str, Members] | None = None,
+) -> int:
+    """Put the members of the JSON object at text[start] into `found`; return the index behind it.
+
+    `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
+    no more than so many levels deep; see `outline`. `inner` {name: members} has the names of those
+    whose own members are wanted too, where they are objects; it gets them.
+
+    Raises:
+        Malformed: there is no JSON object there; `found` has the members before the fault.
+    """
+    try:
+        if text[start] != "{":
+            raise NotAnObject("not a JSON object")
+        index = skip(text, start + 1)
+        if text[index] == "}":
+            return index + 1
+        while True:
+            if text[index] != '"':
+                raise Malformed(f"no member name at character {index}")
+            key, index = scanned_string(text, index)
+            index = skip(text, index)
+            if text[index] != ":":
+                raise Malformed(f"no colon at character {index}")
+            begin = skip(text, index + 1)
+            within = inner.get(key) if inner is not None else None
+            value, index = _member_value(text, begin, levels, within)
+            found[key] = value, begin, index
+            if names is not None:
+                names.append(key)
+            index = skip(text, index)
+            if text[index] == "}":
+                return index + 1
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index = skip(text, index + 1)
     except IndexError:
         raise Malformed("it ends too early") from None
+    except (ValueError, SystemError) as problem:
+        if isinstance(problem, Malformed):
+            raise
+        raise Malformed("a member name is no JSON string") from None
 
 
-def _value(text: str, index: int) -> tuple[Any, int]:
-    open_values: list[tuple[Any, str]] = []  # those that the place read is in, each with its key
-    while True:
-        value: Any
-        if text[index] in "[{":
-            value, end = ({}, "}") if text[index] == "{" else ([], "]")
-            index = skip(text, index + 1)
-            if text[index] != end:
-                if len(open_values) == MAXIMUM_DEPTH:
-                    raise Malformed("nested too deep")
-                key, index = _key(text, index) if end == "}" else ("", index)
-                open_values.append((value, key))
-                continue
-            index += 1
-        else:
-            value, index = value_at(text, index)
-        while open_values:
-            outer, key = open_values.pop()
-            if type(outer) is dict:
-                outer[key] = value
-            else:
-                outer.append(value)
-            index = skip(text, index)
-            if text[index] == ",":
-                index = skip(text, index + 1)
-                key, index = _key(text, index) if type(outer) is dict else ("", index)
-                open_values.append((outer, key))
-                break
-            if text[index] != ("}" if type(outer) is dict else "]"):
-                raise Malformed(f"no comma at character {index}")
-            value, index = outer, index + 1
-        else:
-            return value, index
-
-
-def _key(text: str, index: int) -> tuple[str, int]:
-    """Read a member's name; return it and the index of its value."""
-    if text[index] != '"':
-        raise Malformed(f"no member name at character {index}")
-    key, index = value_at(text, index)
-    index = skip(text, index)
-    if text[index] != ":":
-        raise Malformed(f"no colon at character {index}")
-    return key, skip(text, index + 1)
+def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:
+    """Read the value of a member; the members of an object go into `found`."""
+    if found is not None and text[index] == "{":
+        found.clear()  # the last member of a name counts
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if len(text) - index <= LARGE:
+        return value_at(text, index)
+    return outline(text, index, levels)
 
 
 def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
@@ -438,301 +580,103 @@ def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
         return {name: value for name, (value, _, _) in found.items()}, end
     if kind not in ("{", "[", '"'):
         return value_at(text, index)
+    load_part("serve")
+
     end, _ = extent(text, index)
     if kind == '"' and end - index <= LONG_STRING:
         return value_at(text, index)
     return {"{": {}, "[": [], '"': ""}[kind], end
 
 
-def extents(text: str, index: int) -> Iterator[tuple[int, int, int]]:
-    """Yield where each element of the JSON array at text[index] is, and its depth; see `extent`.
+def member_stands_twice(text: str, start: int) -> bool:
+    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
+    pairs = scanned_pairs(text, start)
+    return len({name for name, _ in pairs}) < len(pairs)
+
+
+def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
+    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
 
     Raises:
         Malformed: there is no JSON array there.
     """
-    if text[index : index + 1] != "[":
-        raise Malformed("not a JSON array")
-    index = skip(text, index + 1)
-    while text[index : index + 1] != "]":
-        end, depth = extent(text, index)
-        yield index, end, depth
-        index = skip(text, end)
-        if text[index : index + 1] == ",":
+    found: list[tuple[Any, int, int]] = []
+    try:
+        if text[start] != "[":
+            raise Malformed("not a JSON array")
+        index = skip(text, start + 1)
+        if text[index] == "]":
+            return found
+        while True:
+            value, end = value_at(text, index)
+            found.append((value, index, end))
+            index = skip(text, end)
+            if text[index] == "]":
+                return found
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
             index = skip(text, index + 1)
-        elif text[index : index + 1] != "]":
-            raise Malformed(f"no comma at character {index}")
+    except IndexError:
+        raise Malformed("it ends too early") from None
 
 
-def extent(text: str, index: int) -> tuple[int, int]:
-    """Return the index behind the JSON value at text[index], and how many levels it has.
-
-    Of what is in an object or an array only brackets and strings are looked at.
-
-    Raises:
-        Malformed: it has no end, or nests deeper than MAXIMUM_DEPTH.
-    """
-    if text[index : index + 1] not in ("{", "["):
-        is_string = text[index : index + 1] == '"'
-        return (_string_end(text, index) if is_string else value_at(text, index)[1]), 0
-    awaited: list[str] = []
-    deepest = 0
-    while index < len(text):
-        limit = index + WINDOW
-        for found in _MARK.finditer(text, index, limit):
-            mark, index = found[0], found.end()
-            if mark in "{[":
-                awaited.append("}" if mark == "{" else "]")
-                deepest = max(deepest, len(awaited))
-                if deepest > MAXIMUM_DEPTH:
-                    raise Malformed("nested too deep")
-            elif mark in "}]":
-                if awaited.pop() != mark:
-                    raise Malformed(f"no comma at character {index - 1}")
-                if not awaited:
-                    return index, deepest
-            elif mark == '"':
-                index = _string_end(text, index - 1)
-                break
-        else:
-            index = max(index, limit)
-    raise Malformed("it ends too early")
+def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
+    """Return the JSON text of an object with these members, whose values are JSON texts."""
+    pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
+    return "{" + ",".join(pairs) + "}"
 
 
-def _string_end(text: str, index: int) -> int:
-    """Return the index behind the string at text[index]."""
-    while True:
-        index = text.find('"', index + 1)
-        if index < 0:
-            raise Malformed("it ends too early")
-        behind = index
-        while text[behind - 1] == "\\":
-            behind -= 1
-        if (index - behind) % 2 == 0:
-            return index + 1
-''',
-    "session": r'''
-
-INFO_KEY = "io.modelcontextprotocol/clientInfo"
-LEVEL_KEY = "io.modelcontextprotocol/logLevel"
-ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
-
-
-class Session(Client):
-    """A legacy session of one call, made of one request, or of one and those that take it up again.
-
-    `message` is the request that is to be answered, `identifier` the JSON text of its id, "" while
-    it is the client's turn; `token` is the JSON text of its progress token, "" for none, `declared`
-    all that the client can do. `fault` is the JSON text of the error that a bad envelope is
-    answered with, "" for none.
-
-    When the client is asked something, `asked` {question's id: (method, params)} is what, `state`
-    the handle by which it takes the call up again, before `deadline`, and `outcome` the line that
-    ended the call meanwhile, "" if none did.
-
-    `listens` are the notifications that a subscription wants, None for a call. Until it is
-    acknowledged, before `deadline`, `unanswered` {request's id: URI} are those that no server has
-    agreed to yet, and `held` are the notifications that come behind the acknowledgement.
-    """
-
-    __slots__ = (
-        "asked",
-        "deadline",
-        "declared",
-        "fault",
-        "held",
-        "identifier",
-        "listens",
-        "message",
-        "outcome",
-        "state",
-        "token",
-        "unanswered",
-    )
-
-    def __init__(self, client: Client, message: Message, names: str) -> None:
-        """`names` is the option of that name."""
-        super().__init__(names)
-        self.connection = client
-        self.version = MODERN_VERSION
-        self.asked: dict[int, tuple[str, str]] = {}
-        self.state = self.outcome = ""
-        self.deadline = float("inf")
-        self.listens: frozenset[str] | None = None
-        self.unanswered: dict[int, str] = {}
-        self.held: list[Message] | None = None
-        self.take_up(message, names)
-
-    def take_up(self, message: Message, names: str) -> None:
-        """Let `message`, which has an envelope, be the request that is to be answered."""
-        text = message.text
-        params, _ = members(text, message.members["params"][1])
-        meta, _ = members(text, params["_meta"][1])
-        self.message = message
-        self.identifier = message.raw("id")
-        self.token = _text(text, meta, "progressToken")
-        self.present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY), names)
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
-        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
-        self.level = level if type(level) is str else ""
-        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
-
-
-def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
-    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
-
-
-def _fault(meta: Mapping[str, Any]) -> str:
-    """Return the error that an envelope is refused with; the version comes first.
-
-    Whoever speaks another one may well have another envelope.
-    """
-    version = meta.get(VERSION_KEY)
-    if type(version) is not str:
-        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
-    if version != MODERN_VERSION:
-        data = f'{{"supported":["{MODERN_VERSION}"],"requested":{quote(version)}}}'
-        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    if type(meta.get(CAPABILITIES_KEY)) is not dict:
-        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
-    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
-        return error(INVALID_PARAMS, "Unknown log level")
-    return ""
-''',
-    "reception": r'''
-
-SERVER_KEY = "io.modelcontextprotocol/serverInfo"
-LISTEN = "subscriptions/listen"
-# For these, and no other request, may the client be asked something before it gets its result.
-MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
-FORWARDED_METHODS = MAY_ASK | {"completion/complete", "skills/get", "resources/directory/read"}
-LIST_MILLISECONDS = 3_600_000
-
-
-def receive(desk: Desk, client: Client, message: Message) -> tuple[Session, str | None]:
-    """Take an enveloped request; return it as a session, and its answer if the desk has one.
-
-    Any request but a discovery may mean that children will be wanted.
-    """
-    session = Session(client, message, desk.plan.options["names"])
-    method = message.method or ""
-    identifier = message.raw("id")
-    if session.fault:
-        return session, failure(identifier, session.fault)
-    if method == "server/discover":
-        return session, result(identifier, _discovery(desk.plan))
-    if method in desk.lists:
-        client.modern = session
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return session, failure(identifier, refusal)
-        listing = _list_of(desk, desk.catalogues[desk.lists[method].name], session)
-        return session, result(identifier, listing)
-    if method == LISTEN or method in FORWARDED_METHODS or desk.extenders(method):
-        client.modern = session
-        return session, None
-    refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
-    return session, failure(identifier, refusal)
-
-
-def _discovery(plan: Plan) -> str:
-    words = plan.instructions
-    return (
-        f'{{"resultType":"complete","supportedVersions":["{MODERN_VERSION}"],'
-        f'"capabilities":{plan.capabilities},'
-        + (f'"instructions":{quote(words)},' if words else "")
-        + f'"ttlMs":{LIST_MILLISECONDS},"cacheScope":"public","_meta":{signature(plan)}}}'
-    )
-
-
-def signature(plan: Plan) -> str:
-    """Return the `_meta` that says which server a result is from, as JSON text."""
-    return f'{{"{SERVER_KEY}":{plan.info}}}'
-
-
-def _list_of(desk: Desk, catalogue: Catalogue, session: Session) -> str:
-    """Return the result of a list request."""
-    texts = [text for _, text in catalogue.texts(session.spelling, session.capable)]
-    ttl, scope = _hints(desk.plan, catalogue)
-    return (
-        f'{{"resultType":"complete","{catalogue.kind.member}":['
-        + ",".join([_modern_item(text) for text in texts])
-        + f'],"ttlMs":{ttl},"cacheScope":"{scope}","_meta":{signature(desk.plan)}}}'
-    )
-
-
-def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
-    """Return for how many milliseconds a list may be kept, and for whom.
-
-    No longer and for no more than any child said of its own. What depends on who asks (how names
-    are spelled, tools for clients with capabilities) is for that client alone.
-    """
-    hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-    ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
-    private = any(hint.get("cacheScope") == "private" for hint in hints)
-    spelled = catalogue.kind.key == "name" and plan.options["names"] == "auto"
-    if private or spelled or any(catalogue.conditional.values()):
-        return ttl, "private"
-    return ttl, "public"
-
-
-def _modern_item(text: str) -> str:
-    """Return an item without what this revision's items lack: tasks are not relayed."""
-    if '"execution"' not in text:
+def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
+    if not drop and not add:
         return text
-    unfold(FOLDED, "modern")
-
-    return edited(text, drop=("execution",))
-''',
-    "modern": r'''
-
-# The result of a call that has none, and of one that says nothing of its own.
-UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-# What only this revision's results have.
-MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-
-
-def completed(text: str, plan: Plan, method: str) -> str:
-    """Return the result of a child, whichever revision it speaks, as one of this revision.
-
-    What is already there stays: a child of this revision says it all itself.
-    """
     found, _ = members(text)
-    if "resultType" in found and found["resultType"][0] != "complete":
-        return signed(text, plan)
-    add = {"resultType": '"complete"'}
-    if method == "tools/call" and "content" not in found:
-        add["content"] = "[]"
-    if method in ("resources/read", "skills/get"):
-        add.update({name: hint for name, hint in UNCACHED.items() if name not in found})
-    return signed(edited(text, add=add), plan)
+    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
+    return obj({**kept, **add})
 
 
-def signed(text: str, plan: Plan) -> str:
-    """Return a result that says which server it is from, unless it says so already."""
-    found, _ = members(text)
-    if "_meta" not in found or type(found["_meta"][0]) is not dict:
-        return edited(text, add={"_meta": signature(plan)})
-    value, start, end = found["_meta"]
-    if SERVER_KEY in value:
+def extended(text: str, add: Mapping[str, str]) -> str:
+    """Return the JSON text of an object with members that it lacks; it is not read for that."""
+    if not add:
         return text
-    return edited(text, add={"_meta": edited(text[start:end], add={SERVER_KEY: plan.info})})
+    end = text.rstrip(BLANK)[:-1]
+    comma = "" if end.rstrip(BLANK).endswith("{") else ","
+    return end + comma + obj(add)[1:]
 
 
-def legacy_result(text: str, wraps: bool) -> str:
-    """Return a result of this revision as one of an older one.
+def place_of(text: str, path: tuple[str, ...]) -> Span:
+    """Return where the value that `path` leads to stands in the JSON text of an object.
 
-    `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
-    content is then too, as is any that is no object.
+    (0, 0) if there is none.
     """
-    found, _ = members(text)
-    add = {}
-    if "structuredContent" in found:
-        value, start, end = found["structuredContent"]
-        if wraps or type(value) is not dict:
-            add["structuredContent"] = f'{{"result":{text[start:end]}}}'
-    if add or any(name in found for name in MODERN_MEMBERS):
-        return edited(text, drop=MODERN_MEMBERS, add=add)
-    return text
+    start = end = 0
+    for name in path:
+        if text[start : start + 1] != "{":
+            return 0, 0
+        found, _ = members(text, start)
+        if name not in found:
+            return 0, 0
+        _, start, end = found[name]
+    return start, end
+
+
+def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with some places of it replaced."""
+    parts, done = [], 0
+    for (start, end), replacement in sorted(changes):
+        parts += [text[done:start], replacement]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def replaced(text: str, member: str, value: str) -> str:
+    """Return the JSON text of an object with the value of a member that it has replaced."""
+    return spliced(text, [(place_of(text, (member,)), value)])
+
+
+# --------------------------------------------------------------------------------------------------
+# output_schemas: Output schemas of modern tools as older revisions know them: the output is an object there.
+# --------------------------------------------------------------------------------------------------
 
 
 def legacy_item(text: str) -> str:
@@ -751,6 +695,8 @@ def legacy_item(text: str) -> str:
 
 def wraps_output(text: str) -> bool:
     """Whether `legacy_item` wraps the output schema of a tool, and so its structured content."""
+    if '"outputSchema"' not in text:
+        return False
     schema = members(text)[0].get("outputSchema", (None,))[0]
     return type(schema) is dict and schema.get("type") != "object"
 
@@ -786,27 +732,1896 @@ def _moved(part: Any) -> Any:
     }
 
 
-def without_meta(text: str, names: Collection[str]) -> str:
-    """Return the JSON text of params without some members of `_meta`, and without an empty one."""
-    value, start, end = members(text)[0].get("_meta", (None, 0, 0))
-    if type(value) is not dict:
-        return text
-    meta = edited(text[start:end], drop=names)
-    return edited(text, drop=("_meta",)) if meta == "{}" else edited(text, add={"_meta": meta})
+# --------------------------------------------------------------------------------------------------
+# protocol: What the protocol defines: versions, methods, names of members, error codes.
+# --------------------------------------------------------------------------------------------------
 
 
-def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
-    if not drop and not add:
+# Revisions with a handshake, newest first: a child or client that speaks one is called legacy.
+LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
+# The revision without: every request carries who asks, in an envelope of members of params._meta.
+MODERN_VERSION = "2026-07-28"
+
+LEGACY = "legacy"
+MODERN = "modern"
+
+# Members of `_meta`.
+VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
+INFO_KEY = "io.modelcontextprotocol/clientInfo"
+LEVEL_KEY = "io.modelcontextprotocol/logLevel"
+ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
+SERVER_KEY = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
+SERVER_MARK = "mcpagg/server"  # our own: which server asks a client
+
+# Extensions.
+TASKS = "io.modelcontextprotocol/tasks"
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+PAGES = "io.modelcontextprotocol/ui"  # of clients that show the pages of tools
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+RESOURCE_NOT_FOUND = -32002
+HEADER_MISMATCH = -32020  # this and the next two are of the modern revision
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
+
+# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+# What a server may ask a client, and the capability that the client must have declared for it.
+CLIENT_METHODS = {
+    "sampling/createMessage": "sampling",
+    "elicitation/create": "elicitation",
+    "roots/list": "roots",
+}
+# What a client may declare that the proxy can pass on to a server: what such requests need.
+RELAYED = ("roots", "sampling", "elicitation")
+
+# What goes to a server, and the capability that some server must have declared for it.
+FORWARDED = {
+    "tools/call": "tools",
+    "prompts/get": "prompts",
+    "resources/read": "resources",
+    "resources/subscribe": "resources",
+    "resources/unsubscribe": "resources",
+    "completion/complete": "completions",
+    "logging/setLevel": "logging",
+    "skills/get": SKILLS_EXTENSION,
+    "resources/directory/read": SKILLS_EXTENSION,
+}
+# What is asked of the servers that have skills.
+SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
+# For these, and no other request, may a modern client be asked for input before the result.
+MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+LISTEN = "subscriptions/listen"
+
+INITIALIZED = "notifications/initialized"
+CANCELLED = "notifications/cancelled"
+PROGRESS = "notifications/progress"
+LOG_MESSAGE = "notifications/message"
+ROOTS_CHANGED = "notifications/roots/list_changed"
+RESOURCE_UPDATED = "notifications/resources/updated"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+LISTS_CHANGED = frozenset(
+    f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+)
+# Notifications that only a client may send, and those that only a server may.
+OF_CLIENTS = frozenset({INITIALIZED, ROOTS_CHANGED})
+OF_SERVERS = LISTS_CHANGED | {
+    LOG_MESSAGE,
+    RESOURCE_UPDATED,
+    "notifications/elicitation/complete",
+    ACKNOWLEDGED,
+}
+
+
+# --------------------------------------------------------------------------------------------------
+# catalogue: What the proxy lists: the snapshot of each child, or what it says now where that is served.
+# --------------------------------------------------------------------------------------------------
+
+
+class Kind:
+    """One kind of list that the protocol knows.
+
+    `method` lists it, `member` holds it in the result, `capability` (of an extension: its name)
+    must be declared for it, and `key` is what a client asks for an item by. `label` is the member
+    that the proxy writes anew, and `announcement` tells that the list has changed.
+    """
+
+    __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
+
+    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
+        self.name = name
+        self.method = method
+        self.member = member
+        self.capability = capability
+        self.key = key
+        self.label = "name"
+        self.announcement = f"notifications/{capability}/list_changed"
+
+    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
+        """Whether a server with these capabilities has such a list."""
+        extensions = capabilities.get("extensions")
+        extended = type(extensions) is dict and self.capability in extensions
+        return extended or self.capability in capabilities
+
+
+TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
+PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
+RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
+TEMPLATES = Kind(
+    "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+)
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri")
+SKILLS.label = "uri"
+# The extension has no notification of its own; the files of skills are resources.
+SKILLS.announcement = RESOURCES.announcement
+KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
+
+
+class Item:
+    """One tool, prompt, resource or template of one child.
+
+    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
+    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
+    `compared` is the item that it was last compared with, and how it differs from that.
+    """
+
+    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+
+    def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
+        self.server = server
+        self.original = original
+        self.exposed = name
+        self.portable = name
+        self.head = head
+        self.tail = tail
+        self.compared: tuple[Item, str] | None = None
+
+    def listed(self, name: str) -> str:
+        """Return the JSON text of the item under `name`."""
+        return self.head + quote(name) + self.tail
+
+    def names(self, text: str) -> bool:
+        """Whether `text` stands in the item as a string."""
+        string = quote(text)
+        return string in self.tail or string in self.head
+
+
+class Outages:
+    """The servers that are down: what they have has left the lists."""
+
+    def __init__(self) -> None:
+        self._down: set[str] = set()
+
+    def __contains__(self, server: object) -> bool:
+        return server in self._down
+
+    def begin(self, server: str) -> bool:
+        """A server is down; return whether it was not."""
+        if server in self._down:
+            return False
+        self._down.add(server)
+        return True
+
+    def end(self, server: str) -> bool:
+        """A server is up; return whether it was down."""
+        if server not in self._down:
+            return False
+        self._down.remove(server)
+        return True
+
+
+class Catalogue:
+    """One kind of list of all children, as it is served now."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        servers: tuple[str, ...],
+        routes: Mapping[str, Route],
+        snapshot: Mapping[str, Mapping[str, str]],
+        conditional: Mapping[str, Iterable[str]],
+        outages: Outages,
+        *,
+        modern: frozenset[str] = frozenset(),
+        apart: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.servers = servers
+        self.routes = routes
+        """The routing table.
+
+        {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
+        (server,)} for resources and templates, {listed URI: (server, its own URI, listed URI)} for
+        skills.
+        """
+        self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
+        """{server: the items that it offers only to a client with capabilities}."""
+        self.live: dict[str, list[Item]] = {}
+        """The lists that are served instead of the snapshot."""
+        self.apart = apart
+        """Whether URIs are listed with their server, since several have such items."""
+        self._snapshot = snapshot
+        """{server: {kind: the compiler's indented JSON text}}."""
+        self._outages = outages
+        self._modern = modern
+        """The servers whose items may hold what legacy clients do not understand."""
+        self._recorded: dict[str, list[Item]] = {}
+        self._names: dict[str, Item] = {}
+
+    def listing(self, spelling: str, capable: bool) -> str:
+        """Return the result of a client's list request as JSON text.
+
+        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
+        """
+        texts = [
+            self._understood(text) if item.server in self._modern else text
+            for item, text in self.texts(spelling, capable)
+        ]
+        return obj({self.kind.member: "[" + ",".join(texts) + "]"})
+
+    def shown(self, capable: bool) -> list[Item]:
+        """Return the items that a client is shown.
+
+        `capable` says whether it declared capabilities, without which conditional items are left
+        out.
+        """
+        return [
+            item
+            for server in self.servers
+            if server not in self._outages
+            for item in self.served(server)
+            if capable or item.original not in self.conditional[server]
+        ]
+
+    def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
+        """Return the items that a client is shown, each with its JSON text; see `listing`."""
+        shown = self.shown(capable)
+        if not self.apart:
+            return [(item, item.listed(getattr(item, spelling))) for item in shown]
+        load_part("serve")
+
+        return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
+
+    def _understood(self, text: str) -> str:
+        return legacy_item(text)
+
+    def served(self, server: str) -> list[Item]:
+        """Return the items of a child as they are served now, down or not."""
+        return self.live[server] if server in self.live else self.recorded(server)
+
+    def recorded(self, server: str) -> list[Item]:
+        """Return the items of a child as the snapshot and the routing table have them."""
+        if server not in self._recorded:
+            text = self._snapshot[server].get(self.kind.name, "[]")
+            items = {item.original: item for item in _cut(self.kind, server, text)}
+            found = []
+            for exposed, route in self.routes.items():
+                if route[0] == server:
+                    item = items[route[1] if len(route) > 1 else exposed]
+                    if len(route) > 1:
+                        item.exposed, item.portable = exposed, route[2]
+                    found.append(item)
+            # At once: a list is compared by the thread that reads its server, without the lock.
+            self._recorded[server] = found
+        return self._recorded[server]
+
+    def serve(self, server: str, items: list[Item]) -> None:
+        """Serve `items` for a child from now on."""
+        self.live[server] = items
+        self._names = {}
+
+    def find(self, name: str) -> Item | None:
+        """Return the item that a client means by `name`, in any spelling, served or down.
+
+        Where two children have a resource of one URI, the first in the config's order is meant.
+        """
+        if not self._names:
+            items = [item for server in self.servers for item in self.served(server)]
+            if self.kind.key != "name":
+                self._names = {item.original: item for item in reversed(items)}
+            if self.kind.key == self.kind.label:
+                self._names.update({item.portable: item for item in items})
+                self._names.update({item.exposed: item for item in items})
+        return self._names.get(name)
+
+
+def labelled(server: str, name: str) -> str:
+    """Return the name that a resource or a template is listed under: its URI stays as it is."""
+    return f"[{server}] {name}"
+
+
+def _cut(kind: Kind, server: str, text: str) -> list[Item]:
+    """Cut the compiler's text of a list apart without parsing it.
+
+    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
+    where an item ends (one space in) and which members are its own (two spaces in).
+    """
+    items = []
+    mark = f'  "{kind.key}": '
+    label = f'  "{kind.label}": '
+    for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
+        lines = chunk.split("\n")
+        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
+        for index, line in enumerate(lines):
+            if keys and line.startswith(label):
+                comma = "," if line.endswith(",") else ""
+                name = parse(line[len(label) :].rstrip(","))
+                head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
+                tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
+                shown = name if kind.label == kind.key else labelled(server, name)
+                items.append(Item(server, keys[-1], shown, head, tail))
+                break
+    return items
+
+
+# --------------------------------------------------------------------------------------------------
+# message: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
+# --------------------------------------------------------------------------------------------------
+
+
+# What a peer writes without ever ending the line would otherwise fill the memory.
+MAXIMUM_LINE_BYTES = 1 << 28
+
+_BOM = b"\xef\xbb\xbf"
+_PRINTED = ("id", "method", "params", "result", "error")
+
+
+class Json:
+    """One JSON value: its text, and what is known of it without reading that again.
+
+    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
+    when first asked for, if it has not been read with what surrounds it.
+    """
+
+    __slots__ = ("_base", "_end", "_known", "_members", "_source", "_start", "_value")
+
+    def __init__(self, source: str, start: int = 0, end: int = -1) -> None:
+        self._source = source
+        self._start = self._base = start
+        self._end = end if end >= 0 else len(source)
+        self._known = False
+        self._value: Any = None
+        self._members: Members | None = None
+
+    @classmethod
+    def known(
+        cls,
+        value: Any,
+        source: str,
+        start: int = 0,
+        end: int = -1,
+        inner: Members | None = None,
+    ) -> Json:
+        """Return one whose value has been read already; `inner` are the members of an object."""
+        json = cls(source, start, end)
+        json._known, json._value, json._members = True, value, inner
+        return json
+
+    @property
+    def text(self) -> str:
+        """The JSON text."""
+        if self._end - self._start < len(self._source):
+            self._source = self._source[self._start : self._end]
+            self._start, self._end = 0, len(self._source)
+        return self._source
+
+    @property
+    def value(self) -> Any:
+        """The value; one that came in a large text was read a few levels deep, see `outline`."""
+        if not self._known:
+            self._known, self._value = True, parse(self.text)
+        return self._value
+
+    def _places(self) -> list[tuple[str, int, int]]:
+        """Return where the values of an object's members stand in the text, in their order."""
+        if self._members is None:
+            self._base = 0
+            self._members, _ = members(self.text)
+        base = self._base
+        return sorted(
+            [(name, start - base, end - base) for name, (_, start, end) in self._members.items()],
+            key=lambda place: place[1],
+        )
+
+    def place(self, path: tuple[str, ...]) -> Span:
+        """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
+        first, *rest = path
+        for name, start, end in self._places():
+            if name == first and not rest:
+                return start, end
+            if name == first:
+                begin, stop = place_of(self.text[start:end], tuple(rest))
+                return (start + begin, start + stop) if stop else (0, 0)
+        return 0, 0
+
+    def part(self, *path: str) -> str:
+        """Return the JSON text of the value that `path` leads to, "" if there is none."""
+        start, end = self.place(path)
+        return self.text[start:end]
+
+    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+        """Return the text of an object without some members, and with others {name: JSON text}.
+
+        All else of it stays as it was written.
+        """
+        text, known = self.text, self.value
+        changed = [name for name in (*drop, *add) if name in known]
+        if not changed:
+            return extended(text, add)
+        segments, done = [], 1
+        for name, start, end in self._places():
+            if name in add:
+                segments.append(text[done:start] + add[name])
+            elif name not in drop:
+                segments.append(text[done:end])
+            done = end
+            comma = skip(text, end)
+            if text[comma : comma + 1] == ",":
+                done = skip(text, comma + 1)
+        new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
+        return "{" + ",".join([*segments, *new]) + "}"
+
+
+class Message:
+    """One JSON-RPC message.
+
+    It is read from a line or composed here, handed on as an object, and printed by `line`, once.
+    """
+
+    __slots__ = ("_line", "_prepared", "id", "members", "method")
+
+    def __init__(self, members_: dict[str, Json]) -> None:
+        self.members = members_
+        """Its members by name."""
+        method = members_["method"].value if "method" in members_ else None
+        self.method: str | None = method if type(method) is str else None
+        """None for a response."""
+        identifier = members_["id"].value if "id" in members_ else None
+        self.id: Id | None = identifier if is_id(identifier) else None
+        """None if it has none, or an illegal one."""
+        self._line = b""
+        self._prepared: Message | None = None
+
+    def raw(self, member: str) -> str:
+        """Return the JSON text of a member, "" if the message has none of that name."""
+        return self.members[member].text if member in self.members else ""
+
+    def value(self, member: str) -> Any:
+        """Return the parsed value of a member, None if the message has none of that name."""
+        return self.members[member].value if member in self.members else None
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters, {} where they are absent, null or not an object."""
+        params = self.value("params")
+        return params if type(params) is dict else {}
+
+    @property
+    def params_text(self) -> str:
+        """The JSON text of the parameters, {} where they are absent, null or not an object."""
+        return self.raw("params") if type(self.value("params")) is dict else "{}"
+
+    def json(self, member: str) -> Json:
+        """Return a member that is an object, an empty one where it is absent or something else."""
+        json = self.members.get(member, _EMPTY)
+        return json if type(json.value) is dict else _EMPTY
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a response is an error; one with both members is, unless the error is null."""
+        return self.value("error") is not None
+
+    @property
+    def is_response(self) -> bool:
+        """Whether an object without a method or an id is meant as an answer: some log JSON."""
+        problem = self.value("error")
+        shaped = type(problem) is dict and type(problem.get("code")) is int
+        return shaped or (
+            "jsonrpc" in self.members and (problem is not None or "result" in self.members)
+        )
+
+    @property
+    def code(self) -> object:
+        """The code of an error response, None if it has none."""
+        problem = self.value("error")
+        return problem.get("code") if type(problem) is dict else None
+
+    def changed(self, texts: Mapping[str, str]) -> Message:
+        """Return the message with other JSON texts for some of its members."""
+        return Message({**self.members, **{name: Json(text) for name, text in texts.items()}})
+
+    def under(self, identifier: str) -> Message:
+        """Return the response under another id, a JSON text; what it says is not copied."""
+        if self._prepared is not None and self._prepared.raw("id") == identifier:
+            return self._prepared
+        name = "error" if self.is_error else "result"
+        said = self.members.get(name, _EMPTY)
+        return Message({"id": Json(identifier), name: said})
+
+    def prepare(self, identifier: str) -> None:
+        """Print a large response under another id now, for `under` to return it."""
+        self._prepared = self.under(identifier)
+        self._prepared.line()
+
+    def line(self) -> bytes:
+        """Return the line that the message is sent as."""
+        if not self._line:
+            texts = [f',"{name}":{self.raw(name)}' for name in _PRINTED if name in self.members]
+            self._line = "".join(['{"jsonrpc":"2.0"', *texts, "}\n"]).encode("utf-8")
+        return self._line
+
+
+_EMPTY = Json.known({}, "{}")
+
+
+def is_id(value: object) -> bool:
+    """Whether a value is a legal request id or progress token: an integer or a string.
+
+    By type(), not isinstance: True is an int, and an over-long number is kept as a str.
+    """
+    return type(value) is int or type(value) is str
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    if type(identifier) is float and identifier.is_integer():
+        return int(identifier)
+    return identifier if type(identifier) is int else 0
+
+
+def id_text(identifier: Id) -> str:
+    """Return the JSON text of a request id."""
+    return quote(identifier) if type(identifier) is str else str(identifier)
+
+
+def read_message(text: str) -> Message:
+    """Read one message from its text.
+
+    Raises:
+        NotAnObject: it is JSON, but no object.
+        Malformed: it is not JSON.
+    """
+    start = skip(text, 0)
+    if text[start : start + 1] != "{":
+        parse(text)
+    found: Members = {}
+    inner: dict[str, Members] = {"params": {}, "result": {}}
+    end = read_members(text, start, found, inner=inner)
+    if skip(text, end) != len(text):
+        raise Malformed(f"unexpected text at character {end}")
+    return Message(
+        {name: Json.known(v, text, a, b, inner.get(name)) for name, (v, a, b) in found.items()}
+    )
+
+
+def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
+    """Read the message of a line, or those of a batch; a blank line has none.
+
+    What is no message stands as the error that says why.
+    """
+    try:
+        text = decode(line)
+        if not text:
+            return []
+        if batches and text.startswith("["):
+            parts = [text[start:end] for _, start, end in elements(text, 0)]
+            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+    except Malformed as problem:
+        return [problem]
+    return [_message(text)]
+
+
+def _message(text: str) -> Message | Malformed:
+    try:
+        return read_message(text)
+    except Malformed as problem:
+        return problem
+
+
+def request(identifier: int | str, method: str, params: str = "") -> Message:
+    """Return a request; `params` is JSON text, "" for none."""
+    return _composed({"id": Json.known(identifier, id_text(identifier))}, method, params)
+
+
+def notification(method: str, params: str = "") -> Message:
+    """Return a notification; `params` is JSON text, "" for none."""
+    return _composed({}, method, params)
+
+
+def _composed(head: dict[str, Json], method: str, params: str) -> Message:
+    head["method"] = Json.known(method, quote(method))
+    if params:
+        head["params"] = Json(params)
+    return Message(head)
+
+
+def result(identifier: str, value: str | Json) -> Message:
+    """Return a response; `identifier` is JSON text, and so may `value` be."""
+    json = value if isinstance(value, Json) else Json(value)
+    return Message({"id": Json(identifier), "result": json})
+
+
+def failure(identifier: str, error: str) -> Message:
+    """Return an error response; `identifier` and `error` are JSON text."""
+    return Message({"id": Json(identifier), "error": Json(error)})
+
+
+def error(code: int, message: str, data: str = "") -> str:
+    """Return the text of an error object; `data` is JSON text, "" for none."""
+    tail = {"data": data} if data else {}
+    return obj(code=str(code), message=quote(message), **tail)
+
+
+class Lines:
+    """Cuts a byte stream into lines: only byte 0x0A ends one.
+
+    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
+    as it is, `too_long` is called, once, and what follows is skipped up to its end.
+    """
+
+    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
+        self.parts: list[bytes] = []
+        self.size = 0
+        self._too_long = too_long
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next bytes; return the lines that they complete, without their ends."""
+        if b"\n" not in data:
+            self._keep(data)
+            return []
+        lines = data.split(b"\n")
+        if self.size:
+            self._keep(lines[0])
+            lines[0] = b"".join(self.parts)
+            if self.size > MAXIMUM_LINE_BYTES:
+                del lines[0]
+        rest = lines.pop()
+        self.parts = [rest] if rest else []
+        self.size = len(rest)
+        return lines
+
+    def _keep(self, data: bytes) -> None:
+        """Keep a piece of a line, unless the line is too long by now."""
+        was_short = self.size <= MAXIMUM_LINE_BYTES
+        self.size += len(data)
+        if self.size <= MAXIMUM_LINE_BYTES:
+            self.parts.append(data)
+        elif was_short:
+            self.parts = []
+            self._too_long()
+
+    def rest(self) -> bytes:
+        """Return what stands behind the last line end."""
+        return b"".join(self.parts)
+
+
+def decode(line: bytes) -> str:
+    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
+
+    Raises:
+        Malformed: it is not UTF-8.
+    """
+    try:
+        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+    except UnicodeDecodeError as problem:
+        raise Malformed(f"not UTF-8 at byte {problem.start}") from None
+
+
+# --------------------------------------------------------------------------------------------------
+# answers: Answers what needs no child: the handshake, pings and lists, from what the compiler wrote.
+# --------------------------------------------------------------------------------------------------
+
+
+class Answers:
+    """Answers clients from the file alone."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        declared = parse(plan.capabilities)
+        self.declared = frozenset([*declared, *declared.get("extensions", ())])
+        """The capabilities and extensions that the proxy declares."""
+        self.extended = {
+            name: facts["extensions"]
+            for name, facts in plan.children.items()
+            if "extensions" in facts
+        }
+        """{server: the extensions whose requests go to it}."""
+        self.outages = Outages()
+        self.catalogues = {kind.name: self._catalogue(kind) for kind in KINDS}
+        self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
+        """{method: the kind of list that it asks for}."""
+
+    def _catalogue(self, kind: Kind) -> Catalogue:
+        plan = self.plan
+        facts = plan.children.items() if kind is TOOLS else ()
+        skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
+        return Catalogue(
+            kind,
+            (*plan.servers, *([""] if plan.subtools else [])),
+            plan.routes[kind.name],
+            plan.snapshot,
+            {name: known.get("conditional", ()) for name, known in facts},
+            self.outages,
+            modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
+            apart=kind is SKILLS and len(skilled) > 1,
+        )
+
+    def extenders(self, method: str) -> list[str]:
+        """Return the servers that a request of an unknown method may be for, likeliest first.
+
+        Methods of an extension often begin with its name, or with the last part of that.
+        """
+        if not self.extended:
+            return []
+        load_part("serve")
+
+        return likely(method, self.extended)
+
+    def answer(self, client: Client, message: Message) -> Message | None:
+        """Return the answer to a request without an envelope, None if the file has none."""
+        method = message.method or ""
+        identifier = message.raw("id")
+        if method == "server/discover":
+            # A client that only tries takes this code for "shake hands", others for the end.
+            why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
+            return failure(identifier, error(METHOD_NOT_FOUND, why))
+        if method not in ("initialize", "ping") and method not in self.lists:
+            return None
+        if type(message.value("params")) not in (dict, type(None)):
+            return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
+        if method == "initialize":
+            return result(identifier, self._introduction(client, message))
+        if method == "ping":
+            return result(identifier, "{}")
+        if message.params.get("cursor") is not None:
+            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+            return failure(identifier, refusal)
+        catalogue = self.catalogues[self.lists[method].name]
+        return result(identifier, catalogue.listing(client.spelling, client.capable))
+
+    def _introduction(self, client: Client, message: Message) -> str:
+        client.introduce(message)
+        words = {"instructions": quote(self.plan.instructions)} if self.plan.instructions else {}
+        return obj(
+            protocolVersion=quote(client.version),
+            capabilities=self.plan.capabilities,
+            serverInfo=self.plan.info,
+            **words,
+        )
+
+
+# --------------------------------------------------------------------------------------------------
+# client: Whoever speaks to the proxy over one connection, and what it said about itself.
+# --------------------------------------------------------------------------------------------------
+
+
+# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
+# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
+REFUSE_COLON = {
+    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
+    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
+    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
+    "copilot-cli": "the same, under its other name",
+}
+
+# The attribute of Item that each choice of --names shows; `auto` depends on the client.
+SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
+
+
+class Client:
+    """One client: who it is, and what it can do."""
+
+    __slots__ = (
+        "_deliver",
+        "_last_id",
+        "_names",
+        "capabilities",
+        "connection",
+        "extensions",
+        "info",
+        "initialized",
+        "level",
+        "name",
+        "spelling",
+        "starter",
+        "version",
+    )
+
+    is_modern = False
+    """Whether it is a request of a modern client."""
+
+    def __init__(self, names: str) -> None:
+        """`names` is the option of that name."""
+        self._names = names
+        self.version = LEGACY_VERSIONS[0]
+        self.name = ""
+        """The one in its clientInfo."""
+        self.info = ""
+        """Its clientInfo as JSON text."""
+        self.capabilities: dict[str, str] = {}
+        """{name: JSON text} of those among what it declared that the proxy passes on."""
+        self.extensions = ""
+        """Those that it declared, as JSON text, "" for none."""
+        self.spelling = SPELLINGS[names]
+        """The attribute of Item that it is shown as name."""
+        self.initialized = False
+        """Whether it has shaken hands."""
+        self.level = ""
+        """The log level that it asked for, "" for none."""
+        self.connection: Client = self
+        """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.starter: Client | None = None
+        """On whose behalf servers are started, None as long as it may not want any."""
+        self._last_id = 0
+        self._deliver: Callable[[Message], None] = _lost
+
+    def attach(self, deliver: Callable[[Message], None]) -> None:
+        """From now on its messages go there."""
+        self._deliver = deliver
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to it."""
+        self._deliver(message)
+
+    def mint(self) -> int:
+        """Return an id for a request to the client."""
+        self._last_id += 1
+        return self._last_id
+
+    def shake_hands(self) -> None:
+        """It has shaken hands: from now on it may want servers."""
+        self.initialized = True
+        self.starter = self
+
+    def want_servers(self, request: Client) -> None:
+        """One of its modern requests may want servers: they are started on behalf of that."""
+        self.starter = request
+
+    @property
+    def capable(self) -> bool:
+        """Whether it declared anything on which the tools of a server may depend."""
+        return bool(self.capabilities or self.extensions)
+
+    def able(self) -> str:
+        """Return what a server is told that it can do when it asks for something, as JSON text."""
+        return self.relayed()
+
+    def relayed(self) -> str:
+        """Return what servers are told that it can do in a handshake, as JSON text."""
+        able = dict(self.capabilities)
+        if self.extensions:
+            able["extensions"] = self.passing_extensions()
+        return obj(able)
+
+    def passing_extensions(self) -> str:
+        """Return the extensions that it declared without the one that does not pass a proxy.
+
+        Later requests about a task name no server, so they could not be routed.
+        """
+        if TASKS not in self.extensions:
+            return self.extensions
+        return edited(self.extensions, drop=(TASKS,))
+
+    def introduce(self, message: Message) -> None:
+        """Note what the client says about itself in its `initialize`.
+
+        Any revision that we know is spoken, anything else answered with the newest: some clients
+        take another version than their own for fatal.
+        """
+        asked = message.params.get("protocolVersion")
+        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        text = message.params_text
+        given, _ = members(text)
+        self._present(text, given.get("clientInfo"), given.get("capabilities"))
+
+    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
+        """Note who it is and what it can do, from those members of a JSON text."""
+        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+        self.spelling = SPELLINGS[self._names]
+        if info is not None and type(info[0]) is dict:
+            self.info = text[info[1] : info[2]]
+            name = info[0].get("name")
+            self.name = name if type(name) is str else ""
+        if declared is not None and type(declared[0]) is dict:
+            found, _ = members(text, declared[1])
+            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+            self.extensions = objects.get("extensions", "")
+        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
+            self.spelling = "portable"
+
+
+def _lost(message: Message) -> None:
+    """Take a message for a client that is not connected."""
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request is modern: it says so itself."""
+    meta = message.params.get("_meta")
+    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+
+
+# --------------------------------------------------------------------------------------------------
+# discover: Answers from the file what clients ask before they need a child, modern ones included.
+# --------------------------------------------------------------------------------------------------
+
+
+FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
+LIST_MILLISECONDS = 3_600_000
+
+
+class ModernRequest(Client):
+    """One request of a modern client, which the router knows as a client of its own."""
+
+    __slots__ = ("declared", "fault", "identifier", "message", "token")
+
+    is_modern = True
+
+    def __init__(self, client: Client, message: Message, names: str) -> None:
+        """`names` is the option of that name."""
+        super().__init__(names)
+        self.connection = client
+        self.version = MODERN_VERSION
+        self.resume(message)
+
+    def resume(self, message: Message) -> None:
+        """Let `message`, which has an envelope, be the request that is to be answered."""
+        text = message.json("params").part("_meta")
+        meta, _ = members(text)
+        self.message = message
+        self.identifier = message.raw("id")
+        """The JSON text of its id."""
+        self.token = _text(text, meta, "progressToken")
+        """The JSON text of its progress token, "" for none."""
+        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        """All that the client can do, as JSON text."""
+        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        self.level = level if type(level) is str else ""
+        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+        """The error that a bad envelope is answered with, as JSON text, "" for none."""
+
+    @property
+    def visits_urls(self) -> bool:
+        """Whether the client can be asked to have a URL visited."""
+        return "url" in parse(self.capabilities.get("elicitation", "{}"))
+
+    def able(self) -> str:
+        """Return all that the client can do, but for what does not pass a proxy."""
+        if not self.extensions:
+            return self.declared
+        return edited(self.declared, add={"extensions": self.passing_extensions()})
+
+
+def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
+    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+
+def _fault(meta: Mapping[str, Any]) -> str:
+    """Return the error that an envelope is refused with; the version comes first.
+
+    Whoever speaks another one may well have another envelope.
+    """
+    version = meta.get(VERSION_KEY)
+    if type(version) is not str:
+        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+    if version != MODERN_VERSION:
+        data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    if type(meta.get(CAPABILITIES_KEY)) is not dict:
+        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+        return error(INVALID_PARAMS, "Unknown log level")
+    return ""
+
+
+def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:
+    """Return the answer to a line of a client, "" if it wants none, None if the file has none."""
+    try:
+        text = decode(line)
+        message = read_message(text) if text else None
+    except Malformed:
+        return None
+    if message is None:
+        return ""
+    if message.method == INITIALIZED and "id" not in message.members:
+        client.shake_hands()
+        return ""
+    if message.id is None:
+        return None
+    if message.method != "initialize" and is_enveloped(message):
+        return discover(answers, client, message)[1]
+    return answers.answer(client, message)
+
+
+def discover(
+    answers: Answers, client: Client, message: Message
+) -> tuple[ModernRequest, Message | None]:
+    """Take an enveloped request; return it, and its answer if the file has one.
+
+    Any request but a discovery may mean that children will be wanted.
+    """
+    request = ModernRequest(client, message, answers.plan.options.names)
+    method = message.method or ""
+    identifier = request.identifier
+    if request.fault:
+        return request, failure(identifier, request.fault)
+    if method == "server/discover":
+        return request, result(identifier, _discovery(answers.plan))
+    if method in answers.lists:
+        client.want_servers(request)
+        if message.params.get("cursor") is not None:
+            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+            return request, failure(identifier, refusal)
+        listing = _list_of(answers, answers.catalogues[answers.lists[method].name], request)
+        return request, result(identifier, listing)
+    if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
+        client.want_servers(request)
+        return request, None
+    refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
+    return request, failure(identifier, refusal)
+
+
+def _discovery(plan: Plan) -> str:
+    words = {"instructions": quote(plan.instructions)} if plan.instructions else {}
+    return obj(
+        {
+            "resultType": '"complete"',
+            "supportedVersions": f"[{quote(MODERN_VERSION)}]",
+            "capabilities": plan.capabilities,
+            **words,
+            "ttlMs": str(LIST_MILLISECONDS),
+            "cacheScope": '"public"',
+            "_meta": plan.signature,
+        }
+    )
+
+
+def _list_of(answers: Answers, catalogue: Catalogue, request: ModernRequest) -> str:
+    """Return the result of a list request."""
+    texts = [text for _, text in catalogue.texts(request.spelling, request.capable)]
+    ttl, scope = _hints(answers.plan, catalogue)
+    return obj(
+        {
+            "resultType": '"complete"',
+            catalogue.kind.member: "[" + ",".join([_modern_item(text) for text in texts]) + "]",
+            "ttlMs": str(ttl),
+            "cacheScope": quote(scope),
+            "_meta": answers.plan.signature,
+        }
+    )
+
+
+def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
+    """Return for how many milliseconds a list may be kept, and for whom.
+
+    No longer and for no more than any child said of its own. What depends on who asks (how names
+    are spelled, tools for clients with capabilities) is for that client alone.
+    """
+    hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+    ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+    private = any(hint.get("cacheScope") == "private" for hint in hints)
+    spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+    if private or spelled or any(catalogue.conditional.values()):
+        return ttl, "private"
+    return ttl, "public"
+
+
+def _modern_item(text: str) -> str:
+    """Return an item without what this revision's items lack: tasks are not relayed."""
+    if '"execution"' not in text:
         return text
-    found, _ = members(text)
-    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
-    return "{" + ",".join([f"{quote(n)}:{value}" for n, value in {**kept, **add}.items()]) + "}"
-''',
-    "backlog": r'''
+    return edited(text, drop=("execution",))
+
+
+# --------------------------------------------------------------------------------------------------
+# plan: What the compiler decided, as the emitted file holds it.
+# --------------------------------------------------------------------------------------------------
+
+
+class Options:
+    """The compiler's options that a proxy heeds."""
+
+    __slots__ = (
+        "allow_failed",
+        "connect_timeout",
+        "env",
+        "idle_stop",
+        "names",
+        "on_drift",
+        "restart",
+        "separator",
+        "start",
+        "timeout",
+    )
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.separator: str = given["separator"]
+        self.names: str = given["names"]
+        """auto, spec, portable or bare."""
+        self.start: str = given["start"]
+        """eager or lazy."""
+        self.on_drift: str = given["on_drift"]
+        """live, warn or refuse."""
+        self.restart: str = given["restart"]
+        """never or on-call."""
+        self.env: str = given.get("env", "inherit")
+        """inherit or minimal."""
+        self.timeout: float | None = given["timeout"]
+        """Seconds for a call, None for no limit."""
+        self.connect_timeout: float = given["connect_timeout"]
+        """Seconds for a handshake, or for the answer to any other request of the proxy's own."""
+        self.idle_stop: float | None = given.get("idle_stop")
+        """After how many seconds without work a server is ended, None for never."""
+        self.allow_failed: bool = given.get("allow_failed", False)
+        """Whether servers may lack a variable that is not set."""
+
+
+class Plan:
+    """What the compiler decided."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        version: str,
+        compiler: str,
+        servers: Mapping[str, Mapping[str, Any]],
+        routes: Mapping[str, tuple[str, ...]],
+        snapshot: Mapping[str, Mapping[str, str]],
+        children: Mapping[str, Mapping[str, Any]],
+        instructions: str,
+        options: Mapping[str, Any],
+        prompts: Mapping[str, tuple[str, ...]] = {},
+        skills: Mapping[str, tuple[str, ...]] = {},
+        resources: Mapping[str, tuple[str, ...]] = {},
+        templates: Mapping[str, tuple[str, ...]] = {},
+        capabilities: str = '{"tools":{"listChanged":true}}',
+        subtools: Mapping[str, Mapping[str, list[str]]] = {},
+        needs: Iterable[str] = (),
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.compiler = compiler
+        """The version of the compiler."""
+        self.servers = servers
+        """The launch table {server: row}."""
+        self.routes = {
+            "tools": routes,
+            "prompts": prompts,
+            "resources": resources,
+            "templates": templates,
+            "skills": skills,
+        }
+        """The routing tables, see Catalogue; `routes` is that of the tools."""
+        self.snapshot = snapshot
+        """{server: {kind: the compiler's indented JSON text of that list}}."""
+        self.children = children
+        """What else was learnt of each server.
+
+        {server: {"protocol": the version it speaks, "conditional": [tools for clients with
+        capabilities], "extensions": [those whose requests go to it], "hints": {"ttlMs",
+        "cacheScope" of its lists, where it gave some}}}.
+        """
+        self.capabilities = capabilities
+        """What the proxy declares, as JSON text."""
+        self.instructions = instructions
+        self.options = Options(options)
+        self.subtools = subtools
+        """{composite tool: {server: the tools that it may call}}.
+
+        Composite tools are the snapshot of a server called "", which nobody starts.
+        """
+        self.needs = needs
+        """The variables that some server needs, unless its `env_file` has them."""
+
+    @property
+    def info(self) -> str:
+        """How the proxy introduces itself, as JSON text."""
+        return obj(name=quote(self.name), version=quote(self.version))
+
+    @property
+    def signature(self) -> str:
+        """The `_meta` that says which server a modern result is from, as JSON text."""
+        return obj({SERVER_KEY: self.info})
+
+    def show_names(self, names: str) -> None:
+        """Have the proxy show other names than it was compiled with."""
+        self.options.names = names
+
+
+# --------------------------------------------------------------------------------------------------
+# standard: The standard streams of the emitted file: open whatever the caller closed, written to safely.
+# --------------------------------------------------------------------------------------------------
+
+
+def open_standard_files() -> None:
+    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            return
+
+
+def complain(text: str) -> None:
+    """Write a line on standard error, whatever the locale; nobody may be there to read it."""
+    try:
+        os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
+    except OSError:
+        return
+
+
+# --------------------------------------------------------------------------------------------------
+# polling: Waits for descriptors, where the system has a way to do so.
+# --------------------------------------------------------------------------------------------------
+
+
+# Windows has no way to wait for a pipe, and macOS no RDHUP.
+POLLS = hasattr(select, "poll")
+POLLIN = getattr(select, "POLLIN", 0)
+POLLOUT = getattr(select, "POLLOUT", 0)
+POLLRDHUP = getattr(select, "POLLRDHUP", 0)
+
+# How much of standard input is read at once.
+STDIN_CHUNK = 1 << 16
+
+
+class Stopped(Exception):
+    """Raised while the main thread waits for input: by a signal, or as nobody reads any more."""
+
+
+def new_poll() -> Any:
+    """Return what waits for descriptors; where POLLS, and nowhere else."""
+    system: Any = select
+    return system.poll()
+
+
+def set_nonblocking(descriptor: int) -> None:
+    """Have reads and writes fail that would wait; where POLLS, and nowhere else."""
+    if sys.platform != "win32":
+        os.set_blocking(descriptor, False)
+
+
+def writable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever.
+
+    Without POLLS, nobody can tell, and writing waits.
+    """
+    return not POLLS or _ready(descriptor, seconds, POLLOUT)
+
+
+def readable(descriptor: int, seconds: float | None) -> bool:
+    """Wait until a descriptor has something to read, or its end; None: for ever. Where POLLS."""
+    return _ready(descriptor, seconds, POLLIN)
+
+
+def hung_up(descriptor: int) -> bool:
+    """Whether the writer of a pipe is gone, though something may be left to read."""
+    if not POLLS:
+        return False
+    poll = new_poll()
+    # A socket may be closed in one direction alone.
+    poll.register(descriptor, POLLRDHUP)
+    return bool(poll.poll(0))
+
+
+def _ready(descriptor: int, seconds: float | None, event: int) -> bool:
+    # poll, because select knows no descriptor above 1,023.
+    poll = new_poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+
+# --------------------------------------------------------------------------------------------------
+# outbox: Writes lines to a descriptor without ever making the sender wait.
+# --------------------------------------------------------------------------------------------------
+
+
+# How often whoever waits for a peer that does not read looks whether there is still reason to.
+LOOK_SECONDS = 1.0
+
+
+class Outbox:
+    """The way out to one peer: whole lines, in order, whatever the peer's pace.
+
+    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
+    backlog: a peer that does not read holds up nobody.
+    """
+
+    def __init__(
+        self,
+        descriptor: int,
+        private: bool,
+        broke: Callable[[], None] | None = None,
+        overflowed: Callable[[int], None] | None = None,
+    ) -> None:
+        """`private`: nobody else has this end, so it may be made non-blocking.
+
+        `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
+        of bytes that wait, when a line comes for a peer that does not read what is waiting already.
+        Both are called with locks held, and must return at once. Nothing is taken from then on.
+        Without `overflowed` all is taken: whoever sends is to heed `gate`.
+
+        The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
+        also someone's standard error, it would surprise whoever shares it. And without a way to
+        wait, whoever has something left to write would have to try over and over.
+        """
+        self.descriptor = descriptor
+        self.broken = False
+        self.closing = False
+        self.lock = _thread.allocate_lock()
+        self._backlog: Backlog | None = None
+        self._broke = broke
+        self._overflowed = overflowed
+        self._private = private and POLLS
+        if self._private:
+            set_nonblocking(descriptor)
+
+    def send(self, line: bytes) -> None:
+        """Write a line, which ends in a newline, now or as soon as the peer reads."""
+        with self.lock:
+            if self.broken or self.closing:
+                return
+            backlog = self._backlog
+            if backlog is None or not backlog.alive:
+                rest = self._write_at_once(line)
+                if rest:
+                    self._begin(rest)
+            elif self._overflowed is not None and backlog.overflows():
+                self.broken = True
+                self._overflowed(backlog.waiting)
+                backlog.discard()
+            else:
+                backlog.add(line)
+
+    def gate(self) -> Any:
+        """Return a lock that is held while too much waits for the peer; None if that is not so.
+
+        Whoever has more for it waits for that lock, with no other one held.
+        """
+        backlog = self._backlog
+        if backlog is None or not backlog.crowded:
+            return None
+        with self.lock:
+            return backlog.gate(emptied=False)
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all is written, no longer than `seconds`; return whether it is."""
+        with self.lock:
+            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
+        return gate is None or bool(gate.acquire(True, seconds))
+
+    def close(self) -> None:
+        """Close the descriptor once what is queued is written; nothing more is taken.
+
+        Never under the thread's feet: the number might be another file's by the next write.
+        """
+        with self.lock:
+            if not self.closing:
+                self.closing = True
+                if self._backlog is None or not self._backlog.alive:
+                    os.close(self.descriptor)
+
+    def break_off(self) -> None:
+        """Note that the peer takes nothing any more."""
+        if self._broke is not None and not self.broken:
+            self._broke()
+        self.broken = True
+
+    def _begin(self, rest: memoryview) -> None:
+        if self._backlog is None:
+            load_part("serve")
+
+            self._backlog = Backlog(self)
+        self._backlog.begin(rest)
+
+    def _write_at_once(self, line: bytes) -> memoryview:
+        """Write what can be written without waiting; return the rest, which is no copy."""
+        rest = memoryview(line)
+        try:
+            if self._private or self._has_room(line):
+                return rest[os.write(self.descriptor, line) :]
+        except BlockingIOError:
+            return rest
+        except OSError:
+            self.break_off()
+            return rest[:0]
+        return rest
+
+    def _has_room(self, line: bytes) -> bool:
+        # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
+        if len(line) > getattr(select, "PIPE_BUF", 0):
+            return False
+        return writable(self.descriptor, 0)
+
+
+# --------------------------------------------------------------------------------------------------
+# stdio: The stdio face: one client on standard input and output.
+# --------------------------------------------------------------------------------------------------
+
+
+# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
+# they leave it that moment.
+HEAD_START_SECONDS = 0.02
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
+# has SIGBREAK instead of the first, which is the one that a program can send to another.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+DRAIN_SECONDS = 5.0
+FLUSH_SECONDS = 1.0
+# Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
+UNREADABLE = 2
+MISSING_VARIABLE = 3
+
+
+class Stdio:
+    """Serves standard input until it ends or a signal comes.
+
+    The file answers until a child is needed; then the relay takes over, the client included.
+    """
+
+    def __init__(self, plan: Plan, folder: str) -> None:
+        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
+        self.outbox = _taken_output()
+        os.dup2(2, 1)
+        self.folder = folder
+        self.answers = Answers(plan)
+        self.client = Client(plan.options.names)
+        self.relay: Relay | None = None
+        self.log: Outbox | None = None
+        self.waiting = False
+        self.stopped = False
+        self.input = _input(self.outbox)
+
+    def run(self) -> int:
+        """Serve, then end: answers already owed are written, and no child is left.
+
+        Returns the exit status.
+        """
+        if not self._may_start():
+            return MISSING_VARIABLE
+        if os.isatty(0):
+            waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
+            complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+        status = 0
+        for number in ENDING:
+            signal(number, self._stop)
+        try:
+            self._read()
+            if self.relay is not None:
+                self.relay.settle(self.client, DRAIN_SECONDS)
+        except Stopped:
+            pass
+        except OSError as problem:
+            complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+            status = UNREADABLE
+        finally:
+            self.waiting = False
+            self.outbox.flush(FLUSH_SECONDS)
+            if self.relay is not None:
+                self.relay.close()
+                self.outbox.flush(FLUSH_SECONDS)
+        return status
+
+    def _may_start(self) -> bool:
+        """Whether all that servers need is set; what is not is named.
+
+        With `--allow-failed` the proxy goes on without the servers that lack something.
+        """
+        plan = self.answers.plan
+        if all(name in os.environ for name in plan.needs):
+            return True
+        # What is not in the environment may be in an env file.
+        load_part("serve")
+
+        missing = unset(plan.servers, os.environ, self.folder)
+        for server, problem in missing.items():
+            complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+        if missing and not plan.options.allow_failed:
+            remedy = "set it in the environment, or in the client's `env` for this program"
+            complain(f"{plan.name}: nothing was started; {remedy}")
+            return False
+        for server in missing:
+            self.answers.outages.begin(server)
+        return True
+
+    def _read(self) -> None:
+        lines = Lines(self._refuse)
+        while True:
+            # A signal may raise only where nothing is half done: while waiting for input.
+            self.waiting = True
+            if self.stopped or self.outbox.broken:
+                raise Stopped
+            wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
+            data = self.input.read() if not wakes else None
+            self.waiting = False
+            if data is None:
+                self._open()
+            elif data:
+                for line in lines.feed(data):
+                    self._hear(line)
+            else:
+                self._hear(lines.rest())
+                self.waiting = True
+                return
+
+    def _hear(self, line: bytes) -> None:
+        try:
+            answer = answer_line(self.answers, self.client, line) if self.relay is None else None
+        except Exception as fault:
+            self._open().fail(self.client, line, fault)
+            answer = ""
+        if answer is None:
+            self._open().hear(self.client, line)
+        elif not isinstance(answer, str):
+            self._send(answer)
+        gate = self.outbox.gate()
+        if gate is not None:
+            self._await_reading(gate)
+
+    def _await_reading(self, gate: Any) -> None:
+        """Wait until the client has read what it is owed: memory has an end, too.
+
+        Unless it is gone: what is left of its input is no more than a pipe holds.
+        """
+        self.waiting = True
+        if self.stopped:
+            raise Stopped
+        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
+            pass
+        self.waiting = False
+
+    def _refuse(self) -> None:
+        """Answer a line that is too long; which request it was is in what was never read."""
+        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+        self._send(failure("null", error(INVALID_REQUEST, text)))
+
+    def _send(self, message: Message) -> None:
+        self.outbox.send(message.line())
+
+    def _wants_children(self) -> bool:
+        eager = self.answers.plan.options.start == "eager"
+        return self.relay is None and self.client.starter is not None and eager
+
+    def _open(self) -> Relay:
+        if self.relay is None:
+            load_part("serve")
+
+            self.relay = Relay(self.answers, self.folder, self.log)
+            self.relay.connect(self.client, self.outbox)
+        return self.relay
+
+    def _stop(self, *_: object) -> None:
+        if self.stopped:
+            # The second signal: whoever sends it wants no more waiting.
+            if self.relay is not None:
+                self.relay.kill()
+            os._exit(1)
+        self.stopped = True
+        if self.waiting:
+            raise Stopped
+
+
+class _Input:
+    """Standard input, whose reading a signal ends, whenever it comes.
+
+    So does a client that reads no more from `output`.
+    """
+
+    def __init__(self, output: int) -> None:
+        self.output = output
+        # One that comes just before the wait would not end it; the byte that it writes does.
+        woken, wake = os.pipe()
+        set_nonblocking(wake)
+        set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self.poll = new_poll()
+        self.poll.register(0, POLLIN)
+        self.poll.register(woken, POLLIN)
+        self.poll.register(output, 0)
+
+    def ready(self, seconds: float) -> bool:
+        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        return readable(0, seconds)
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
+
+        What else wakes up is a signal, whose handler has then been called.
+        """
+        while True:
+            if any(number == self.output for number, _ in self.poll.poll()):
+                raise Stopped
+            try:
+                return os.read(0, STDIN_CHUNK)
+            except BlockingIOError:
+                readable(0, None)
+
+
+def _input(output: Outbox) -> _Input | ThreadedInput:
+    """Return standard input, as this system can wait for it."""
+    if POLLS:
+        return _Input(output.descriptor)
+    load_part("windows")
+
+    return ThreadedInput(output)
+
+
+def _taken_output() -> Outbox:
+    """Return standard output, as an open file of our own where the system has a way to it.
+
+    Elsewhere, anyone may have put something at that path.
+    """
+    if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+        try:
+            return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+        except OSError:
+            pass
+    return Outbox(os.dup(1), private=False)
+
+
+# --------------------------------------------------------------------------------------------------
+# main: What the emitted file does when it is run.
+# --------------------------------------------------------------------------------------------------
+
+
+def main(plan: Plan, file: str) -> None:
+    """Serve `plan` on standard input and output, or do what the command line says instead.
+
+    `file` is the emitted file. Does not return: threads may still wait for input that never comes.
+    """
+    folder = os.path.dirname(os.path.realpath(file))
+    open_standard_files()
+    if len(sys.argv) > 1:
+        load_part("tool")
+
+        status = run_command(plan, folder, sys.argv[1:])
+    else:
+        status = Stdio(plan, folder).run()
+    os._exit(status)
+
+
+# --------------------------------------------------------------------------------------------------
+# parts: Compiles the parts of the emitted file that a start does not need when they are first needed.
+# --------------------------------------------------------------------------------------------------
+
+
+# {name: (the line where its text begins, the text)}; None once the part is loaded.
+_PARTS: dict[str, tuple[int, str] | None] = {}
+_LOADING = _thread.RLock()
+
+
+def define_part(name: str, text: str) -> None:
+    """Keep the source of a part, which begins in the line of the call."""
+    _PARTS[name] = (sys._getframe(1).f_lineno, text)
+
+
+def load_part(name: str) -> None:
+    """Compile and run a part, once, whichever threads ask for it.
+
+    In the emitted file, the compiler writes a call of this in place of an import of a later part. A
+    part whose modules import from a deferred one begins with such a call itself.
+    """
+    if _PARTS[name] is None:
+        return
+    with _LOADING:
+        part = _PARTS[name]
+        if part is not None:
+            line, text = part
+            # Behind as many line ends as in the file: tracebacks and debuggers then show its lines.
+            code = compile("\n" * (line - 1) + text, __file__, "exec", dont_inherit=True)
+            exec(code, globals())  # noqa: S102 - text of this very file, written by the compiler
+            _PARTS[name] = None
+
+
+# The parts that a start does not need: Python source, compiled when it is first needed.
+define_part("serve", r'''
+from __future__ import annotations
+
 from time import monotonic
+from time import monotonic, time
 import _thread
+import binascii
+import errno
 import os
+import re
+import sys
+
+
+# --------------------------------------------------------------------------------------------------
+# effects: What the core wants done, in order: sent, said, started; and when it wants to be called next.
+# --------------------------------------------------------------------------------------------------
+
+
+SEND = "send"  # a message to a client or a child
+START = "start"  # a child's process
+STOP = "stop"  # a child's process; the text says why, and the child is reported down then
+SLEEP = "sleep"  # end a child's process without a word: it is wanted again
+SAY = "say"  # a line on standard error
+STATE = "state"  # a child has entered one: (state, reason), for a log
+
+FOREVER = float("inf")
+
+
+class Effects:
+    """The actions that follow from the event in hand; whoever decides something has it."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        """Gives seconds that never run backwards."""
+        self.alarm = FOREVER
+        """No deadline is due before this time; `tick` wants to be called then."""
+        self._actions: list[Action] = []
+        self._left: list[Callable[[], None]] = []
+        """What a message has left to be done."""
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Have something done as soon as the message in hand has been dealt with.
+
+        So a port can answer the router, which is still in the middle of what it says to the port.
+        """
+        self._left.append(work)
+
+    def settle(self) -> None:
+        """Do what is left to be done, and what that leaves."""
+        while self._left:
+            self._left.pop(0)()
+
+    def send(self, peer: Peer, message: Message) -> None:
+        """Send a message to a client or a child."""
+        self._actions.append((SEND, peer, message))
+
+    def say(self, text: str) -> None:
+        """Write a line on standard error."""
+        self._actions.append((SAY, None, text))
+
+    def start(self, child: Peer) -> None:
+        """Start a child's process."""
+        self._actions.append((START, child, None))
+
+    def stop(self, child: Peer, reason: str) -> None:
+        """End a child's process, and report the child down."""
+        self._actions.append((STOP, child, reason))
+
+    def sleep(self, child: Peer) -> None:
+        """End a child's process, and report nothing."""
+        self._actions.append((SLEEP, child, None))
+
+    def entered(self, child: Peer, state: str, reason: str) -> None:
+        """Note in the log that a child is in another state."""
+        self._actions.append((STATE, child, (state, reason)))
+
+    def arm(self, deadline: float) -> float:
+        """See that `tick` is called at this time; return it."""
+        self.alarm = min(self.alarm, deadline)
+        return deadline
+
+    def disarm(self) -> None:
+        """Forget all deadlines: whoever has one arms it anew."""
+        self.alarm = FOREVER
+
+    def taken(self) -> list[Action]:
+        """Return what is to be done, and begin anew."""
+        actions, self._actions = self._actions, []
+        return actions
+
+
+# --------------------------------------------------------------------------------------------------
+# alarm: Does what is due, when it is: by a thread of its own, which is started when first needed.
+# --------------------------------------------------------------------------------------------------
+
+
+LONGEST_SLEEP_SECONDS = 3600.0
+
+
+class Alarm:
+    """Calls `ring` when it is due; whoever calls a method holds the lock that `ring` takes."""
+
+    def __init__(self, ring: Callable[[], float | None]) -> None:
+        """`ring` returns for how many seconds to wait until it is due again, None to end."""
+        self._ring = ring
+        self._due = FOREVER
+        self._woken: Any = None
+        """Held while the thread has no reason to wake up; None as long as there is no thread."""
+
+    def note(self, due: float) -> None:
+        """Note when the next thing is due; called by `ring`, which has seen to all that was."""
+        self._due = due
+
+    def set(self, due: float) -> bool:
+        """See that `ring` is called by then; return whether there is a thread to be had for it."""
+        if due >= self._due:
+            return True
+        self._due = due
+        if self._woken is None:
+            self._woken = _thread.allocate_lock()
+            self._woken.acquire()
+            try:
+                _thread.start_new_thread(self._run, ())
+            except RuntimeError:
+                self._woken, self._due = None, FOREVER  # the next event tries again
+                return False
+        elif self._woken.locked():
+            self._woken.release()
+        return True
+
+    def _run(self) -> None:
+        while True:
+            wait = self._ring()
+            if wait is None:
+                return
+            self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+
+# --------------------------------------------------------------------------------------------------
+# attribution: Says which server speaks: a client knows the proxy alone, and must be able to say who asks.
+# --------------------------------------------------------------------------------------------------
+
+
+def attributed_log(params: Json, server: str) -> str:
+    """Return the params of a log message whose logger is `server`, or `server/logger`."""
+    logger = params.value.get("logger")
+    named = f"{server}/{logger}" if type(logger) is str and logger else server
+    return params.edited(add={"logger": quote(named)})
+
+
+def attributed(method: str, params: Json, server: str, several: bool) -> str:
+    """Return the params of a server's request to a client with the server's name in `_meta`.
+
+    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
+    the names of resources do.
+    """
+    meta = params.value.get("_meta")
+    old = params.part("_meta") if type(meta) is dict else "{}"
+    add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
+    message = params.value.get("message")
+    if several and method == "elicitation/create" and type(message) is str:
+        add["message"] = quote(f"[{server}] {message}")
+    return params.edited(add=add)
+
+
+def attributed_input(result: Json, server: str, several: bool) -> str:
+    """Return a result that requires input with the requests for it attributed."""
+    if type(result.value.get("inputRequests")) is not dict:
+        return result.text
+    text = result.part("inputRequests")
+    requests = {
+        key: _attributed_entry(entry, text[begin:stop], server, several)
+        for key, (entry, begin, stop) in members(text)[0].items()
+    }
+    return result.edited(add={"inputRequests": edited(text, add=requests)})
+
+
+def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
+    method = entry.get("method") if type(entry) is dict else None
+    params = entry.get("params", {}) if type(entry) is dict else None
+    if type(method) is not str or type(params) is not dict:
+        return text
+    asked = Json(text).part("params") or "{}"
+    return edited(text, add={"params": attributed(method, Json(asked), server, several)})
+
+
+def mark_of(params: str) -> str:
+    """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
+    mark = place_of(params, ("_meta", SERVER_MARK))
+    return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""
+
+
+# --------------------------------------------------------------------------------------------------
+# backlog: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
+# --------------------------------------------------------------------------------------------------
+
 
 # What may wait behind the line that is being written, which may be of any length itself.
 MAXIMUM_WAITING_BYTES = 1 << 26
@@ -814,6 +2629,9 @@ MAXIMUM_WAITING_BYTES = 1 << 26
 # read; one that does may fall behind so many times as far.
 STALL_SECONDS = 10.0
 PATIENCE_FACTOR = 8
+# How much is written at once: where writing waits, a peer that reads a long line slowly is seen to
+# take something.
+PIECE = 1 << 20
 
 
 class Backlog:
@@ -823,7 +2641,7 @@ class Backlog:
     lines that it has not begun to write.
     """
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Owner) -> None:
         self.outbox = outbox
         self.alive = False
         self.waiting = 0
@@ -896,7 +2714,7 @@ class Backlog:
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
-            taken = os.write(self.outbox.descriptor, data)
+            taken = os.write(self.outbox.descriptor, data[:PIECE])
             self._took_at = monotonic()
             return taken
         except BlockingIOError:
@@ -918,8 +2736,3474 @@ class Backlog:
                 os.close(self.outbox.descriptor)
         self._open_gates()
         return line
-''',
-    "dotenv": r'''
+
+
+# --------------------------------------------------------------------------------------------------
+# call: One request of a client on its way to a child.
+# --------------------------------------------------------------------------------------------------
+
+
+# A call may take so many times as long as its limit, if its server reports progress.
+LONGEST_TIMES = 10
+
+# What stands for the message of a call that was sent: it may be large, and is never sent twice.
+_SENT = Message({})
+
+
+class Call:
+    """One request of a client: what it asks for, whom else to ask, and until when."""
+
+    __slots__ = (
+        "_latest",
+        "_limit",
+        "_message",
+        "client",
+        "deadline",
+        "identifier",
+        "key",
+        "method",
+        "name",
+        "number",
+        "original",
+        "others",
+        "path",
+        "refusal",
+        "serial",
+        "token",
+    )
+
+    rewrites = False
+    """Whether its result is passed on with something replaced in it."""
+
+    def __init__(
+        self,
+        client: Client,
+        message: Message,
+        name: str,
+        path: tuple[str, ...] = (),
+        original: str = "",
+    ) -> None:
+        self.client = client
+        self.method = message.method or ""
+        self.identifier = message.raw("id")
+        """The client's id as JSON text."""
+        self.key = message.id
+        """The same id as a value."""
+        self.name = name
+        """What it asks for, as the client named it."""
+        self.path = path
+        """Leads within params to the member that becomes `original`; () if nothing is replaced."""
+        self.original = original
+        """The child's own name for what it asks for."""
+        self.others: list[Callable[[Call], None]] = []
+        """Take the call next, one after the other, as long as it is answered with an error."""
+        self.refusal = ""
+        """The error, as JSON text, that says most of those that came so far."""
+        self.serial = 0
+        """Its place among all calls of all clients."""
+        self.number = 0
+        """The id that its child knows it by, 0 before it was sent."""
+        self.token = ""
+        """The JSON text of the client's progress token, "" for none."""
+        self.deadline = FOREVER
+        self._latest = FOREVER
+        self._limit = 0.0
+        self._message = message
+
+    def limit(self, seconds: float, now: float) -> float:
+        """Let it take no longer than so many seconds; return the deadline."""
+        self._limit = seconds
+        self._latest = now + LONGEST_TIMES * seconds
+        self.deadline = now + seconds
+        return self.deadline
+
+    def progressed(self, now: float) -> None:
+        """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
+        if self.deadline < FOREVER:
+            self.deadline = min(now + self._limit, self._latest)
+
+    def sent_as(self, number: int) -> Message:
+        """Return the request to the child, under an id that was minted for it."""
+        self.number = number
+        message = self._message
+        if not self.others:
+            self._message = _SENT
+        params, text = message.json("params"), message.raw("params")
+        changes: list[tuple[Span, str]] = []
+        if self.path:
+            changes.append((params.place(self.path), quote(self.original)))
+        token = params.part("_meta", "progressToken")
+        if token not in ("", "null"):
+            self.token = token
+            changes.append((params.place(("_meta", "progressToken")), str(number)))
+        return request(number, self.method, spliced(text, changes) if changes else text)
+
+    def is_settled_by(self, code: object) -> bool:
+        """Whether an error with this code is the answer, so that nobody else is asked."""
+        return False
+
+    def succeeded(self, server: str, message: Message) -> Message:
+        """Note that a server has answered with a result; return what is passed on."""
+        return message
+
+    def failed(self) -> None:
+        """Note that the call ends with an error."""
+
+
+# --------------------------------------------------------------------------------------------------
+# calls: Calls of clients on their way to one child: they wait, are in flight, and are answered.
+# --------------------------------------------------------------------------------------------------
+
+
+# With these a server says that it does not know what it is asked for; some SDKs say 0.
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+# Which list a call asks for an item of by name.
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
+
+class CallQueue:
+    """The calls for one child, from the moment that they are routed to it until they end.
+
+    Under `refuse` they wait until the child's lists have been compared. A child that asks clients
+    something in the middle of a call gets the calls of one client at a time.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        requests: ServerRequests,
+        lists: Lists,
+        catalogues: Mapping[str, Catalogue],
+        origins: Origins,
+    ) -> None:
+        self._connection = connection
+        self._effects = connection.effects
+        self._lifecycle = lifecycle
+        self._requests = requests
+        self._lists = lists
+        self._catalogues = catalogues
+        self._origins = origins
+        self._guarded = connection.options.on_drift == "refuse"
+        self._waiting: list[Call] = []
+        """Those that are to be sent as soon as the child can take them."""
+        self._unknown: list[Call] = []
+        """Those for a tool that the child may have got since the snapshot."""
+
+    @property
+    def any_waits(self) -> bool:
+        """Whether a call waits for the child."""
+        return bool(self._waiting or self._unknown)
+
+    @property
+    def any_is_unknown(self) -> bool:
+        """Whether a call waits for the child's list of tools."""
+        return bool(self._unknown)
+
+    def all(self) -> list[Call]:
+        """Return all calls that the child still owes an answer to."""
+        return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+
+    def of(self, client: Client) -> list[Call]:
+        """Return those of a client."""
+        return [call for call in self.all() if call.client is client]
+
+    def clear(self) -> list[Call]:
+        """Take all calls back: their child is gone."""
+        calls, self._waiting, self._unknown = self.all(), [], []
+        self._connection.calls = {}
+        return calls
+
+    # From the client to the child
+
+    def limit(self, call: Call) -> None:
+        """Give a call the time that the config gives calls of this child, its start included."""
+        limit = self._connection.row.get("timeout") or self._connection.options.timeout
+        if limit:
+            self._effects.arm(call.limit(limit, self._effects.clock()))
+
+    def submit(self, call: Call) -> None:
+        """Have a call reach the child, started or not; refuse it if the child is down for good."""
+        if self._lifecycle.is_down_for_good:
+            self._refused(call, self._connection.gone(self._lifecycle.reason))
+            return
+        self._waiting.append(call)
+        self._lifecycle.want(call.client)
+        self.flush()
+
+    def submit_unknown(self, call: Call) -> None:
+        """Have a call wait until the child has listed its tools."""
+        self._unknown.append(call)
+        self._lifecycle.want(call.client)
+
+    def settle_unknown(self) -> None:
+        """Send on, or refuse, the calls that waited for the list of tools."""
+        unknown, self._unknown = self._unknown, []
+        for call in unknown:
+            tool = self._catalogues["tools"].find(call.name)
+            if tool is not None and tool.server == self._connection.name:
+                call.original = tool.original
+                self._waiting.append(call)
+            else:
+                self._refuse(call, tool_not_found(call.name))
+
+    def flush(self) -> None:
+        """Send the child what it can take, calls under `refuse` not before its lists are known."""
+        if not self._lifecycle.is_ready:
+            return
+        self._requests.flush_replies()
+        if self._guarded and not self._lists.compared:
+            self._give_up_waiting()
+            return
+        waiting, self._waiting = self._waiting, []
+        full = asked = False
+        for call in waiting:
+            # Nobody overtakes who waits for a turn, or that might never come.
+            full = full or self._requests.blocks(call.client)
+            reason = self._lists.withheld(call.method, call.name)
+            if reason is not None:
+                self.fail(call, reason)
+            elif self._guarded and call.path == ("name",) and not self._is_served(call):
+                self._refuse(call, tool_not_found(call.name))
+            elif full:
+                self._waiting.append(call)
+            else:
+                asked = self._forward(call) or asked
+        if asked:  # a call that waits for its client is in nobody's way
+            self.flush()
+
+    def _give_up_waiting(self) -> None:
+        """Fail the calls that waited long enough for lists that cannot be compared."""
+        for kind in self._lists.given_up(self._effects.clock()):
+            waiting, self._waiting = self._waiting, []
+            for call in waiting:
+                what = f"its list of {kind.name}"
+                self.fail(call, f"changes {what} too often to compare it with the snapshot")
+
+    def _is_served(self, call: Call) -> bool:
+        """Whether what a call asks for is still served by its child: it may have waited."""
+        item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
+        return item is not None and item.server == self._connection.name
+
+    def _forward(self, call: Call) -> bool:
+        """Send a call; return whether its client is asked at once what the child wanted to know."""
+        number = self._connection.mint()
+        self._connection.calls[number] = call
+        self._lifecycle.touch()
+        self._connection.send(call.sent_as(number))
+        return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
+
+    # From the child to the client
+
+    def answered(self, number: int, message: Message) -> None:
+        """Pass the child's answer on to the client that asked, or ask the next child."""
+        call = self._connection.calls[number]
+        self._lifecycle.touch()
+        if not message.is_error:
+            self._origins.learn(message.value("result"), self._connection.name)
+            passed = call.succeeded(self._connection.name, message)
+            call.client.deliver(passed.under(call.identifier))
+            del self._connection.calls[number]
+            return
+        del self._connection.calls[number]
+        if call.is_settled_by(message.code):
+            call.others, call.refusal = [], ""
+        self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+
+    def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
+        """Ask the next child, or answer with the error that says most: `unknown` says least."""
+        if not call.refusal or not unknown:
+            call.refusal = refusal
+        if call.others:
+            call.others.pop(0)(call)
+            return
+        call.failed()
+        self._refuse(call, call.refusal)
+
+    def progress(self, message: Message) -> None:
+        """Pass progress on to the client whose call it is about, under the client's own token."""
+        token = message.params.get("progressToken")
+        call = self._connection.calls.get(token) if type(token) is int else None
+        if call is not None and call.token:
+            call.progressed(self._effects.clock())
+            params = replaced(message.raw("params"), "progressToken", call.token)
+            call.client.deliver(notification(PROGRESS, params))
+
+    # Calls that end otherwise
+
+    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back from the child; `params` makes those of the cancellation from its id."""
+        for line in (self._waiting, self._unknown):
+            if call in line:
+                line.remove(call)
+                return
+        if self._connection.calls.pop(call.number, None) is not None:
+            self._connection.send(notification(CANCELLED, params(str(call.number))))
+
+    def time_out(self, now: float) -> bool:
+        """Fail the calls whose time is up, and tell the child; return whether there were any."""
+        late = [call for call in self.all() if call.deadline <= now]
+        for call in late:
+            self._time_out(call)
+        for call in self.all():
+            if call.deadline < FOREVER:
+                self._effects.arm(call.deadline)
+        return bool(late)
+
+    def _time_out(self, call: Call) -> None:
+        self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+        reason = f"Server '{self._connection.name}' did not answer in time"
+        # What the client was asked in the middle of the call is taken back first.
+        self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
+
+    def abandon(self, calls: list[Call], reason: str) -> None:
+        """Fail calls that the child owed, or ask the next child."""
+        for call in calls:
+            self._refused(call, self._connection.gone(reason))
+
+    def fail(self, call: Call, reason: str) -> None:
+        """Answer a call that the child will not answer, naming the child and the reason."""
+        self._refuse(call, self._connection.gone(reason))
+
+    def _refuse(self, call: Call, refusal: str) -> None:
+        """Answer a call with an error of the proxy's own, as JSON text."""
+        call.client.deliver(failure(call.identifier, refusal))
+
+
+def tool_not_found(name: str) -> str:
+    """Return the error for a prefixed name, or one of a server's tools, that nobody has."""
+    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+
+def tool_of_nobody(name: str) -> str:
+    """Return the error for a name without the prefix of a server."""
+    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
+
+
+# --------------------------------------------------------------------------------------------------
+# ports: What a port is: it stands between a peer and the router, which knows one form of messages.
+# --------------------------------------------------------------------------------------------------
+
+
+class LegacyChildPort:
+    """The port of a legacy child: its messages have the form that the router knows."""
+
+    def __init__(
+        self, child: Peer, effects: Effects, receive: Callable[[Message | Fragment], None]
+    ) -> None:
+        """`receive` takes what the child says."""
+        self._child = child
+        self._effects = effects
+        self.receive = receive
+
+    def deliver(self, message: Message) -> None:
+        """Send the child what the router says to it."""
+        self._effects.send(self._child, message)
+
+    def tick(self, now: float) -> None:
+        """Nothing is ever due here."""
+
+
+# --------------------------------------------------------------------------------------------------
+# connection: The connection to one child: what is sent over it, and the requests that the child owes.
+# --------------------------------------------------------------------------------------------------
+
+
+# Of a child that loses more answers than that, nothing that is in flight is waited for.
+MAXIMUM_LOST = 16
+
+
+class OwnRequest:
+    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
+
+    __slots__ = ("deadline", "finish", "prepare")
+
+    def __init__(
+        self,
+        finish: Callable[[Message], None],
+        prepare: Callable[[Message], None],
+        deadline: float,
+    ) -> None:
+        self.finish = finish
+        """Takes the answer."""
+        self.prepare = prepare
+        """Does with the answer what takes long; no lock is held, so it must change nothing else."""
+        self.deadline = deadline
+        """When nobody waits any more for an answer that matters little."""
+
+
+class LostAnswers:
+    """Answers of a child that came without an id that can be read.
+
+    Each answers one of the requests that were in flight when it came. As soon as the others of
+    these have ended, it is known which: so that none waits for ever, and none fails for another.
+    """
+
+    __slots__ = ("_lost",)
+
+    def __init__(self) -> None:
+        self._lost: list[tuple[set[int], str]] = []
+
+    def add(self, in_flight: Collection[int], error: str) -> None:
+        """Note one; `error` is the JSON text that its request will be answered with."""
+        if in_flight:
+            self._lost.append((set(in_flight), error))
+
+    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
+        """Return {request: error} for those that must be the ones answered; forget these.
+
+        As many lost answers as there are requests that they may be for answer them all; so do
+        more than MAXIMUM_LOST, whatever they may be for.
+        """
+        left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
+        self._lost = [(ids, error) for ids, error in left if ids]
+        if len(self._lost) > MAXIMUM_LOST:
+            lost, self._lost = self._lost, []
+            return {number: error for ids, error in lost for number in ids}
+        for ids, _ in self._lost:
+            within = [lost for lost in self._lost if lost[0] <= ids]
+            if len(within) >= len(ids):
+                self._lost = [lost for lost in self._lost if lost not in within]
+                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
+        return {}
+
+    def __len__(self) -> int:
+        return len(self._lost)
+
+
+class Connection:
+    """What one child is sent, and what it owes: `calls` of clients, and requests of the `own`.
+
+    Both are known by ids that are minted here. These go on from one life of the child to the next,
+    so that nothing of the one can be taken for an answer in the other.
+    """
+
+    def __init__(
+        self,
+        child: Peer,
+        receive: Callable[[Message | Fragment], None],
+        row: Mapping[str, Any],
+        options: Options,
+        effects: Effects,
+    ) -> None:
+        """`receive` takes what the child says, in the form that the router knows."""
+        self.child = child
+        self.name = child.name
+        self.row = row
+        """What the launch table has of the child."""
+        self.options = options
+        self.effects = effects
+        self.calls: dict[int, Call] = {}
+        self.own: dict[int, OwnRequest] = {}
+        self.lost = LostAnswers()
+        self._last_id = 0
+        self._legacy = LegacyChildPort(child, effects, receive)
+        self.port: ChildPort = self._legacy
+        """What stands between the child and the router."""
+        self._masks: Masks | None = None
+        self._warned = False
+
+    def clear(self) -> None:
+        """Forget one life."""
+        self.calls, self.own, self.lost = {}, {}, LostAnswers()
+        self.port = self._legacy
+
+    def open(self, port: ChildPort | None, masks: Masks | None) -> None:
+        """The child has a new life: messages go through `port`, None for that of a legacy child.
+
+        `masks` says what is replaced in them, in both directions.
+        """
+        self.port = self._legacy if port is None else port
+        self._masks = masks
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether anything is replaced in messages."""
+        return self._masks is not None
+
+    def send(self, message: Message) -> None:
+        """Send the child a message."""
+        masked = message if self._masks is None else self._masks.to_child(message)
+        self.port.deliver(masked)
+
+    def unmasked(self, message: Message) -> Message:
+        """Return a message of the child as clients are to see it."""
+        return message if self._masks is None else self._masks.from_child(message)
+
+    def mint(self) -> int:
+        """Return an id for a request to the child."""
+        self._last_id += 1
+        return self._last_id
+
+    def ask(
+        self,
+        method: str,
+        params: str,
+        finish: Callable[[Message], None] = lambda message: None,
+        *,
+        prepare: Callable[[Message], None] = lambda message: None,
+        deadline: float | None = None,
+    ) -> int:
+        """Send the child a request of the proxy's own; return its id.
+
+        It is given up in due time, unless whoever asks has a `deadline` of its own.
+        """
+        number = self.mint()
+        if deadline is None:
+            deadline = self.effects.clock() + self.options.connect_timeout
+        self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
+        self.send(request(number, method, params))
+        return number
+
+    def asked(self, answer: Message) -> tuple[OwnRequest | None, Call | None]:
+        """Return what an answer is to: a request of the proxy's own, or a call."""
+        number = minted(answer.value("id"))
+        return self.own.get(number), self.calls.get(number)
+
+    def give_up(self, now: float) -> None:
+        """Wait no longer for those answers that are due."""
+        for number, own in [*self.own.items()]:
+            if own.deadline <= now:
+                del self.own[number]
+            elif own.deadline < FOREVER:
+                self.effects.arm(own.deadline)
+
+    def owed(self) -> set[int]:
+        """Return the ids of all requests in flight."""
+        return {*self.own, *self.calls}
+
+    def lose(self, problem: str) -> None:
+        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        self.lost.add(self.owed(), problem)
+
+    def settled(self) -> Iterator[tuple[int, str]]:
+        """Yield (id, error) of the requests that answers without an id must have been for."""
+        while self.lost:
+            settled = self.lost.settled(self.owed())
+            if not settled:
+                return
+            yield from settled.items()
+
+    def say(self, text: str) -> None:
+        """Write a line about the child on standard error."""
+        self.effects.say(f"server '{self.name}' {text}")
+
+    def warn(self, oddity: str) -> None:
+        """Say what is odd about the child's lines, "" for nothing; once."""
+        if oddity and not self._warned:
+            self._warned = True
+            self.say(f"wrote something else than JSON-RPC: {oddity}")
+
+    def gone(self, reason: str) -> str:
+        """Return the error for what the child will not answer, naming it and the reason."""
+        data = obj(server=quote(self.name))
+        return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
+
+    def unusable(self, how: str) -> str:
+        """Return the error that a request ends with whose answer is of no use."""
+        return self.gone(f"gave an answer {how}")
+
+    def without_id(self, message: Message) -> str:
+        """Return the error that a response without an id means for its request.
+
+        A result is not passed on: it might reach another call than its own.
+        """
+        if message.is_error:
+            return message.raw("error")
+        return self.unusable("without the id of a request")
+
+
+# --------------------------------------------------------------------------------------------------
+# terminal: Words of servers on a terminal: it prints them and does not act upon them.
+# --------------------------------------------------------------------------------------------------
+
+
+# Sequences that move the cursor, set colours, and set the window's title.
+_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
+
+
+def printable(text: str) -> str:
+    """Return text as one line: no escape sequence, a blank for white space, `?` for the rest."""
+    if text.isprintable():
+        return text
+    import re
+
+    text = re.sub(_SEQUENCES, "", text)
+    blanks = (" " if char.isspace() else char for char in text)
+    return "".join([char if char.isprintable() else "?" for char in blanks])
+
+
+# --------------------------------------------------------------------------------------------------
+# lenient: Reads a line of a server: a message that is not written as it should be is still a message.
+# --------------------------------------------------------------------------------------------------
+
+
+# White space, and what stands around the messages of a batch: batches are read in every revision.
+_BETWEEN = " \t\r\n[],"
+# How many places are tried as the beginning of a message behind one that cannot be read.
+MAXIMUM_TRIES = 16
+SHOWN_CHARACTERS = 60
+
+
+class Fragment:
+    """What looks like a message of a server and cannot be read as one.
+
+    `problem` says why. `id` is its id, None where none can be found; `method` is its method, ""
+    where none can be found: it is an answer then, or as good as one.
+    """
+
+    __slots__ = ("id", "method", "problem")
+
+    def __init__(self, identifier: Id | None, method: str, problem: str) -> None:
+        self.id = identifier
+        self.method = method
+        self.problem = problem
+
+
+def read_line(line: bytes) -> tuple[list[Message | Fragment], str]:
+    """Return what a line of a server holds, and what is odd about it, "" for nothing.
+
+    A blank line holds nothing, a line of other words neither; a batch holds its messages.
+    """
+    try:
+        text, oddity = decode(line), ""
+    except Malformed as problem:
+        text = decode(line.decode("utf-8", "replace").encode("utf-8"))
+        oddity = f"{problem}; such bytes are read as U+FFFD"
+    if not text:
+        return [], oddity
+    try:
+        return [read_message(text)], oddity
+    except Malformed:
+        found, passed_over = _parts(text)
+    return found, oddity or passed_over
+
+
+def _parts(text: str) -> tuple[list[Message | Fragment], str]:
+    """Return the messages and fragments in a text, and the beginning of what else is there."""
+    found: list[Message | Fragment] = []
+    others: list[str] = []
+    index = 0
+    while True:
+        start = text.find("{", index)
+        others.append(text[index : start if start >= 0 else len(text)].strip(_BETWEEN))
+        if start < 0:
+            break
+        try:
+            _, index = members(text, start)
+            found.append(read_message(text[start:index]))
+        except Malformed as problem:
+            index = _next_message(text, start)
+            fragment = _fragment(text[start:index], str(problem))
+            if fragment is None:
+                others.append(text[start:index])
+            else:
+                found.append(fragment)
+    return found, _shown(next((other for other in others if other), ""))
+
+
+def _shown(text: str) -> str:
+    """Return the beginning of a text in quotes, as a terminal prints it; "" for an empty one."""
+    return f'"{printable(text[:SHOWN_CHARACTERS])}"' if text else ""
+
+
+def _next_message(text: str, index: int) -> int:
+    """Return where the next message begins behind one that cannot be read, or the text's end."""
+    for _ in range(MAXIMUM_TRIES):
+        index = text.find("{", index + 1)
+        if index < 0 or text.find('"jsonrpc"', index) < 0:
+            break
+        try:
+            inner, _ = members(text, index)
+        except Malformed:
+            continue
+        # What is an object within the other message has no such member.
+        if "jsonrpc" in inner:
+            return index
+    return len(text)
+
+
+def _fragment(text: str, problem: str) -> Fragment | None:
+    """Return what is left of a message, None if there is no sign that it was one."""
+    found = _readable_members(text)
+    mark = text.rfind('"jsonrpc"')
+    if "id" not in found:
+        found.update(_last_members(text))
+    identifier, method = found.get("id"), found.get("method")
+    if type(identifier) is float and identifier.is_integer():
+        identifier = int(identifier)
+    if mark < 0 and not is_id(identifier):
+        return None
+    return Fragment(
+        identifier if is_id(identifier) else None, method if type(method) is str else "", problem
+    )
+
+
+def _last_members(text: str) -> dict[str, Any]:
+    """Return the members that end a message whose result cannot be read; some write the id there.
+
+    Only those of the message itself: of an object within the result, more would be left behind.
+    """
+    for name in ('"jsonrpc"', '"id"'):
+        start = text.rfind(name)
+        try:
+            tail, end = members("{" + text[start:]) if start > 0 else ({}, 0)
+        except Malformed:
+            continue
+        if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
+            return {name: value for name, (value, _, _) in tail.items()}
+    return {}
+
+
+def _readable_members(text: str) -> dict[str, Any]:
+    """Return the members of the object that a text begins with, up to what cannot be read."""
+    found: dict[str, tuple[Any, int, int]] = {}
+    try:
+        read_members(text, 0, found)
+    except Malformed:
+        return {name: value for name, (value, _, _) in found.items()}
+    return {name: value for name, (value, _, _) in found.items()}
+
+
+# --------------------------------------------------------------------------------------------------
+# lifecycle: A child's life: created → queued → starting → ready → down, or created again when put to sleep.
+# --------------------------------------------------------------------------------------------------
+
+
+CREATED = "created"  # never asked for, or sent to sleep
+QUEUED = "queued"  # to be started as soon as fewer are starting
+STARTING = "starting"  # process asked for, handshake not finished
+READY = "ready"
+DOWN = "down"  # failed to start, or died; `reason` says how
+
+# Which states may follow which.
+TRANSITIONS = {
+    CREATED: (QUEUED,),
+    QUEUED: (STARTING,),
+    STARTING: (READY, DOWN),
+    READY: (CREATED, DOWN),
+    DOWN: (QUEUED,),
+}
+
+# How long after its nth failure in a row a child may be started again, and how many are too many.
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+# A child that lived so long has not failed to start.
+SOUND_SECONDS = 60.0
+
+
+# Errors that only a modern server answers with, and what an older one has no reason to name:
+# the version, a method, the prefix of the envelope's keys.
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
+
+
+class IllegalTransition(Exception):
+    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
+
+
+class Lifecycle:
+    """The state of one child over all its lives, its handshake, and when it may live again."""
+
+    def __init__(self, connection: Connection, plan: Plan) -> None:
+        self._connection = connection
+        self._effects = connection.effects
+        self._plan = plan
+        self._recorded = plan.children.get(connection.name, {}).get("protocol")
+        """The version that it spoke when compiled."""
+        self.state = CREATED
+        self.reason = ""
+        """Why it is in this state; completes "Server 'x' …"."""
+        self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+        """How it is spoken to."""
+        self._era_switched = False
+        """Whether it was started anew in the other era since it was last ready."""
+        self._failures = 0
+        self._retry_at = -FOREVER
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget one life."""
+        self.client: Client | None = None
+        """The one whose message started it: it is initialised with that client's capabilities."""
+        self.protocol = ""
+        """The version that it answered its handshake with."""
+        self.capabilities: dict[str, Any] = {}
+        """What it declared."""
+        self.starting_at = self.ready_at = FOREVER
+        self.active_at = FOREVER
+        """When it last had work."""
+        self._deadline = FOREVER
+        """When its handshake has taken too long."""
+
+    def enter(self, state: str, reason: str = "") -> None:
+        """Be in another state from now on; one life ends with it, or none.
+
+        Raises:
+            IllegalTransition: it cannot follow the state that the child is in.
+        """
+        if state not in TRANSITIONS[self.state]:
+            name = self._connection.name
+            raise IllegalTransition(f"{name}: from {self.state} to {state}")
+        if state in (CREATED, DOWN):
+            self._forget()
+        self.state = state
+        self.reason = reason
+        self._effects.entered(self._connection.child, state, reason)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has shaken hands."""
+        return self.state == READY
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has a process, or will have one presently."""
+        return self.state in (STARTING, READY)
+
+    @property
+    def is_down_for_good(self) -> bool:
+        """Whether it is down, and not to be started again now."""
+        return self.state == DOWN and not self._may_retry()
+
+    def _may_retry(self) -> bool:
+        if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
+            return False
+        return self._retry_at <= self._effects.clock()
+
+    @property
+    def declared(self) -> dict[str, Any]:
+        """What it declares; as long as it is not ready, what it did when compiled."""
+        if self.is_ready:
+            return self.capabilities
+        about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
+        declared: dict[str, Any] = about.get("capabilities", {})
+        return declared
+
+    def touch(self) -> None:
+        """Note that it has work."""
+        self.active_at = self._effects.clock()
+
+    # Starting
+
+    def want(self, client: Client) -> None:
+        """See to it that it is started, on behalf of a client."""
+        if self.state == CREATED or (self.state == DOWN and self._may_retry()):
+            self.enter(QUEUED)
+            self.client = client
+
+    def start(self) -> None:
+        """Start it: it is its turn."""
+        self.enter(STARTING)
+        self._launch()
+
+    def _launch(self) -> None:
+        self.starting_at = self._effects.clock()
+        limit = self._connection.options.connect_timeout
+        self._deadline = self._effects.arm(self.starting_at + limit)
+        self._effects.start(self._connection.child)
+
+    def introduction(self) -> str:
+        """Return the params of `initialize`: in its recorded version, as the client it is for."""
+        legacy = self._recorded in LEGACY_VERSIONS
+        version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+        able, info = "{}", ""
+        if self.client is not None:
+            version = min(version, self.client.version)
+            able, info = self.client.relayed(), self.client.info
+        return obj(
+            protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
+        )
+
+    def ready(self, answer: Message) -> None:
+        """It has answered the handshake."""
+        result = answer.value("result")
+        said = result if type(result) is dict else {}
+        self.enter(READY)
+        self.protocol = str(said.get("protocolVersion", ""))
+        capabilities = said.get("capabilities")
+        self.capabilities = capabilities if type(capabilities) is dict else {}
+        self._era_switched = False
+        self._deadline = FOREVER
+        self.ready_at = self.active_at = self._effects.clock()
+
+    def refused(self, answer: Message) -> None:
+        """It has refused the handshake: speak as in the other era, or give it up."""
+        if not (self._means_other_era(answer) and self.switch_era()):
+            detail = f"refused the handshake: {answer.raw('error')}"
+            self._effects.stop(self._connection.child, detail)
+
+    def _means_other_era(self, answer: Message) -> bool:
+        """Whether the error that it answers a handshake with may mean: not in this era.
+
+        Any that answers a discovery may; one that answers `initialize` says so.
+        """
+        if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
+            return True
+        return knows_no_handshake(answer)
+
+    def switch_era(self) -> bool:
+        """Start it anew, to speak with it as in the other era; once, until it is ready again.
+
+        On a fresh process: what it was asked may have left it in any state.
+        """
+        if self._era_switched:
+            return False
+        self._era_switched = True
+        self.era = _other(self.era)
+        self._connection.own = {}
+        self._effects.sleep(self._connection.child)
+        self._launch()
+        return True
+
+    # Ending
+
+    def fail(self, reason: str) -> None:
+        """Its process is gone, or never was."""
+        if self._era_switched:  # so it was not that
+            self.era, self._era_switched = _other(self.era), False
+        now = self._effects.clock()
+        sound = now - self.ready_at > SOUND_SECONDS
+        self._failures = 1 if sound else self._failures + 1
+        pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
+        self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+        self.enter(DOWN, reason)
+
+    def tick(self, now: float) -> None:
+        """Give it up if its handshake takes too long."""
+        if self._deadline <= now:
+            limit = f"{self._connection.options.connect_timeout:g} s"
+            self._deadline = FOREVER
+            reason = f"did not finish its handshake within {limit}"
+            self._effects.stop(self._connection.child, reason)
+        self._effects.arm(self._deadline)
+
+    def sleep_if_idle(self, now: float, *, busy: bool) -> bool:
+        """End it if it has had nothing to do for long enough; return whether it was ended."""
+        limit = self._connection.options.idle_stop
+        if not limit or self.state != READY:
+            return False
+        due = (now if busy else self.active_at) + limit
+        if due > now:
+            self._effects.arm(due)
+            return False
+        self.enter(CREATED, f"had nothing to do for {limit:g} s")
+        self._effects.sleep(self._connection.child)
+        return True
+
+
+def knows_no_handshake(refusal: Message) -> bool:
+    """Whether a refused `initialize` says that no handshake in any version would do.
+
+    A modern server does not know the method (specification, the removed methods); a legacy one
+    must, so it may refuse its version, but not the method.
+    """
+    return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+
+
+def speaks_modern(refusal: Message) -> bool:
+    """Whether a refused request comes from a server that speaks modern versions alone.
+
+    One that also supports a handshake says so, and gets one in that version.
+    """
+    error = refusal.value("error")
+    data = error.get("data") if type(error) is dict else None
+    supported = data.get("supported") if type(data) is dict else None
+    if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
+        return False
+    text = refusal.raw("error")
+    return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
+
+
+def _other(era: str) -> str:
+    return LEGACY if era == MODERN else MODERN
+
+
+# --------------------------------------------------------------------------------------------------
+# deep: Reads JSON that is deeper than the C scanner goes, or so large that it would be in the way.
+# --------------------------------------------------------------------------------------------------
+
+
+MAXIMUM_DEPTH = 100_000
+# How much is searched in one go.
+WINDOW = 1 << 20
+# A whole string, if it is short and plain; or what else opens or closes something.
+_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
+
+
+def deep_value(text: str, index: int) -> tuple[Any, int]:
+    """Read the JSON value that starts at text[index]; return it and the index behind it.
+
+    Raises:
+        Malformed: there is no JSON value there, or it nests deeper than MAXIMUM_DEPTH.
+    """
+    try:
+        return _value(text, index)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+
+
+def _value(text: str, index: int) -> tuple[Any, int]:
+    open_values: list[tuple[Any, str]] = []  # those that the place read is in, each with its key
+    while True:
+        value: Any
+        if text[index] in "[{":
+            value, end = ({}, "}") if text[index] == "{" else ([], "]")
+            index = skip(text, index + 1)
+            if text[index] != end:
+                if len(open_values) == MAXIMUM_DEPTH:
+                    raise Malformed("nested too deep")
+                key, index = _key(text, index) if end == "}" else ("", index)
+                open_values.append((value, key))
+                continue
+            index += 1
+        else:
+            value, index = scanned(text, index)
+        while open_values:
+            outer, key = open_values.pop()
+            if type(outer) is dict:
+                outer[key] = value
+            else:
+                outer.append(value)
+            index = skip(text, index)
+            if text[index] == ",":
+                index = skip(text, index + 1)
+                key, index = _key(text, index) if type(outer) is dict else ("", index)
+                open_values.append((outer, key))
+                break
+            if text[index] != ("}" if type(outer) is dict else "]"):
+                raise Malformed(f"no comma at character {index}")
+            value, index = outer, index + 1
+        else:
+            return value, index
+
+
+def _key(text: str, index: int) -> tuple[str, int]:
+    """Read a member's name; return it and the index of its value."""
+    if text[index] != '"':
+        raise Malformed(f"no member name at character {index}")
+    key, index = scanned(text, index)
+    index = skip(text, index)
+    if text[index] != ":":
+        raise Malformed(f"no colon at character {index}")
+    return key, skip(text, index + 1)
+
+
+def extents(text: str, index: int) -> Iterator[tuple[int, int, int]]:
+    """Yield where each element of the JSON array at text[index] is, and its depth; see `extent`.
+
+    Raises:
+        Malformed: there is no JSON array there.
+    """
+    if text[index : index + 1] != "[":
+        raise Malformed("not a JSON array")
+    index = skip(text, index + 1)
+    while text[index : index + 1] != "]":
+        end, depth = extent(text, index)
+        yield index, end, depth
+        index = skip(text, end)
+        if text[index : index + 1] == ",":
+            index = skip(text, index + 1)
+        elif text[index : index + 1] != "]":
+            raise Malformed(f"no comma at character {index}")
+
+
+def extent(text: str, index: int) -> tuple[int, int]:
+    """Return the index behind the JSON value at text[index], and how many levels it has.
+
+    Of what is in an object or an array only brackets and strings are looked at.
+
+    Raises:
+        Malformed: it has no end, or nests deeper than MAXIMUM_DEPTH.
+    """
+    if text[index : index + 1] not in ("{", "["):
+        is_string = text[index : index + 1] == '"'
+        return (_string_end(text, index) if is_string else scanned(text, index)[1]), 0
+    awaited: list[str] = []
+    deepest = 0
+    while index < len(text):
+        limit = index + WINDOW
+        for found in _MARK.finditer(text, index, limit):
+            mark, index = found[0], found.end()
+            if mark in "{[":
+                awaited.append("}" if mark == "{" else "]")
+                deepest = max(deepest, len(awaited))
+                if deepest > MAXIMUM_DEPTH:
+                    raise Malformed("nested too deep")
+            elif mark in "}]":
+                if awaited.pop() != mark:
+                    raise Malformed(f"no comma at character {index - 1}")
+                if not awaited:
+                    return index, deepest
+            elif mark == '"':
+                index = _string_end(text, index - 1)
+                break
+        else:
+            index = max(index, limit)
+    raise Malformed("it ends too early")
+
+
+def _string_end(text: str, index: int) -> int:
+    """Return the index behind the string at text[index]."""
+    while True:
+        index = text.find('"', index + 1)
+        if index < 0:
+            raise Malformed("it ends too early")
+        behind = index
+        while text[behind - 1] == "\\":
+            behind -= 1
+        if (index - behind) % 2 == 0:
+            return index + 1
+
+
+# --------------------------------------------------------------------------------------------------
+# listing: Reads a list that a server gives: which of its entries are listed, and why the others are not.
+# --------------------------------------------------------------------------------------------------
+
+
+MAXIMUM_PAGES = 1000
+# Levels; the message around an entry takes four more.
+MAXIMUM_ENTRY_DEPTH = 100
+
+# What a list may hold. Nobody has so many tools, and each costs every client something.
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+
+class Listing:
+    """One list of a server, as far as its pages have come.
+
+    Each name, or URI, counts where it comes first. `faults` says what is wrong with the list; each
+    one completes "server 'x' …".
+    """
+
+    __slots__ = ("_first", "_followed", "_server", "faults", "kind")
+
+    def __init__(self, kind: Kind, server: str) -> None:
+        self.kind = kind
+        self.faults: list[str] = []
+        self._server = server
+        self._first: dict[str, Item] = {}
+        self._followed: set[str] = set()
+
+    @property
+    def items(self) -> list[Item]:
+        """What is listed, in the server's order."""
+        return list(self._first.values())
+
+    def take(self, result: str) -> str | None:
+        """Take a page, the JSON text of a result; return the cursor of the next one, if any.
+
+        Raises:
+            Malformed: the text has no such list.
+        """
+        found, _ = members(result)
+        if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+            raise Malformed(f"no list of {self.kind.member}")
+        cursor = found["nextCursor"][0] if "nextCursor" in found else None
+        # An empty cursor is one like any other (specification, server/utilities/pagination).
+        in_circle = type(cursor) is str and cursor in self._followed
+        for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+            if len(self._first) == MAXIMUM_ENTRIES:
+                what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+                self.faults.append(f"{what}; the list ends there")
+                return None
+            fault = _entry_fault(self.kind, value, result, start, odd)
+            if fault:
+                self.faults.append(f"lists {fault}; it is left out")
+                continue
+            _, begin, stop = members(result, start)[0][self.kind.label]
+            key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
+            item = Item(self._server, key, value[self.kind.label], head, tail)
+            if self._first.setdefault(key, item) is not item and not in_circle:
+                what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+                self.faults.append(f"{what}; the first one counts")
+        if type(cursor) is not str:
+            return None
+        if in_circle or len(self._followed) == MAXIMUM_PAGES:
+            what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+            self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+            return None
+        self._followed.add(cursor)
+        return cursor
+
+
+def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
+    """Yield each entry of an array, where it is, and what is odd about one that is not read.
+
+    Of such a one, there are only its own members.
+    """
+    if len(text) <= LARGE:
+        for value, begin, end in elements(text, start):
+            yield value, begin, end, ""
+        return
+    for begin, end, depth in extents(text, start):
+        if depth > MAXIMUM_ENTRY_DEPTH:
+            odd = TOO_DEEP
+        else:
+            odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
+        entry = text[begin:end]
+        yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
+
+
+def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str:
+    """Say what an entry is, if it is left out, "" if it is listed."""
+    what = kind.name[:-1]
+    name = value.get(kind.label) if type(value) is dict else None
+    key = value.get(kind.key) if type(value) is dict else None
+    if type(name) is not str or type(key) is not str or not key:
+        return f"a {what} without a {kind.label}" + (
+            f" or {kind.key}" if kind.key != kind.label else ""
+        )
+    if odd == TOO_LARGE:
+        return f"the {what} {key!r} with {odd}"
+    odd = odd or unreadable(value)
+    if not odd and member_stands_twice(text, start):
+        odd = "a member that stands twice"
+    return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
+
+
+def unreadable(value: Any) -> str:
+    """Name the first thing in a value that strict parsers refuse, "" if there is none."""
+    todo = [(value, 1)]
+    while todo:
+        item, depth = todo.pop()
+        if type(item) is dict or type(item) is list:
+            if depth > MAXIMUM_ENTRY_DEPTH:
+                return TOO_DEEP
+            if type(item) is dict:
+                if not all(_has_utf8(key) for key in item):
+                    return "a lone surrogate"
+                item = list(item.values())
+            todo += [(inner, depth + 1) for inner in item]
+        elif type(item) is str:
+            if not _has_utf8(item):
+                return "a lone surrogate"
+        elif not (item is None or type(item) is bool) and not _is_finite(item):
+            return "a number that no double holds"
+    return ""
+
+
+def _has_utf8(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_finite(number: Any) -> bool:
+    # What has too many digits for Python is kept as text; NaN compares false with everything.
+    return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
+
+
+# --------------------------------------------------------------------------------------------------
+# names: The names that clients see.
+# --------------------------------------------------------------------------------------------------
+
+
+PORTABLE_LIMIT = 50
+_HASH_LENGTHS = (6, 12, 32)
+_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def offered(tool: str, row: Row) -> bool:
+    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
+    expose, hide = row.get("expose"), row.get("hide", ())
+    if expose is None and not hide:
+        return True
+    # Only where the config filters: fnmatch brings re along.
+    from fnmatch import fnmatchcase
+
+    if any(fnmatchcase(tool, glob) for glob in hide):
+        return False
+    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+
+def hides_address(uri: str, row: Row) -> bool:
+    """Whether a server's row hides the resource or template `uri`.
+
+    Only a glob with a colon means one, as every URI has: `*` hides all tools.
+    """
+    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+    if not globs:
+        return False
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(uri, glob) for glob in globs)
+
+
+def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
+    """Return the name that a client sees for a server's tool."""
+    renamed: str | None = row.get("rename", {}).get(tool)
+    return renamed if renamed is not None else server + separator + tool
+
+
+def portable_names(exposed: Iterable[str]) -> dict[str, str]:
+    """Return a portable name for each exposed one: unique, and the same whatever the order.
+
+    A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
+    alike, or one another's exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash of
+    the exposed name; where somebody made up a name like that too, in a longer one.
+    """
+    names = {name: _cleaned(name) for name in exposed}
+    for length in _HASH_LENGTHS:
+        count: dict[str, int] = {}
+        for short in names.values():
+            count[short] = count.get(short, 0) + 1
+        for name, short in names.items():
+            taken = short in names and short != name
+            if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+                names[name] = _hashed(name, length)
+    return names
+
+
+def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
+    """Return the server whose prefix `name` starts with, in either spelling; the longest wins."""
+    known = prefixes(servers, separator)
+    return next((server for server, prefix in known if name.startswith(prefix)), None)
+
+
+def prefixes(servers: Iterable[str], separator: str) -> list[tuple[str, str]]:
+    """Return each server with its prefix in either spelling, those of the longest name first."""
+    spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+    found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
+    return sorted(found, key=lambda pair: -len(pair[0]))
+
+
+def hashed_name(name: str) -> str:
+    """Return a portable name for an exposed one that ends in a short hash of it."""
+    return _hashed(name, _HASH_LENGTHS[0])
+
+
+def server_address(uri: str, server: str) -> str:
+    """Return the URI of a server's skill, or of a file in it, with the server as first segment.
+
+    A URI without an authority stays as it is.
+    """
+    scheme, mark, path = uri.partition("://")
+    return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
+
+
+def own_address(uri: str, server: str) -> str | None:
+    """Return what `server_address` made this URI of, None if it is not of this server."""
+    scheme, _, path = uri.partition("://")
+    first, mark, rest = path.partition("/")
+    return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
+
+
+def _encoded(server: str) -> str:
+    """Return the name of a server as one segment of a URI (RFC 3986)."""
+    kept = _PORTABLE | frozenset(".~")
+    return "".join(
+        [
+            char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
+            for char in server
+        ]
+    )
+
+
+def _cleaned(name: str) -> str:
+    text = "".join([char if char in _PORTABLE else "_" for char in name])
+    while "__" in text:
+        text = text.replace("__", "_")
+    return text.strip("_")
+
+
+def _hashed(name: str, length: int) -> str:
+    from hashlib import sha256
+
+    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+    return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+
+
+# --------------------------------------------------------------------------------------------------
+# live: Names what a child lists while it runs, and says how that differs from another list.
+# --------------------------------------------------------------------------------------------------
+
+
+# What a person or a model reads, and no program acts upon.
+_WORDS = ("title", "description", "icons")
+# Members of `_meta` that name the page of a tool, the second one in older servers.
+_PAGE = ("ui", "ui/resourceUri")
+# Members of a schema whose lists of strings are sets: their order means nothing.
+SETS = ("required", "type")
+# How many items the line about a difference names, and how many characters of each.
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+
+class Difference:
+    """How a list of a child differs from another one, by value and whatever the order.
+
+    `added`, `removed` and `changed` are the items' own names; `changed` {name: what changed of it:
+    text, annotations, schema, other}, more than one word where more than one did.
+    """
+
+    __slots__ = ("added", "changed", "removed")
+
+    def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
+        before = {item.original: item for item in old}
+        now = {item.original: item for item in new}
+        self.added = [name for name in now if name not in before]
+        self.removed = [name for name in before if name not in now]
+        both = [name for name in now if name in before]
+        changed = {name: nature(before[name], now[name]) for name in both}
+        self.changed = {name: nature for name, nature in changed.items() if nature}
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+    def __str__(self) -> str:
+        """`+added -removed ~changed(schema)`, each name with its sign, the first SHOWN_NAMES."""
+        changed = [f"{name}({nature})" for name, nature in self.changed.items()]
+        marks = (("+", self.added), ("-", self.removed), ("~", changed))
+        signed = [mark + name for mark, names in marks for name in names]
+        shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
+        more = len(shown) - SHOWN_NAMES
+        said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+        return printable(said)
+
+
+def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: bool) -> Difference:
+    """Return how what a child says now differs from its snapshot.
+
+    A tool that depends on the client's capabilities may be missing. To a client that shows no
+    pages, a server may list its tools without them, and leave those out that are for pages only.
+    """
+    listed = {item.original: item for item in items}
+    absent = catalogue.conditional[server] - listed.keys()
+    expected = [item for item in catalogue.recorded(server) if item.original not in absent]
+    if not shows_pages and catalogue.kind is TOOLS:
+        pages = [_without_page(item, listed.get(item.original)) for item in expected]
+        expected = [item for item in pages if item is not None]
+    return Difference(expected, items)
+
+
+def _without_page(item: Item, now: Item | None) -> Item | None:
+    """Return what is expected of an item for clients that show no pages, None for nothing.
+
+    `now` is the item as it is listed to one.
+    """
+    value = parse(item.listed(""))
+    meta = value.get("_meta")
+    if type(meta) is not dict or not any(name in meta for name in _PAGE):
+        return item
+    value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+    if not value["_meta"]:
+        del value["_meta"]
+    return now if now is None or same(value, parse(now.listed("")), SETS) else item
+
+
+def name_items(
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
+) -> list[Item]:
+    """Give a child's items, each once, the names that they are listed under; return them.
+
+    The config filters tools and resources; what has a name that another child's has is left out.
+    """
+    if catalogue.kind is TOOLS:
+        items = [item for item in items if offered(item.original, row)]
+    elif catalogue.kind.capability == RESOURCES.capability:
+        items = [item for item in items if not hides_address(item.original, row)]
+    if catalogue.kind.key == "name":
+        return _named(catalogue, server, row, items, options)
+    for item in items:
+        if catalogue.kind.label == "name":
+            item.exposed = item.portable = labelled(server, item.exposed)
+        elif catalogue.apart:
+            item.exposed = item.portable = server_address(item.original, server)
+    return items
+
+
+def _named(
+    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
+) -> list[Item]:
+    """Name tools or prompts; one keeps the names that it had."""
+    recorded, live = catalogue.recorded(server), catalogue.live
+    known = {item.original: item for item in [*live.get(server, ()), *recorded]}
+    taken: dict[str, tuple[str, str]] = {}
+    for other in [t for others in live.values() for t in others]:
+        taken[other.exposed] = taken[other.portable] = other.server, other.original
+    for exposed, route in catalogue.routes.items():
+        taken[exposed] = taken[route[2]] = route[0], route[1]
+    is_anothers = _foreign(server, row, catalogue.servers, options)
+    named: dict[str, Item] = {}
+    for item in items:
+        if item.original in known:
+            item.exposed = known[item.original].exposed
+        elif options.names != "bare":
+            item.exposed = exposed_name(server, item.original, row, options.separator)
+        owner = server, item.original
+        free = taken.get(item.exposed, owner) == owner
+        if free and item.original not in known and is_anothers(item.exposed):
+            item.exposed = hashed_name(item.exposed)
+        if taken.setdefault(item.exposed, owner) == owner:
+            named[item.original] = item
+    portable = portable_names([*taken])
+    for item in named.values():
+        same = known.get(item.original)
+        item.portable = same.portable if same else portable[item.exposed]
+        if same is None and item.portable != item.exposed and is_anothers(item.portable):
+            item.portable = hashed_name(item.exposed)
+    return list(named.values())
+
+
+def _foreign(
+    server: str, row: Row, servers: Iterable[str], options: Options
+) -> Callable[[str], bool]:
+    """Return what tells whether a name of a server's new item begins as those of another one do.
+
+    Where names have no prefix, or the config has chosen them, they are nobody's.
+    """
+    chosen = frozenset(row.get("rename", {}).values())
+    known = prefixes([name for name in servers if name], options.separator)
+
+    def is_anothers(name: str) -> bool:
+        owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
+        return options.names != "bare" and name not in chosen and owner != server
+
+    return is_anothers
+
+
+def renewed(old: Iterable[Item], new: Iterable[Item]) -> list[str]:
+    """Return the names of items that one of two lists lacks, or that may look different in them.
+
+    Without reading their values: equal ones in another text count as different, unless both are
+    known to be equal to a third.
+    """
+    before = {item.original: item for item in old}
+    now = {item.original: item for item in new}
+    return [
+        name
+        for name in {**before, **now}
+        if name not in before or name not in now or not _look_alike(before[name], now[name])
+    ]
+
+
+def _look_alike(one: Item, other: Item) -> bool:
+    same_text = one.head == other.head and one.tail == other.tail
+    return same_text or _equal_of(one) is _equal_of(other)
+
+
+def _equal_of(item: Item) -> Item:
+    """Return the item that this one is known to be equal to, or itself."""
+    return item.compared[0] if item.compared is not None and not item.compared[1] else item
+
+
+def nature(old: Item, new: Item) -> str:
+    """Say what changed between two items of one name, "" for nothing; the new one keeps it."""
+    if new.compared is None or new.compared[0] is not old:
+        same_text = old.head == new.head and old.tail == new.tail
+        found = "" if same_text else _nature(parse(old.listed("")), parse(new.listed("")))
+        new.compared = old, found
+    return new.compared[1]
+
+
+def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
+    """Say what changed between two values of one item, "" for nothing.
+
+    Descriptions inside a schema are text; a flipped annotation never is.
+    """
+    if same(before, now, SETS):
+        return ""
+    natures = dict.fromkeys(
+        _member_nature(name, before.get(name), now.get(name))
+        for name in {**before, **now}
+        if not (name in before and name in now and same(before[name], now[name], SETS))
+    )
+    return ",".join(natures)
+
+
+def _member_nature(name: str, before: Any, now: Any) -> str:
+    if name in _WORDS:
+        return "text"
+    if name == "annotations":
+        return "annotations"
+    if name.endswith("Schema"):
+        try:
+            return "text" if same(_bare(before), _bare(now), SETS) else "schema"
+        except RecursionError:
+            return "schema"
+    return "other"
+
+
+def _bare(schema: Any) -> Any:
+    """Return a schema without the words in it; a property may be called `title`."""
+    if type(schema) is list:
+        return [_bare(part) for part in schema]
+    if type(schema) is not dict:
+        return schema
+    return {
+        name: _bare(part)
+        for name, part in schema.items()
+        if name not in ("title", "description") or type(part) is not str
+    }
+
+
+def same(one: Any, other: Any, sets: tuple[str, ...] = ()) -> bool:
+    """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself.
+
+    `sets` names members whose lists of strings are equal in any order.
+    """
+    pairs = [(one, other)]
+    while pairs:
+        one, other = pairs.pop()
+        if type(one) is dict and type(other) is dict:
+            if one.keys() != other.keys():
+                return False
+            pairs += [
+                (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+                for key in one
+            ]
+        elif type(one) is list and type(other) is list:
+            if len(one) != len(other):
+                return False
+            pairs += [(one[index], other[index]) for index in range(len(one))]
+        elif type(one) is bool or type(other) is bool:
+            if one is not other:
+                return False
+        elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
+            return False
+    return True
+
+
+def _sorted(value: Any) -> Any:
+    """Return a list of strings in an order of its own; any other value as it is."""
+    if type(value) is list and all(type(item) is str for item in value):
+        return sorted(value)
+    return value
+
+
+# --------------------------------------------------------------------------------------------------
+# templates: Whether a URI may come from a URI template (RFC 6570), without expanding anything.
+# --------------------------------------------------------------------------------------------------
+
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+
+
+def fits(template: str, uri: str) -> bool:
+    """Whether some values of its variables would expand `template` to `uri`.
+
+    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
+    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
+    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
+    server itself decides whether it has such a resource.
+    """
+    first, *parts = template.split("{")
+    if not uri.startswith(first):
+        return False
+    index = len(first)
+    plain, pending = True, False
+    for part in parts:
+        expression, _, literal = part.partition("}")
+        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+        pending = True
+        if not literal:
+            continue
+        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+        if found < 0 or (plain and _crosses(uri[index:found])):
+            return False
+        index, plain, pending = found + len(literal), True, False
+    rest = uri[index:]
+    return not (plain and _crosses(rest)) if pending else not rest
+
+
+def _crosses(text: str) -> bool:
+    return any(mark in text for mark in "/?#")
+
+
+# --------------------------------------------------------------------------------------------------
+# lists: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
+# --------------------------------------------------------------------------------------------------
+
+
+# Servers register tools after the handshake and say so: a first difference may pass by itself.
+SETTLE_SECONDS = 0.5
+# A child that announces a change at every reading is read ever more rarely.
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 1.0
+# How long calls wait under `refuse` for a stable list before they fail.
+PATIENCE_SECONDS = 10.0
+# A list unchanged for this long resets the polling back-off.
+CALM_SECONDS = 10.0
+
+# What the policy does with a list that differs.
+_DOES = {
+    "live": "its live list is served",
+    "warn": "the snapshot is served",
+    "refuse": "what differs is withheld",
+}
+
+
+class Page:
+    """One page of a list, of which a child is asked; read once, by whoever comes first."""
+
+    __slots__ = ("_catalogue", "_listing", "_read", "_server", "cursor", "fault")
+
+    def __init__(self, listing: Listing, catalogue: Catalogue, server: str) -> None:
+        self._listing = listing
+        self._catalogue = catalogue
+        self._server = server
+        self._read = False
+        self.cursor: str | None = None
+        """That of the next page, None for none."""
+        self.fault = ""
+        """Why there is no list in the answer, "" if there is."""
+
+    def read(self, answer: Message) -> None:
+        """Take the child's answer into the listing."""
+        if self._read:
+            return
+        self._read = True
+        try:
+            self.cursor = self._listing.take(answer.raw("result"))
+        except Malformed as problem:
+            self.fault = str(problem)
+
+    def prepare(self, answer: Message) -> None:
+        """Read the page, and compare what is on it.
+
+        That may take long, and changes nothing but the page: it is done before the lock is taken,
+        by the thread that reads the child.
+        """
+        if answer.is_error:
+            return
+        self.read(answer)
+        if self.cursor is None:
+            recorded = self._catalogue.recorded(self._server)
+            known = {item.original: item for item in recorded}
+            for item in self._listing.items:
+                if item.original in known:
+                    nature(known[item.original], item)
+
+
+class Reports:
+    """What was said of a child's lists, in whatever life: nothing is said twice in a row."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._said: dict[str, str] = {}
+
+    def say(self, about: str, text: str) -> None:
+        """Say something about a list, unless it is what was said of that last."""
+        if self._said.get(about) != text:
+            self._said[about] = text
+            self._connection.say(text)
+
+    def say_first(self, about: str, faults: list[str]) -> None:
+        """Say what is wrong with a list: the first fault, and how many more there are."""
+        if faults:
+            more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
+            self.say(about, faults[0] + more)
+        else:
+            self.forget(about)
+
+    def forget(self, about: str) -> None:
+        """All is well: what comes next is said, whatever it is."""
+        self._said.pop(about, None)
+
+
+class ListReader:
+    """One list of one child: when it is read, what came of that, and what is served for it."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        clients: Clients,
+        settled: Callable[[], None],
+        is_awaited: Callable[[], bool],
+    ) -> None:
+        """`settled` is called whenever a reading has ended.
+
+        `is_awaited` says whether a call waits for the list, so that it is compared at once.
+        """
+        self.kind = catalogue.kind
+        self._catalogue = catalogue
+        self._connection = connection
+        self._effects = connection.effects
+        self._options = connection.options
+        self._lifecycle = lifecycle
+        self._clients = clients
+        self._settled = settled
+        self._is_awaited = is_awaited
+        self._guarded = connection.options.on_drift == "refuse"
+        self._reports = Reports(connection)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget one life of the child."""
+        self.compared = False
+        """Whether it was held against the snapshot, and no change announced since that matters."""
+        self.drift = ""
+        """How it differs from the snapshot."""
+        self.refused: dict[str, str] = {}
+        """{name that a client may use: why that is withheld}."""
+        self.give_up_at = FOREVER
+        """Until when calls wait for it to be compared."""
+        self._asked = 0
+        """The id of the request for the page that is under way, 0 for none."""
+        self._listing = Listing(self.kind, self._connection.name)
+        """What came so far of the reading under way."""
+        self._deadline = FOREVER
+        """When the reading under way has taken too long."""
+        self._again_at = FOREVER
+        """When the next one is due."""
+        self._pause = 0.0
+        """How long after an announcement it is read."""
+        self._served_at = -FOREVER
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was compared, and is not being read again."""
+        return self.compared and not self._asked
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no reading is under way or due."""
+        return not self._asked and self._again_at == FOREVER
+
+    def read_first(self) -> None:
+        """Read the list of a child that is ready, if there may be one, or the snapshot has one."""
+        declared = self.kind.is_declared(self._lifecycle.capabilities)
+        if declared or self._catalogue.recorded(self._connection.name):
+            self.read()
+        else:
+            self.compared = True
+
+    def read(self) -> None:
+        """Read the list, unless that is under way."""
+        if self._asked:
+            return
+        self._again_at = FOREVER
+        if not self.kind.is_declared(self._lifecycle.capabilities):
+            self._compare([])
+            self._settled()
+            return
+        self._listing = Listing(self.kind, self._connection.name)
+        self._ask_page("{}")
+
+    def _ask_page(self, params: str) -> None:
+        limit = self._options.connect_timeout
+        self._deadline = self._effects.arm(self._effects.clock() + limit)
+        page = Page(self._listing, self._catalogue, self._connection.name)
+        self._asked = self._connection.ask(
+            self.kind.method,
+            params,
+            lambda answer: self._take(page, answer),
+            prepare=page.prepare,
+            deadline=FOREVER,
+        )
+
+    def _take(self, page: Page, answer: Message) -> None:
+        """Take one page of the list; ask for the next, or compare."""
+        if self.kind is not TOOLS and answer.code == METHOD_NOT_FOUND:
+            # Declared and not there is as good as empty; resources often have no templates.
+            answer = result(answer.raw("id"), obj({self.kind.member: "[]"}))
+        if answer.is_error:
+            self._unread(answer.raw("error"))
+            return
+        page.read(answer)
+        if page.fault:
+            self._unread(page.fault)
+        elif page.cursor is not None:
+            self._ask_page(obj(cursor=quote(page.cursor)))
+        else:
+            self._complete()
+
+    def _complete(self) -> None:
+        """Every page has come: compare."""
+        self._end_reading()
+        self._reports.say_first(self.kind.method, self._listing.faults)
+        connection, items = self._connection, self._listing.items
+        items = name_items(self._catalogue, connection.name, connection.row, items, self._options)
+        self._listing = Listing(self.kind, connection.name)
+        self._compare(items)
+        self._settled()
+
+    def _unread(self, problem: str) -> None:
+        """Go on without a list that the child does not give: it costs that list alone."""
+        self._end_reading()
+        self.drift = f"not given ({problem})"
+        what = f"gave no list of {self.kind.name}"
+        if self._guarded:
+            # What cannot be compared may have changed.
+            what += f" to compare ({problem})"
+            recorded = self._catalogue.recorded(self._connection.name)
+            self.refused = {name: what for item in recorded for name in self._names_of(item)}
+            self._serve([])
+            self._reports.say(self.kind.name, f"{what}; its snapshot is withheld")
+        else:
+            self._reports.say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+        self.compared = True
+        self._settled()
+
+    def _end_reading(self) -> None:
+        # One that took too long may be answered yet.
+        self._connection.own.pop(self._asked, None)
+        self._asked = 0
+        self._deadline = FOREVER
+        self._lifecycle.touch()
+        self._effects.arm(self._again_at)
+
+    def tick(self, now: float) -> None:
+        """Give up a reading that takes too long, and begin one that is due."""
+        if self._deadline <= now:
+            self._unread(f"no answer within {self._options.connect_timeout:g} s")
+        if self._again_at <= now:
+            self.read()
+        self._effects.arm(self._deadline)
+        if not self._asked:
+            self._effects.arm(self._again_at)
+        if self.give_up_at > now:
+            self._effects.arm(self.give_up_at)
+
+    def announced(self) -> None:
+        """The child says that the list changed: read it, but not at every word."""
+        if self._again_at < FOREVER or not self._lifecycle.is_ready:
+            return
+        pause, longest = self._pause, LONGEST_PAUSE_SECONDS
+        if self._guarded:
+            # What may have changed is not called before it has been compared.
+            self.compared = False
+            longest = LONGEST_HOLD_SECONDS
+        self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
+        self._again_at = self._effects.arm(self._effects.clock() + pause)
+
+    # Comparing
+
+    def _compare(self, items: list[Item]) -> None:
+        client, now = self._lifecycle.client, self._effects.clock()
+        shows_pages = client is not None and PAGES in client.extensions
+        difference = drift(self._catalogue, self._connection.name, items, shows_pages)
+        # A change that was announced meanwhile may have come behind the page that it is about.
+        overtaken = self._again_at < FOREVER and self._guarded
+        settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
+        if difference and now < settled_at and not self._is_awaited():
+            self._again_at = self._effects.arm(settled_at)
+            return
+        self._apply(items, difference)
+        self.drift = str(difference)
+        self._report(difference)
+        self.compared = not overtaken
+        if not overtaken:
+            self.give_up_at = FOREVER
+        elif self.give_up_at == FOREVER:
+            self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
+
+    def _apply(self, items: list[Item], difference: Difference) -> None:
+        """Do with a list what the policy says."""
+        if self._options.on_drift == "live":
+            # What is no drift may differ all the same: the client cannot do what a tool needs.
+            recorded = self._catalogue.recorded(self._connection.name)
+            differs = difference or Difference(recorded, items)
+            if differs or self._connection.name in self._catalogue.live:
+                self._serve(items)
+        elif self._guarded:
+            self._refuse_changed(items, difference)
+
+    def _refuse_changed(self, items: list[Item], difference: Difference) -> None:
+        self.refused = {}
+        for item in items:
+            how = "changed" if item.original in difference.changed else "is new"
+            if item.original in difference.changed or item.original in difference.added:
+                what = f"a {self.kind.name[:-1]} '{item.original}'"
+                reason = f"has {what} that {how} since this proxy was compiled"
+                for name in self._names_of(item):
+                    self.refused[name] = reason
+        gone = {*difference.changed, *difference.removed}
+        recorded = self._catalogue.recorded(self._connection.name)
+        self._serve([item for item in recorded if item.original not in gone])
+
+    def _names_of(self, item: Item) -> tuple[str, ...]:
+        """Return the names that clients may use for an item."""
+        named = self.kind.key == self.kind.label
+        return (item.exposed, item.portable) if named else (item.original,)
+
+    def _serve(self, items: list[Item]) -> None:
+        """Serve a list from now on, and tell clients if theirs is another one than before."""
+        server = self._connection.name
+        names = renewed(self._catalogue.served(server), items)
+        if names:
+            self._catalogue.serve(server, items)
+            self._clients.list_changed(self._catalogue, server, names)
+            now = self._effects.clock()
+            if now >= self._served_at + CALM_SECONDS:
+                self._pause = 0.0
+            self._served_at = now
+
+    def _report(self, difference: Difference) -> None:
+        if not difference:
+            self._reports.forget(self.kind.name)
+            return
+        what = "" if self.kind is TOOLS else f" {self.kind.name}"
+        how = f"differs from its snapshot:{what} {self.drift}"
+        does = _DOES[self._options.on_drift]
+        self._reports.say(self.kind.name, f"{how}; {does}, recompile to review it")
+
+
+class Lists:
+    """All lists of one child."""
+
+    def __init__(
+        self,
+        catalogues: Mapping[str, Catalogue],
+        connection: Connection,
+        lifecycle: Lifecycle,
+        clients: Clients,
+        settled: Callable[[], None],
+        is_awaited: Callable[[], bool],
+    ) -> None:
+        """See ListReader."""
+        self._readers = {
+            kind.name: ListReader(
+                catalogues[kind.name], connection, lifecycle, clients, settled, is_awaited
+            )
+            for kind in KINDS
+        }
+
+    def __iter__(self) -> Iterator[ListReader]:
+        return iter(self._readers.values())
+
+    def __getitem__(self, kind: str) -> ListReader:
+        return self._readers[kind]
+
+    @property
+    def compared(self) -> bool:
+        """Whether every list was compared."""
+        return all(reader.compared for reader in self)
+
+    def given_up(self, now: float) -> list[Kind]:
+        """Return the kinds of the lists that nobody waits for any more to be compared."""
+        return [one.kind for one in self if not one.compared and one.give_up_at <= now]
+
+    def clear(self) -> None:
+        """Forget one life of the child."""
+        for reader in self:
+            reader.clear()
+
+    def read(self) -> None:
+        """Read every list of a child that is ready."""
+        for reader in self:
+            reader.read_first()
+
+    def tick(self, now: float) -> None:
+        """Do what is due at this time."""
+        for reader in self:
+            reader.tick(now)
+
+    def announced(self, method: str) -> None:
+        """The child says that a list of its changed."""
+        for reader in self:
+            if method == reader.kind.announcement:
+                reader.announced()
+
+    def withheld(self, method: str, name: str) -> str | None:
+        """Return why what a client asks for by `name` is withheld, None if it is not."""
+        for reader in self:
+            kind = reader.kind
+            # A prompt may be called like a tool; what is completed is a prompt or a template.
+            meant = method.startswith((kind.name, kind.capability)) or (
+                method == "completion/complete" and kind is not TOOLS
+            )
+            for refused, reason in reader.refused.items():
+                if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
+                    return reason
+        return None
+
+
+# --------------------------------------------------------------------------------------------------
+# server_requests: Requests of one child to clients: whom they are for, and whose turn it is.
+# --------------------------------------------------------------------------------------------------
+
+
+# Those that are about one call; a list of roots is the client's as a whole.
+ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+
+
+class ServerRequest:
+    """One request of a child on its way to a client."""
+
+    __slots__ = ("client", "identifier", "key", "number", "reply", "token")
+
+    def __init__(self, client: Client, message: Message, number: int) -> None:
+        self.client = client
+        self.identifier = message.raw("id")
+        """The child's id as JSON text."""
+        self.key = message.id
+        """The same id as a value."""
+        self.number = number
+        """The id that the client knows it by."""
+        self.reply: Message | None = None
+        """What the client answers, None before it does."""
+        self.token = ""
+        """The JSON text of the child's progress token, "" for none."""
+
+
+class ServerRequests:
+    """What one child asks clients, oldest first, and what they answer."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        clients: Clients,
+        *,
+        asks: bool,
+        several: bool,
+    ) -> None:
+        self._connection = connection
+        self._lifecycle = lifecycle
+        self._clients = clients
+        self._asks = asks
+        """Whether the child sends clients requests in the middle of calls."""
+        self._several = several
+        """Whether the proxy has several servers, so that a person must be told which one asks."""
+        self._pending: list[ServerRequest] = []
+        self._deferred: list[Message] = []
+        """Requests that wait for the next call of the client that the child was started for."""
+
+    def __bool__(self) -> bool:
+        return bool(self._pending)
+
+    def receive(self, message: Message) -> None:
+        """Answer what the child asks, or ask the client that it works for."""
+        if message.method == "ping":
+            self._connection.send(result(message.raw("id"), "{}"))
+            return
+        if message.method in ABOUT_A_CALL:
+            self._asks = True
+        client = self._client_for(message.method or "")
+        if client is None and self._may_defer(message):
+            self._deferred.append(message)
+        else:
+            self.ask(client, message)
+
+    def _may_defer(self, message: Message) -> bool:
+        """Whether a request can wait for the next call of the client that the child works for.
+
+        A modern client can be asked in the middle of a call alone; servers ask for its roots
+        before there is one.
+        """
+        starter = self._lifecycle.client
+        started = starter is not None and starter.connection in self._clients
+        return started and not self._connection.calls and message.method == "roots/list"
+
+    def ask_deferred(self, client: Client) -> bool:
+        """Ask a client that calls the child what the child wanted to know before, if anything."""
+        starter = self._lifecycle.client
+        if not self._deferred or starter is None or starter.connection is not client.connection:
+            return False
+        deferred, self._deferred = self._deferred, []
+        for message in deferred:
+            self.ask(client, message)
+        return True
+
+    def ask(self, client: Client | None, message: Message) -> None:
+        """Pass the child's request on to a client, or refuse it where that cannot be."""
+        needed = CLIENT_METHODS.get(message.method or "")
+        if client is None or message.id is None or needed not in client.capabilities:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._connection.send(failure(message.raw("id") or "null", refusal))
+            return
+        asked = ServerRequest(client, message, client.mint())
+        self._pending.append(asked)
+        params, method = message.json("params"), message.method or ""
+        token = params.part("_meta", "progressToken")
+        if token not in ("", "null"):
+            asked.token = token
+            place = params.place(("_meta", "progressToken"))
+            params = Json(spliced(params.text, [(place, str(asked.number))]))
+        text = attributed(method, params, self._connection.name, self._several)
+        client.deliver(request(asked.number, method, text))
+
+    def _client_for(self, method: str) -> Client | None:
+        """Return the client that a request is for: who calls the child, or else who started it.
+
+        Where it could be for several, it is for nobody: an answer must never reach another one's
+        call. Roots are those of the connection, whichever of its requests asks.
+        """
+        callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
+        if not callers:
+            starter = self._lifecycle.client
+            return starter if starter in self._clients else None
+        if any(client.connection is not callers[0].connection for client in callers):
+            return None
+        at_work = self._at_work()
+        certain = len(at_work) == 1 or len(callers) == 1
+        chosen = [client for client in callers if client in at_work] or callers
+        return chosen[-1] if certain or method not in ABOUT_A_CALL else None
+
+    # Turns
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whether the child gets the calls of one client at a time; a modern one says for which."""
+        return self._asks and self._lifecycle.era == LEGACY
+
+    def _at_work(self) -> set[Client]:
+        """Return the clients whose calls the child works at: it waits for no answer of theirs."""
+        callers = {call.client for call in self._connection.calls.values()}
+        return callers - {asked.client for asked in self._pending}
+
+    def blocks(self, client: Client) -> bool:
+        """Whether a client's call has to wait until the child has done with another client's."""
+        if not self._takes_turns:
+            return False
+        calls = self._connection.calls.values()
+        foreign = any(call.client.connection is not client.connection for call in calls)
+        return foreign or bool(self._at_work() - {client})
+
+    # What clients answer
+
+    def _find(self, client: Client, number: int) -> ServerRequest | None:
+        asked = [one for one in self._pending if one.client is client and one.number == number]
+        return asked[0] if asked and asked[0].reply is None else None
+
+    def reply(self, client: Client, number: int, message: Message) -> bool:
+        """Take a client's answer, if it is to one of these; the child gets it when it is time."""
+        asked = self._find(client, number)
+        if asked is not None:
+            asked.reply = message
+            self.flush_replies()
+        return asked is not None
+
+    def progress(self, client: Client, number: int, message: Message) -> None:
+        """Pass a client's progress on to the child, under the child's own token."""
+        asked = self._find(client, number)
+        if asked is not None and asked.token:
+            params = replaced(message.raw("params"), "progressToken", asked.token)
+            self._connection.send(notification(PROGRESS, params))
+
+    def flush_replies(self) -> None:
+        """Let the child go on with the calls that it got answers for, one client's at a time."""
+        for asked, reply in [(one, one.reply) for one in self._pending if one.reply is not None]:
+            client = asked.client
+            busy = self._takes_turns and any(
+                other is not client and other.connection is client.connection
+                for other in self._at_work()
+            )
+            if not busy:
+                self._pending.remove(asked)
+                self._lifecycle.touch()
+                self._connection.send(reply.under(asked.identifier))
+
+    # Requests that end otherwise
+
+    def withdraw(self, message: Message) -> None:
+        """The child no longer wants an answer to what it asked; the youngest has its id."""
+        key = message.params.get("requestId")
+        if not is_id(key):
+            return
+        self._deferred = [one for one in self._deferred if one.id != key]
+        found = [asked for asked in self._pending if asked.key == key]
+        if found:
+            asked = found[-1]
+            self._pending.remove(asked)
+            if asked.reply is None:
+                params = replaced(message.raw("params"), "requestId", str(asked.number))
+                asked.client.deliver(notification(CANCELLED, params))
+
+    def disconnected(self, client: Client) -> None:
+        """Answer what a client was asked that is gone."""
+        for asked in [one for one in self._pending if one.client is client]:
+            self._pending.remove(asked)
+            gone = error(METHOD_NOT_FOUND, "The client is gone")
+            self._connection.send(failure(asked.identifier, gone))
+
+    def clear(self) -> None:
+        """Take back everything that the child asked: it is gone."""
+        pending, self._pending, self._deferred = self._pending, [], []
+        for asked in pending:
+            if asked.reply is None:
+                params = obj(requestId=str(asked.number))
+                asked.client.deliver(notification(CANCELLED, params))
+
+
+# --------------------------------------------------------------------------------------------------
+# child: One server behind the proxy, over all its lives.
+# --------------------------------------------------------------------------------------------------
+
+
+class Child:
+    """One server: its parts, which own its state, and what has to happen in them together.
+
+    Each method takes one event. What follows from it is in the effects.
+    """
+
+    def __init__(
+        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
+    ) -> None:
+        plan = answers.plan
+        facts = plan.children.get(name, {})
+        self.name = name
+        self.row = plan.servers[name]
+        self._clients = clients
+        self._catalogues = answers.catalogues
+        self._outages = answers.outages
+        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+        self.lifecycle = Lifecycle(self.connection, plan)
+        self.requests = ServerRequests(
+            self.connection,
+            self.lifecycle,
+            clients,
+            # Who has tools for clients with capabilities has them to ask such clients something.
+            asks=bool(facts.get("conditional")),
+            several=len(plan.servers) > 1,
+        )
+        self.lists = Lists(
+            self._catalogues,
+            self.connection,
+            self.lifecycle,
+            clients,
+            self._lists_settled,
+            lambda: self.calls.any_is_unknown,
+        )
+        self.calls = CallQueue(
+            self.connection,
+            self.lifecycle,
+            self.requests,
+            self.lists,
+            self._catalogues,
+            origins,
+        )
+
+    @property
+    def state(self) -> str:
+        """Where it is in its life; see the lifecycle."""
+        return self.lifecycle.state
+
+    @property
+    def era(self) -> str:
+        """How it is spoken to: legacy or modern."""
+        return self.lifecycle.era
+
+    # Its life
+
+    def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
+        """Its process runs, and is spoken to through `port`, None for that of a legacy child.
+
+        `masks` {name: value} are the variables that clients never see.
+        """
+        if self.state != STARTING:  # it died before it was noticed to live
+            return
+        masked = None
+        if "masks" in self.row:
+            masked = Masks(self.row["masks"], masks)
+        self.connection.open(port, masked)
+        hello = self.lifecycle.introduction()
+        self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+
+    def _shake_hands(self, answer: Message) -> None:
+        """It has answered the handshake: send what waited, and read what it offers."""
+        if answer.is_error:
+            self.lifecycle.refused(answer)
+            return
+        self.lifecycle.ready(answer)
+        self.connection.send(notification(INITIALIZED))
+        if self._outages.end(self.name):
+            self._clients.all_changed(self._catalogues, self.name)
+        self.set_level()
+        for uri in self._clients.watched(self.name):
+            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+        self.calls.flush()
+        self.lists.read()
+        self._lists_settled()
+        self._sleep_if_idle(self.lifecycle.ready_at)
+
+    def set_level(self) -> None:
+        """Tell it which log level clients want, if it logs."""
+        level = self._clients.level
+        if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
+            self.connection.ask("logging/setLevel", obj(level=quote(level)))
+
+    def down(self, reason: str, last_words: str) -> None:
+        """Its process is gone, or never was: fail what it owes, withdraw what it offers.
+
+        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
+        """
+        if not self.lifecycle.is_alive:
+            return
+        shaking = self.state == STARTING and bool(self.connection.own)
+        if shaking and self.era == MODERN and self.lifecycle.switch_era():
+            return
+        self.calls.abandon(self.calls.clear(), reason)
+        self.requests.clear()
+        self.lifecycle.fail(reason)
+        self._forget()
+        words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
+        self.connection.say(reason + words)
+        if self._outages.begin(self.name):
+            self._clients.all_changed(self._catalogues, self.name)
+
+    def _forget(self) -> None:
+        """Forget one life."""
+        self.connection.clear()
+        self.lists.clear()
+
+    def tick(self, now: float) -> None:
+        """Do what is due at this time."""
+        self.lifecycle.tick(now)
+        self.connection.port.tick(now)
+        self.lists.tick(now)
+        late = self.calls.time_out(now)
+        self.connection.give_up(now)
+        self._settle_lost()
+        if late or self.lists.given_up(now):
+            self.calls.flush()
+        self._sleep_if_idle(now)
+
+    def _sleep_if_idle(self, now: float) -> None:
+        """End it if it has had nothing to do for long enough; the next call starts it again."""
+        owes = self.connection.owed() or self.calls.any_waits or self.requests
+        busy = bool(owes or self._clients.watched(self.name))
+        if self.lifecycle.sleep_if_idle(now, busy=busy):
+            self._forget()
+
+    # What it says
+
+    def read(self, line: bytes) -> Said:
+        """Read a line of it, for `receive`; the lock need not be held.
+
+        What takes long about it is done here: nothing of it depends on what others do.
+        """
+        said = read_line(line)
+        for message in said[0]:
+            if isinstance(message, Message) and message.method is None and not message.is_error:
+                own, call = self.connection.asked(message)
+                if own is not None:
+                    own.prepare(message)
+                elif call is not None and len(line) > LARGE and self._passes_untouched(call):
+                    message.prepare(call.identifier)
+        return said
+
+    def _passes_untouched(self, call: Call) -> bool:
+        """Whether a result reaches the client as it is: of one era, with nothing replaced in it."""
+        of_one_era = self.era == LEGACY and call.client.connection is call.client
+        return of_one_era and not self.connection.is_masked and not call.rewrites
+
+    def receive(self, message: Message | Fragment) -> None:
+        """Take one message of it, or what is left of one."""
+        if isinstance(message, Fragment):
+            self._unreadable(message)
+        elif message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            self.ask(None, message)
+        elif message.method == CANCELLED:
+            self.requests.withdraw(message)
+        elif message.method in LISTS_CHANGED:
+            self.lists.announced(message.method)
+        elif message.method == PROGRESS:
+            self.calls.progress(self.connection.unmasked(message))
+        elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
+            # A resource keeps its URI everywhere, or nobody could read it.
+            if message.method != RESOURCE_UPDATED:
+                message = self.connection.unmasked(message)
+            callers = {call.client for call in self.connection.calls.values()}
+            self._clients.pass_on(self.name, message, callers)
+
+    def ask(self, client: Client | None, message: Message) -> None:
+        """It asks a client something; None if it does not say which."""
+        message = self.connection.unmasked(message)
+        if client is not None:
+            self.requests.ask(client, message)
+        else:
+            self.requests.receive(message)
+        self.calls.flush()
+
+    def _answered(self, message: Message) -> None:
+        """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
+        number = minted(message.value("id"))
+        own, call = self.connection.asked(message)
+        if own is not None:
+            del self.connection.own[number]
+            own.finish(message)
+        elif call is not None:
+            self.calls.answered(number, self.connection.unmasked(message))
+            self.calls.flush()
+        elif message.id is None and not number and message.is_response:
+            self.connection.lose(self.connection.without_id(message))
+        self._settle_lost()
+
+    def _unreadable(self, fragment: Fragment) -> None:
+        """End what a message that cannot be read was about."""
+        self.connection.warn(fragment.problem)
+        if fragment.method:
+            if fragment.id is not None:
+                refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
+                self.connection.send(failure(id_text(fragment.id), refusal))
+            return
+        number = minted(fragment.id)
+        problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
+        if number in self.connection.owed():
+            self._answered(failure(str(number), problem))
+        elif fragment.id is None:
+            self.connection.lose(problem)
+            self._settle_lost()
+
+    def _settle_lost(self) -> None:
+        """End the requests that answers without an id must have been for."""
+        for number, problem in self.connection.settled():
+            self._answered(failure(str(number), problem))
+
+    # What clients want of it
+
+    def submit(self, call: Call) -> None:
+        """Take a call."""
+        self.calls.submit(call)
+
+    def submit_unknown(self, call: Call) -> None:
+        """Take a call for a tool that it may have got since the snapshot."""
+        self.calls.submit_unknown(call)
+        if self.lifecycle.is_ready:
+            self.lists["tools"].read()
+
+    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
+        """Take a call back; `params` makes those of the cancellation from its id."""
+        self.calls.withdraw(call, params)
+        self._settle_lost()
+        self.calls.flush()
+
+    def _lists_settled(self) -> None:
+        """A list has been read: calls that waited for it may go."""
+        if self.lists["tools"].is_known:
+            self.calls.settle_unknown()
+        self.calls.flush()
+
+
+# --------------------------------------------------------------------------------------------------
+# clients: The clients that are connected, and what they are told that they have not asked for.
+# --------------------------------------------------------------------------------------------------
+
+
+class Clients:
+    """Who is connected, which resources each of them watches, and what they want logged."""
+
+    def __init__(self, logs: bool) -> None:
+        self.level = ""
+        """The log level that children are asked for, "" for none."""
+        self._logs = logs
+        """Whether the proxy declares that it logs."""
+        self._watched: dict[Client, dict[str, str]] = {}
+        """{client: {URI: the server that has agreed to tell of it}}, in order of connection."""
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter([*self._watched])
+
+    def __contains__(self, client: object) -> bool:
+        return client in self._watched
+
+    def connect(self, client: Client) -> None:
+        """Take on a client."""
+        self._watched[client] = {}
+
+    def disconnect(self, client: Client) -> dict[str, str]:
+        """Let a client go; return the {URI: server} that it watched."""
+        return self._watched.pop(client)
+
+    # Resources
+
+    def watch(self, client: Client, uri: str, server: str) -> None:
+        """A server has agreed to tell a client of a resource."""
+        if client in self._watched:
+            self._watched[client][uri] = server
+
+    def unwatch(self, client: Client, uri: str) -> str | None:
+        """A client wants no more news of a resource; return the server that gave them."""
+        return self._watched.get(client, {}).pop(uri, None)
+
+    def is_watched(self, uri: str, server: str) -> bool:
+        """Whether a server tells any client of a resource."""
+        return any(watched.get(uri) == server for watched in self._watched.values())
+
+    def watched(self, server: str) -> list[str]:
+        """Return the URIs of the resources that a server tells clients of."""
+        found = [w.items() for w in self._watched.values()]
+        return list(dict.fromkeys([uri for w in found for uri, owner in w if owner == server]))
+
+    # Logging
+
+    def set_level(self, client: Client, level: str) -> bool:
+        """Note which log level a client asks for; return whether children need another one now.
+
+        What one client does not want to hear, another one may.
+        """
+        client.level = level
+        asked = [one.level for one in [*self, client] if one.level]
+        before, self.level = self.level, min(asked, key=LEVELS.index)
+        return self.level != before
+
+    # News
+
+    def list_changed(self, catalogue: Catalogue, server: str, names: list[str]) -> None:
+        """Tell the clients that see one of these items of a server that their list changed."""
+        conditional = catalogue.conditional[server]
+        public = [name for name in names if name not in conditional]
+        for client in self:
+            if client.initialized and (public or (names and client.capable)):
+                client.deliver(notification(catalogue.kind.announcement))
+
+    def all_changed(self, catalogues: Mapping[str, Catalogue], server: str) -> None:
+        """Everything that a server offers has left the lists, or is back in them."""
+        told = set()
+        for catalogue in catalogues.values():
+            served = catalogue.served(server)
+            if served and catalogue.kind.announcement not in told:
+                told.add(catalogue.kind.announcement)
+                self.list_changed(catalogue, server, [item.original for item in served])
+
+    def pass_on(self, server: str, message: Message, callers: set[Client]) -> None:
+        """Give a server's notification (log, resource, unknown) to the clients that it concerns.
+
+        `callers` are those whose calls the server has in hand.
+        """
+        params = message.raw("params")
+        if message.method == LOG_MESSAGE:
+            params = attributed_log(message.json("params"), server)
+        passed = notification(message.method or "", params)
+        told = []
+        for client in self:
+            # One that has not shaken hands hears of its own calls, if they are nobody else's.
+            hears = client.initialized or callers == {client}
+            if not hears or not self._concerns(client, server, message):
+                continue
+            # What a server logs is told once over one connection, whoever speaks over it.
+            if message.method != LOG_MESSAGE or client.connection not in told:
+                told.append(client.connection)
+                client.deliver(passed)
+
+    def _concerns(self, client: Client, server: str, message: Message) -> bool:
+        if message.method == RESOURCE_UPDATED:
+            uri = message.params.get("uri")
+            watched = [one for one, owner in self._watched[client].items() if owner == server]
+            return type(uri) is str and any(_lies_in(uri, one) for one in watched)
+        if message.method == LOG_MESSAGE:
+            return self._logs and _is_loud(message.params.get("level"), client.level)
+        return True
+
+
+def _is_loud(level: object, threshold: str) -> bool:
+    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
+    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+
+def _lies_in(uri: str, watched: str) -> bool:
+    """Whether a URI is the one that is watched, or of something within that resource."""
+    if not uri.startswith(watched):
+        return False
+    return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
+
+
+# --------------------------------------------------------------------------------------------------
+# routed: Whether a request says once what it is for.
+# --------------------------------------------------------------------------------------------------
+
+
+# The member of params by which the proxy decides where a request goes and whether it may.
+_ROUTED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "resources/subscribe": "uri",
+    "resources/unsubscribe": "uri",
+    "skills/get": "uri",
+    "resources/directory/read": "uri",
+    "completion/complete": "ref",
+}
+_OF_REFERENCE = ("type", "name", "uri")
+
+
+def ambiguity(message: Message) -> str:
+    """Say what a request names more than once of what it is for, "" for nothing."""
+    member = _ROUTED.get(message.method or "")
+    if member is None or not message.params:
+        return ""
+    text = message.raw("params")
+    fault = repeated(text, 0, (member,))
+    if not fault and member == "ref" and type(message.params.get("ref")) is dict:
+        fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
+    return fault
+
+
+def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
+    """Say which of the wanted members the object at text[start] has twice, in whatever case."""
+    names: list[str] = []
+    read_members(text, start, {}, names)
+    folded = [name.casefold() for name in names]
+    twice = [name for name in wanted if folded.count(name) > 1]
+    return f"{twice[0]} stands more than once in params" if twice else ""
+
+
+# --------------------------------------------------------------------------------------------------
+# dispatch: Gives requests of clients to children, and answers those that no child gets.
+# --------------------------------------------------------------------------------------------------
+
+
+class Dispatch:
+    """Where a request goes once it is decided."""
+
+    def __init__(self, children: Mapping[str, Child]) -> None:
+        self._children = children
+        self._serial = 0
+
+    def send(self, call: Call, children: list[Child]) -> None:
+        """Give a call to the first of these children; the others are asked if it has an error."""
+        first, *others = children
+        self._register(call, first)
+        call.others = [child.submit for child in others]
+        first.submit(call)
+
+    def send_unknown(self, call: Call, child: Child) -> None:
+        """Give a call to a child that may know by now what it is for."""
+        self._register(call, child)
+        child.submit_unknown(call)
+
+    def _register(self, call: Call, child: Child) -> None:
+        """Number a call, and give it its time: a start of its child included."""
+        self._serial += 1
+        call.serial = self._serial
+        child.calls.limit(call)
+
+    def deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own."""
+        self.refuse(client, message, error(code, text, data))
+
+    def refuse(self, client: Client, message: Message, refusal: str) -> None:
+        """Answer a request with an error, as JSON text."""
+        client.deliver(failure(message.raw("id"), refusal))
+
+    def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
+        """Refuse what a child has and is withheld; return whether it is so."""
+        for child in self._children.values():
+            reason = child.lists.withheld(message.method or "", name)
+            if reason is not None:
+                self.refuse(client, message, child.connection.gone(reason))
+                return True
+        return False
+
+
+# --------------------------------------------------------------------------------------------------
+# origins: Which server a URI came from: what a result names need not be in any list to be read.
+# --------------------------------------------------------------------------------------------------
+
+
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+# How many items of one result are looked at.
+MAXIMUM_ITEMS = 1_000
+
+
+class Origins:
+    """Which server each URI came from last; the oldest is forgotten first."""
+
+    def __init__(self) -> None:
+        self._servers: dict[str, str] = {}
+
+    def add(self, uri: str, server: str) -> None:
+        """Note that a URI is of a server."""
+        if len(uri) > LONGEST_URI:
+            return
+        self._servers.pop(uri, None)
+        self._servers[uri] = server
+        if len(self._servers) > MAXIMUM_URIS:
+            del self._servers[next(iter(self._servers))]
+
+    def learn(self, result: Any, server: str) -> None:
+        """Note the URIs that the result of a server names."""
+        if type(result) is dict:
+            for uri in _uris_in(result):
+                self.add(uri, server)
+
+    def of(self, uri: str) -> str | None:
+        """Return the server that a URI came from, None if it is not known."""
+        return self._servers.get(uri)
+
+
+def _uris_in(result: dict[str, Any]) -> Iterator[str]:
+    """Yield the URIs in a result: links, embedded resources, contents, entries of a folder."""
+    parts: list[Any] = [message.get("content") for message in _items(result, "messages")]
+    for member in ("content", "contents", "resources"):
+        parts += _items(result, member)
+    for part in parts:
+        if type(part) is dict:
+            embedded = part.get("resource")
+            uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
+            if type(uri) is str:
+                yield uri
+
+
+def _items(result: dict[str, Any], member: str) -> list[dict[str, Any]]:
+    """Return the objects in a list of a result."""
+    value = result.get(member)
+    some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
+    return [item for item in some if type(item) is dict]
+
+
+# --------------------------------------------------------------------------------------------------
+# resources: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
+# --------------------------------------------------------------------------------------------------
+
+
+# Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
+APP_SCHEME = "ui://"
+# What a URI that is listed for a skill is read by.
+READING_METHODS = SKILL_METHODS | {"resources/read"}
+
+
+class SubscriptionCall(Call):
+    """A request to be told of a resource, or no longer."""
+
+    __slots__ = ("_clients", "_origins")
+
+    def __init__(
+        self, client: Client, message: Message, uri: str, clients: Clients, origins: Origins
+    ) -> None:
+        super().__init__(client, message, uri)
+        self._clients = clients
+        self._origins = origins
+
+    def succeeded(self, server: str, message: Message) -> Message:
+        """From now on the server tells the client of the resource, or no longer."""
+        if self.method == "resources/subscribe":
+            self._clients.watch(self.client, self.name, server)
+            self._origins.add(self.name, server)
+        else:
+            self._clients.unwatch(self.client, self.name)
+        return message
+
+    def failed(self) -> None:
+        """Nobody tells of the resource."""
+        if self.method == "resources/subscribe":
+            self._clients.unwatch(self.client, self.name)
+
+
+class SkillCall(Call):
+    """A request about skills of several servers, whose result has URIs as they are listed."""
+
+    __slots__ = ()
+
+    rewrites = True
+
+    def succeeded(self, server: str, message: Message) -> Message:
+        """Write the URIs in a result as they are listed."""
+        if type(message.value("result")) is not dict:
+            return message
+        return result(message.raw("id"), moved_result(message.raw("result"), server))
+
+
+class ResourceRouting:
+    """Finds the children that a request with a URI is for."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        children: Mapping[str, Child],
+        clients: Clients,
+        origins: Origins,
+        dispatch: Dispatch,
+    ) -> None:
+        self._answers = answers
+        self._catalogues = answers.catalogues
+        self._children = children
+        self._clients = clients
+        self._origins = origins
+        self._dispatch = dispatch
+
+    def request(self, client: Client, message: Message) -> None:
+        """Route what is about a resource."""
+        uri = message.params.get("uri")
+        if type(uri) is not str:
+            text = f"{message.method} needs a uri in params"
+            self._dispatch.deny(client, message, INVALID_PARAMS, text)
+        elif self._dispatch.refuse_withheld(client, message, uri):
+            return
+        elif message.method == "resources/unsubscribe":
+            self._unsubscribe(client, message, uri)
+        else:
+            self._find(client, message, uri)
+
+    def _find(self, client: Client, message: Message, uri: str) -> None:
+        """Ask those who may have a resource, the likeliest first."""
+        owners, own = self._holders(message.method or "", uri)
+        if not owners and message.method in SKILL_METHODS:
+            text = f"No skill is served at {uri}"
+            self._dispatch.deny(client, message, INVALID_PARAMS, text)
+        elif not owners:
+            data = obj(uri=quote(uri))
+            text = f"Resource not found: {uri}"
+            self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
+        else:
+            self._dispatch.send(self._call(client, message, uri, own), owners)
+
+    def _call(self, client: Client, message: Message, uri: str, own: str) -> Call:
+        """Return the call for a request; `own` is its child's own URI."""
+        if message.method in ("resources/subscribe", "resources/unsubscribe"):
+            return SubscriptionCall(client, message, uri, self._clients, self._origins)
+        if own != uri:
+            return SkillCall(client, message, uri, ("uri",), own)
+        skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
+        return (SkillCall if skilled else Call)(client, message, uri)
+
+    def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
+        """End a subscription: at its child too, unless another client has it, or it is gone."""
+        server = self._clients.unwatch(client, uri)
+        if server is None:
+            self._find(client, message, uri)
+            return
+        child = self._children[server]
+        if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
+            client.deliver(result(message.raw("id"), "{}"))
+        else:
+            self._dispatch.send(self._call(client, message, uri, uri), [child])
+
+    def complete(self, client: Client, message: Message, uri: str) -> None:
+        """Ask the owner of a template for completions."""
+        item = self._catalogues["templates"].find(uri)
+        owners = [self._children[item.server]] if item is not None else self.owners(uri)
+        able = [child for child in owners if "completions" in child.lifecycle.declared]
+        if owners:
+            self._dispatch.send(Call(client, message, uri), able or owners)
+        else:
+            self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
+
+    def _holders(self, method: str, uri: str) -> tuple[list[Child], str]:
+        """Return who may have what a URI is of, the likeliest first, and their own URI for it."""
+        extended = self._answers.extended
+        skilled = [
+            child
+            for name, child in self._children.items()
+            if SKILLS.capability in extended.get(name, ())
+        ]
+        listed = self._catalogues["resources"].find(uri) is not None
+        if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
+            for child in skilled:
+                own = own_address(uri, child.name)
+                if own is not None:
+                    return [child], own
+        owners = self.owners(uri)
+        if method in SKILL_METHODS:
+            item = self._catalogues["skills"].find(uri)
+            first = [self._children[item.server]] if item is not None else []
+            owners = [*first, *(child for child in owners if child in skilled), *skilled]
+            return list(dict.fromkeys(owners)), uri
+        if method == "resources/subscribe":
+            owners = [child for child in owners if _tells_of_resources(child)] or owners
+        return owners, uri
+
+    def owners(self, uri: str) -> list[Child]:
+        """Return who may have a resource, the likeliest first.
+
+        Whoever lists it is alone. Else it is those whose templates fit, whoever named the URI in a
+        result or in the description of a tool, and then every other child that has resources.
+        Those that are down come last: they can only say that they are. Under `refuse` nobody is
+        asked for what does not fit: it may be another spelling of what is withheld.
+        """
+        item = self._catalogues["resources"].find(uri)
+        if item is not None:
+            return [self._children[item.server]]
+        templates, tools = self._catalogues["templates"], self._catalogues["tools"]
+        servers = [
+            server
+            for server in self._children
+            if any(fits(item.original, uri) for item in templates.served(server))
+        ]
+        guarded = self._answers.plan.options.on_drift == "refuse"
+        if not guarded:
+            servers += [self._origins.of(uri) or ""]
+        if uri.startswith(APP_SCHEME):
+            servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
+        if not guarded:
+            servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
+        owners = [self._children[name] for name in dict.fromkeys(servers) if name]
+        shown = [child for child in owners if not hides_address(uri, child.row)]
+        return sorted(shown, key=lambda child: child.state == DOWN)
+
+
+def _tells_of_resources(child: Child) -> bool:
+    declared = child.lifecycle.declared.get("resources")
+    return type(declared) is dict and declared.get("subscribe") is True
+
+
+# --------------------------------------------------------------------------------------------------
+# tools: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
+# --------------------------------------------------------------------------------------------------
+
+
+# How errors about names that are in no list begin.
+_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
+
+
+class NameRouting:
+    """Finds the child that a request for a tool or a prompt is for."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        catalogues: Mapping[str, Catalogue],
+        children: Mapping[str, Child],
+        dispatch: Dispatch,
+    ) -> None:
+        self._plan = plan
+        self._options = plan.options
+        self._catalogues = catalogues
+        self._children = children
+        self._dispatch = dispatch
+
+    def call(self, client: Client, message: Message) -> None:
+        """Route a call of a tool or a prompt."""
+        name = message.params.get("name")
+        kind = TOOLS if message.method == "tools/call" else PROMPTS
+        if type(name) is not str:
+            self._deny(client, message, f"{message.method} needs a name in params")
+            return
+        item = self._catalogues[kind.name].find(name)
+        if item is not None and not item.server:
+            self._call_subtool(client, message, item)
+        elif item is not None:
+            self._send(client, message, name, item)
+        elif not self._dispatch.refuse_withheld(client, message, name):
+            self._call_by_own_name(client, message, kind, name)
+
+    def _send(
+        self,
+        client: Client,
+        message: Message,
+        name: str,
+        item: Item,
+        path: tuple[str, ...] = ("name",),
+    ) -> None:
+        """Send a request on to the child of an item, with the child's own name for it."""
+        call = Call(client, message, name, path, item.original)
+        self._dispatch.send(call, [self._children[item.server]])
+
+    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
+        """Route a call by a name that is in no list, if it is one server's own name for an item.
+
+        Pages and prompts of a server call its tools as it named them itself.
+        """
+        items = self.named(kind, name)
+        if len(items) == 1:
+            self._call_listed(client, message, kind, items[0])
+        elif items:
+            meant = " or ".join([getattr(item, client.spelling) for item in items])
+            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}; say {meant}")
+        elif kind is TOOLS:
+            self._call_unknown(client, message, name)
+        else:
+            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+
+    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
+        """Route a call as if it had the listed name, which may be withheld, or gone."""
+        name = item.exposed
+        if self._catalogues[kind.name].find(name) is not None:
+            self._send(client, message, name, item)
+        elif self._dispatch.refuse_withheld(client, message, name):
+            return
+        elif kind is TOOLS:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+        else:
+            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+
+    def named(self, kind: Kind, name: str) -> list[Item]:
+        """Return the item that is listed under `name`, else those that servers have under it.
+
+        Under `refuse` one that is withheld counts: its name must not lead to another server.
+        """
+        catalogue = self._catalogues[kind.name]
+        listed = catalogue.find(name)
+        if listed is not None:
+            return [listed]
+        guarded = self._options.on_drift == "refuse"
+        items = catalogue.recorded if guarded else catalogue.served
+        return [i for server in self._children for i in items(server) if i.original == name]
+
+    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
+        """Route a call of a composite tool as one of the subtool that it names."""
+        allowed = self._plan.subtools[composite.original]
+        call = Subcall(message, composite.original, allowed)
+        if call.fault:
+            self._deny(client, message, call.fault)
+            return
+        # As it was compiled: what has changed since may be withheld, by the name that it had.
+        recorded = self._catalogues["tools"].recorded(call.server)
+        hidden = Item(call.server, call.tool, "", "", "")
+        item = next((item for item in recorded if item.original == call.tool), hidden)
+        self._send(client, call.message, item.exposed, item)
+
+    def _call_unknown(self, client: Client, message: Message, name: str) -> None:
+        """Refuse a name that the table lacks, unless its child may have got it since."""
+        separator = self._options.separator
+        server = prefix_of(name, self._children, separator)
+        if server is None and self._options.names != "bare" and separator not in name:
+            self._dispatch.refuse(client, message, tool_of_nobody(name))
+            return
+        child = self._children[server] if server is not None else None
+        live = self._options.on_drift == "live"
+        if child is None or not live or child.lifecycle.is_down_for_good:
+            self._dispatch.refuse(client, message, tool_not_found(name))
+            return
+        self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+
+    def complete(self, client: Client, message: Message, name: str) -> None:
+        """Ask the owner of a prompt for completions."""
+        items = self.named(PROMPTS, name)
+        if len(items) == 1:
+            self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
+        else:
+            self._deny(client, message, f"Nothing to complete: {name}")
+
+    def _deny(self, client: Client, message: Message, text: str) -> None:
+        self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+
+# --------------------------------------------------------------------------------------------------
+# router: The router: clients, children, and which of the latter a message of the former is for.
+# --------------------------------------------------------------------------------------------------
+
+
+MAXIMUM_STARTING = 8
+# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
+MAXIMUM_IN_BACKGROUND = 7
+
+
+class ExtensionCall(Call):
+    """A request of an extension, for the first child that knows its method."""
+
+    __slots__ = ()
+
+    def is_settled_by(self, code: object) -> bool:
+        """Whether a child that answers with this error knows the method."""
+        return code != METHOD_NOT_FOUND
+
+
+class Router:
+    """Takes the messages of clients, in the form of the handshake."""
+
+    def __init__(self, answers: Answers, effects: Effects) -> None:
+        self.answers = answers
+        self.plan = answers.plan
+        self.effects = effects
+        self.clients = Clients("logging" in answers.declared)
+        origins = Origins()
+        self.children = {
+            name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
+        }
+        self._dispatch = Dispatch(self.children)
+        self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+        self.resources = ResourceRouting(
+            answers, self.children, self.clients, origins, self._dispatch
+        )
+
+    def admit(self) -> None:
+        """Start queued children, those that a call waits for first, a few at a time."""
+        queued = [child for child in self.children.values() if child.state == QUEUED]
+        if not queued:
+            return
+        starting = sum(child.state == STARTING for child in self.children.values())
+        queued.sort(key=lambda child: not child.calls.any_waits)
+        for child in queued:
+            limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+            if starting >= limit:
+                return
+            starting += 1
+            child.lifecycle.start()
+
+    # Clients
+
+    def connect(self, client: Client) -> None:
+        """Take on a client, which may have shaken hands already."""
+        self.clients.connect(client)
+        if client.starter is not None:
+            self.want_children(client.starter)
+
+    def disconnect(self, client: Client) -> None:
+        """Let a client go: nobody will read what it is still owed."""
+        calls = self._calls_of(client)
+        asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
+        watched = {**asked, **self.clients.disconnect(client)}
+        for server, call in reversed(calls):
+            self.children[server].withdraw(call, lambda number: obj(requestId=number))
+        for child in self.children.values():
+            child.requests.disconnected(client)
+        for uri, server in watched.items():
+            child = self.children[server]
+            if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
+                child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+
+    def _calls_of(self, client: Client) -> list[tuple[str, Call]]:
+        """Return (server, call) for each call of a client that is to be answered, oldest first."""
+        found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
+        return sorted(found, key=lambda pair: pair[1].serial)
+
+    def owes(self, client: Client) -> bool:
+        """Whether a request of the client is still to be answered."""
+        return any(child.calls.of(client) for child in self.children.values())
+
+    def want_children(self, client: Client) -> None:
+        """A client has asked for something: from now on it may want its children."""
+        if self.plan.options.start == "eager":
+            for child in self.children.values():
+                if child.name not in self.answers.outages:
+                    child.lifecycle.want(client)
+
+    def receive(self, client: Client, message: Message | Malformed) -> None:
+        """Take one message of a client, or what was to be one."""
+        if isinstance(message, Malformed):
+            # The reference stays silent here; a client that waits for an answer needs one.
+            code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+            client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+        elif message.method is None:
+            if "result" in message.members or "error" in message.members:
+                self._client_answer(client, message)
+            else:
+                self._invalid(client, message)
+        elif "id" not in message.members:
+            self._client_notification(client, message)
+        elif message.id is None:
+            self._invalid(client, message)
+        else:
+            self._client_request(client, message)
+
+    def _invalid(self, client: Client, message: Message) -> None:
+        identifier = "null" if message.id is None else message.raw("id")
+        client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+
+    def _client_answer(self, client: Client, message: Message) -> None:
+        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
+        number = minted(message.value("id"))
+        any(child.requests.reply(client, number, message) for child in self.children.values())
+
+    def _client_request(self, client: Client, message: Message) -> None:
+        """Answer from the file, or forward; what nobody declared is not found."""
+        method = message.method or ""
+        answer = self.answers.answer(client, message)
+        if answer is not None:
+            client.deliver(answer)
+        elif FORWARDED.get(method) not in self.answers.declared:
+            self._extension(client, message)
+        else:
+            fault = ambiguity(message)
+            if type(message.value("params")) not in (dict, type(None)):
+                fault = "params must be an object"
+            if fault:
+                self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+            elif method == "logging/setLevel":
+                self._set_level(client, message)
+            elif method in ("tools/call", "prompts/get"):
+                self.names.call(client, message)
+            elif method == "completion/complete":
+                self._complete(client, message)
+            else:
+                self.resources.request(client, message)
+
+    def _set_level(self, client: Client, message: Message) -> None:
+        """Pass a log level on to every child that logs, now or once it is up."""
+        level = message.params.get("level")
+        if type(level) is not str or level not in LEVELS:
+            self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+            return
+        if self.clients.set_level(client, level):
+            for child in self.children.values():
+                child.set_level()
+        client.deliver(result(message.raw("id"), "{}"))
+
+    def _complete(self, client: Client, message: Message) -> None:
+        """Ask the owner of a prompt or a template for completions; its names are translated."""
+        reference = message.params.get("ref")
+        of = reference if type(reference) is dict else {}
+        name, uri = of.get("name"), of.get("uri")
+        if type(name) is str and of.get("type") == "ref/prompt":
+            self.names.complete(client, message, name)
+        elif type(uri) is str and of.get("type") == "ref/resource":
+            self.resources.complete(client, message, uri)
+        else:
+            fault = "completion/complete needs a ref"
+            self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+
+    def _extension(self, client: Client, message: Message) -> None:
+        """Ask the servers with extensions of their own in turn, until one knows the method."""
+        method = message.method or ""
+        children = [self.children[name] for name in self.answers.extenders(method)]
+        if children:
+            self._dispatch.send(ExtensionCall(client, message, method), children)
+        else:
+            fault = f"Method not found: {method}"
+            self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
+
+    def _client_notification(self, client: Client, message: Message) -> None:
+        method = message.method or ""
+        if method == CANCELLED:
+            self._cancel(client, message)
+        elif method == INITIALIZED:
+            client.shake_hands()
+            self.want_children(client)
+        elif method == PROGRESS:
+            number = message.params.get("progressToken")
+            if type(number) is int:
+                for child in self.children.values():
+                    child.requests.progress(client, number, message)
+        elif method.startswith("notifications/") and method not in OF_SERVERS:
+            # One that is not known may be for any of them. A request without an id is none.
+            for_all = method != ROOTS_CHANGED
+            for child in self.children.values():
+                if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+                    child.connection.send(notification(method, message.raw("params")))
+
+    def _cancel(self, client: Client, message: Message) -> None:
+        """Stop a call that its client no longer wants; nobody gets an answer to it."""
+        key = message.params.get("requestId")
+        found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
+        if found:
+            # An id may be used again: the youngest is meant.
+            server, call = found[-1]
+            params = message.raw("params")
+            self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))
+
+
+# --------------------------------------------------------------------------------------------------
+# core: The core of the proxy: takes the events of all peers, of either era, one at a time.
+# --------------------------------------------------------------------------------------------------
+
+
+class Core:
+    """Hands what peers say through their ports to the router.
+
+    A port translates between its peer's era and the form that the router knows, that of the
+    handshake. Nobody is pinned to an era: one pipe may bring requests of both.
+    """
+
+    def __init__(
+        self, answers: Answers, clock: Callable[[], float], mint: Callable[[], str]
+    ) -> None:
+        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
+        self.effects = Effects(clock)
+        self.router = Router(answers, self.effects)
+        self.children = self.router.children
+        self._mint = mint
+        self.modern: ModernClients | None = None
+        """The port of modern clients, None before there was one."""
+
+    @property
+    def alarm(self) -> float:
+        """No deadline is due before this time; `tick` wants to be called then."""
+        return self.effects.alarm
+
+    def _done(self) -> list[Action]:
+        """Return what is to be done about an event."""
+        self.effects.settle()
+        self.router.admit()
+        return self.effects.taken()
+
+    # Clients
+
+    def connect(self, client: Client) -> list[Action]:
+        """Take on a client, which may have shaken hands already."""
+        client.attach(lambda message: self.effects.send(client, message))
+        self.router.connect(client)
+        return self._done()
+
+    def disconnect(self, client: Client) -> list[Action]:
+        """Let a client go, with all that it asked for: nobody will read what it is still owed."""
+        if self.modern is not None:
+            self.modern.close(client)
+        self.router.disconnect(client)
+        return self._done()
+
+    def from_client(self, client: Client, line: bytes) -> list[Action]:
+        """Take one line of a client."""
+        for message in read_messages(line, client.version == BATCH_VERSION):
+            if isinstance(message, Malformed) or not self._is_modern(client, message):
+                self.router.receive(client, message)
+            self.effects.settle()
+        return self._done()
+
+    def _is_modern(self, client: Client, message: Message) -> bool:
+        """Give a message to the port of modern clients, if it is for that; return whether it is."""
+        if self.modern is None:
+            if message.id is None or message.method == "initialize" or not is_enveloped(message):
+                return False
+            load_part("modern")
+
+            self.modern = ModernClients(self.router, self._mint)
+        return self.modern.receive(client, message)
+
+    def owes(self, client: Client) -> bool:
+        """Whether a request of the client is still to be answered."""
+        waits = self.modern is not None and self.modern.owes(client)
+        return waits or self.router.owes(client)
+
+    def end_subscriptions(self) -> list[Action]:
+        """Tell clients that there will be no more news."""
+        if self.modern is not None:
+            self.modern.end_subscriptions()
+        return self._done()
+
+    # Children
+
+    def wake(self, child: Child, client: Client) -> list[Action]:
+        """Start a child although nobody calls it."""
+        child.lifecycle.want(client)
+        return self._done()
+
+    def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
+        """A child's process runs; `masks` {name: value} are variables that clients never see."""
+        if child.era == MODERN:
+            load_part("modern")
+
+            child.up(ModernChildPort(child, self.router.answers), masks)
+        else:
+            child.up(None, masks)
+        return self._done()
+
+    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
+        """A child's process is gone, or never was.
+
+        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
+        """
+        child.down(reason, last_words)
+        return self._done()
+
+    def read(self, child: Child, line: bytes) -> Said:
+        """Read a line of a child, for `from_child`; the lock need not be held."""
+        return child.read(line)
+
+    def from_child(self, child: Child, said: Said) -> list[Action]:
+        """Take what was read of a line of a child; what is odd is warned of once."""
+        messages, oddity = said
+        if child.lifecycle.is_alive:  # else these are its last words
+            child.connection.warn(oddity)
+            for message in messages:
+                child.connection.port.receive(message)
+                self.effects.settle()
+        return self._done()
+
+    def tick(self) -> list[Action]:
+        """Do what is due at this time, and set the alarm anew."""
+        now = self.effects.clock()
+        self.effects.disarm()
+        if self.modern is not None:
+            self.modern.tick(now)
+        for child in self.children.values():
+            child.tick(now)
+        return self._done()
+
+
+# --------------------------------------------------------------------------------------------------
+# dotenv: The `.env` format, for `envFile`: `NAME=value` lines, comments, quotes, `export`.
+# --------------------------------------------------------------------------------------------------
+
 
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
@@ -964,8 +6248,201 @@ def _quoted_value(text: str) -> tuple[str | None, str]:
         parts.append(character)
         index += 1
     return None, ""
-''',
-    "references": r'''
+
+
+# --------------------------------------------------------------------------------------------------
+# faults: Says what went wrong within the proxy itself, so that it can be found and mended.
+# --------------------------------------------------------------------------------------------------
+
+
+def where(fault: BaseException) -> str:
+    """Return the kind of an exception, and the last function and line of ours that it came through.
+
+    Not what it says: that may be of a message, and nobody else's to read.
+    """
+    place = ""
+    trace = fault.__traceback__
+    package = __name__.partition(".")[0]
+    while trace is not None:
+        frame = trace.tb_frame
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return type(fault).__name__ + place
+
+
+# --------------------------------------------------------------------------------------------------
+# platforms: Where systems differ: names of variables, programs, the processes of a child, exit codes.
+# --------------------------------------------------------------------------------------------------
+
+
+WINDOWS = sys.platform == "win32"
+
+# Where package managers and version managers put programs.
+OFTEN_USED_FOLDERS = (
+    "/opt/homebrew/bin",
+    "/usr/local/bin",
+    "~/.local/bin",
+    "~/.nvm/versions/node/*/bin",
+    "~/.volta/bin",
+    "~/.bun/bin",
+    "~/.cargo/bin",
+    "~/.pyenv/shims",
+)
+# What Windows says of processes that did not end by themselves.
+# https://learn.microsoft.com/openspecs/windows_protocols/ms-erref, NTSTATUS
+CRASHES = {
+    0xC0000005: "access violation",
+    0xC00000FD: "stack overflow",
+    0xC0000135: "a DLL was not found",
+    0xC0000142: "a DLL could not be initialized",
+    0xC0000374: "heap corruption",
+    0xC0000409: "it aborted",
+}
+INTERRUPTED = 0xC000013A
+FIRST_CRASH = 0xC0000000
+
+
+def variable_key(name: str, windows: bool = WINDOWS) -> str:
+    """Return the name by which an environment knows a variable: Windows ignores its case."""
+    return name.upper() if windows else name
+
+
+def find_program(command: str, env: Mapping[str, str], folder: str) -> str | None:
+    """Return the absolute path of what is started for a command, None if there is no such program.
+
+    A bare name is looked up on the PATH of `env`, which is the child's own. Relative paths are
+    meant from `folder`.
+    """
+    if WINDOWS:
+        load_part("windows")
+
+        return find_windows_program(command, env, folder)
+    folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+    places = [os.path.join(folder, one, command) for one in folders]
+    return next((place for place in places if is_program(place)), None)
+
+
+def is_program(path: str) -> bool:
+    """Whether a path is that of a file that may be executed."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def not_found(command: str, env: Mapping[str, str]) -> str:
+    """Say where a bare name was looked up, and what to do."""
+    searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
+    return f"{searched}; {where_to_find(command)}"
+
+
+def where_to_find(command: str) -> str:
+    """Say what to do about a bare name that is not on the PATH.
+
+    A desktop does not know the folders that only a shell adds to the PATH.
+    """
+    for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
+        for folder in _matching(os.path.expanduser(pattern)):
+            place = os.path.join(folder, command)
+            if is_program(place):
+                return f"write {place} as `command`, or add its folder to PATH in `env`"
+    return "install it, or write its absolute path"
+
+
+def _matching(pattern: str) -> list[str]:
+    """Return the folders that a pattern stands for, which may hold one `*`; the last name first."""
+    before, star, after = pattern.partition("*")
+    if not star:
+        return [pattern]
+    try:
+        names = sorted(os.listdir(before), reverse=True)
+    except OSError:
+        return []
+    return [before + name + after for name in names]
+
+
+def command_line(argv: Sequence[str]) -> Sequence[str] | str:
+    """Return what `subprocess.Popen` starts for a command: on Windows, batch files need the shell.
+
+    Raises:
+        OSError: there is no such program; Windows itself would look in the current folder, too.
+        ValueError: an argument holds what the shell cannot be given.
+    """
+    if not WINDOWS:
+        return argv
+    if not os.path.isabs(argv[0]):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    load_part("windows")
+
+    return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
+
+
+def start_options() -> dict[str, Any]:
+    """Return how a process is started that is to lead a group: options of `subprocess.Popen`."""
+    if not WINDOWS:
+        return {"start_new_session": True}
+    load_part("windows")
+
+    return {"creationflags": START_FLAGS}
+
+
+def lead_group(pid: int) -> Group:
+    """Return the group of a process that was just started with `start_options`.
+
+    On Windows this is what lets it run.
+
+    Raises:
+        OSError: on Windows, that cannot be done.
+    """
+    if not WINDOWS:
+        return SessionGroup(pid)
+    load_part("windows")
+
+    return Job(pid)
+
+
+class SessionGroup:
+    """The process group of the leader of a session."""
+
+    def __init__(self, leader: int) -> None:
+        self.leader = leader
+
+    def signal(self, number: int) -> bool:
+        """Send a signal (0: none, only ask); return whether the group has members."""
+        if sys.platform != "win32":
+            try:
+                os.killpg(self.leader, number)
+            except ProcessLookupError:
+                return False
+            except PermissionError:  # macOS: the group has only zombies left
+                return False
+        return True
+
+
+def describe(status: int) -> str:
+    """Say how a process ended, from its return code: negative is minus a signal."""
+    if status == INTERRUPTED:
+        return "was interrupted"
+    if status >= FIRST_CRASH:
+        known = CRASHES.get(status)
+        return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
+    if status >= 0:
+        return f"exited with status {status}"
+    import signal
+
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def crashed(status: int) -> bool:
+    """Whether a process did not end by itself: by a signal, or by what Windows calls an error."""
+    return status < 0 or status >= FIRST_CRASH
+
+
+# --------------------------------------------------------------------------------------------------
+# references: References to environment variables inside config strings.
+# --------------------------------------------------------------------------------------------------
+
 
 CONFIG_FOLDER = "workspaceFolder"
 
@@ -1055,9 +6532,12 @@ def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
     if text.startswith(":-", end):
         return name, text[end + 2 : close], close + 1
     return None
-''',
-    "secrecy": r'''
-import binascii
+
+
+# --------------------------------------------------------------------------------------------------
+# secrecy: Secrets in variables: which names promise one, and where a text repeats one.
+# --------------------------------------------------------------------------------------------------
+
 
 # How much a name promises. What is only likely counts for values that look random.
 NOTHING = 0
@@ -1065,12 +6545,14 @@ LIKELY = 1
 SURE = 2
 
 # Ends of names, without what separates their words …
-_SECRETS = ("token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "jwt")
+_FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
+PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
+_SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
 _API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
 _OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
 _ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
 # … and last words, which promise nothing as the end of a longer word: `bypass`.
-_LAST = {"pass", "pwd", "pw", "creds", "cred"}
+_LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
 _LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
 _LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
 # Words behind the one that counts: `TOKEN_VALUE`, `PASSWORD_PROD`.
@@ -1190,9 +6672,9 @@ def url_password(text: str) -> str:
 
 
 class Redactor:
-    """Finds secrets in text, {secret: name}, also spelled as JSON, URLs and base64 do.
+    """Finds secrets in text, {secret: name}, also spelled as JSON, URLs, base64 and hex do.
 
-    Base64 is found wherever the secret stands in what was encoded: `user:secret`, say.
+    Base64, or hex, is found wherever the secret stands in what was encoded: `user:secret`, say.
     """
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
@@ -1202,7 +6684,7 @@ class Redactor:
             for spelled in _spellings(secret):
                 plain.setdefault(spelled, name)
             octets = secret.encode("utf-8", "surrogateescape")
-            for run in _base64_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
+            for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
                 encoded.setdefault(run, name)
         self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
         self.encoded = list(encoded.items())
@@ -1227,7 +6709,7 @@ class Redactor:
 
 
 def _around(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of the base64 text that has something at text[start:end]."""
+    """Return the span of the encoded text that has something at text[start:end]."""
     while start and text[start - 1] in _BASE64:
         start -= 1
     while end < len(text) and text[end] in _BASE64:
@@ -1241,6 +6723,8 @@ def _spellings(secret: str) -> set[str]:
     found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
     found.update([quote(one)[1:-1] for one in found])  # in ASCII …
     found.update([_escaped(one) for one in found])  # … and not
+    if looks_random(secret):  # some print UUIDs and hexadecimal keys in the other case
+        found.update((secret.lower(), secret.upper()))
     # What a path, a query and JavaScript leave as it is.
     for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
         spelled = _percent(secret, kept)
@@ -1274,22 +6758,26 @@ def _lowered(spelled: str) -> Iterator[str]:
         yield f"%{part[:2].lower()}{part[2:]}"
 
 
-def _base64_runs(secret: bytes) -> Iterator[str]:
-    """Yield what base64 makes of a secret in any case, whatever stands before and behind it."""
+def _encoded_runs(secret: bytes) -> Iterator[str]:
+    """Yield what hex and base64 make of a secret, whatever stands before and behind it."""
+    yield from (secret.hex(), secret.hex().upper())
     for shift in range(3):
         text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
         run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
         yield run
         yield run.replace("+", "-").replace("/", "_")
-''',
-    "launch": r'''
-import os
+
+
+# --------------------------------------------------------------------------------------------------
+# launch: From a row of the launch table to the exact command, environment and folder of a child.
+# --------------------------------------------------------------------------------------------------
+
 
 # What the official SDKs pass to every child: https://modelcontextprotocol.io, client/stdio.
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
-_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "SYSTEMDRIVE"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
-BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO)
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
 
 # Nobody's own: that one entry sets them takes them from no other.
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
@@ -1298,20 +6786,46 @@ _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUES
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
 
 
-class MissingVariables(Exception):
-    """Raised when a row refers to variables that are not set.
+class Location:
+    """Where a string stands in a row: printed as `command`, `env.TOKEN` or `args[1]`.
 
-    `missing` holds (place within the entry, variable), the place as in `env.TOKEN` or `args[1]`.
+    `key` is the name or the index within the field, None if the field is the string itself.
     """
 
-    def __init__(self, missing: list[tuple[str, str]]) -> None:
-        uses = ", ".join(f"{variable} (in {place})" for place, variable in missing)
+    __slots__ = ("field", "key")
+
+    def __init__(self, field: str, key: str | int | None = None) -> None:
+        self.field = field
+        self.key = key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+
+    def __hash__(self) -> int:
+        return hash((self.field, self.key))
+
+    def __str__(self) -> str:
+        if self.key is None:
+            return self.field
+        return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+
+    __repr__ = __str__
+
+
+class MissingVariables(Exception):
+    """Raised when a row refers to variables that are not set, with (location, variable) of each."""
+
+    def __init__(self, missing: list[tuple[Location, str]]) -> None:
+        uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
         super().__init__(f"not set in the environment: {uses}")
         self.missing = missing
 
 
 class Launch:
     """A child ready to be started: `argv`, the whole `env`, and `cwd` or None for the caller's.
+
+    `argv` begins with the absolute path of the program, or with the command as it was written if
+    there is no such program.
 
     For a remote child, `url` and `headers` instead. `mentioned` maps the value of every variable
     that the row refers to back to its name. `masks` {name: value} are the variables that clients
@@ -1354,27 +6868,28 @@ class Launch:
         return self._redactor.redact(text)
 
 
-def strings(row: Row) -> list[tuple[str, str]]:
-    """Return every string of a row that may hold references, with its place in the entry."""
-    found = [(key, row[key]) for key in ("env_file", "command", "cwd", "url") if row.get(key)]
-    found += [(f"args[{index}]", value) for index, value in enumerate(row.get("args", ()))]
+def strings(row: Row) -> list[tuple[Location, str]]:
+    """Return every string of a row that may hold references, with its location."""
+    plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+    found = [(Location(key), row[key]) for key in plain]
+    found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
     for group in ("env", "headers"):
-        found += [(f"{group}.{key}", value) for key, value in row.get(group, {}).items()]
-    found += [(f"masks.{name}", mask["value"]) for name, mask in row.get("masks", {}).items()]
-    return found
+        found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+    masks = row.get("masks", {}).items()
+    return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
 
 
-def uses(row: Row) -> list[tuple[str, str, str | None]]:
-    """Return what a row asks its environment for: (place, variable, default or None).
+def uses(row: Row) -> list[tuple[Location, str, str | None]]:
+    """Return what a row asks its environment for: (location, variable, default or None).
 
     A name that the row's own `env` defines comes from there, unless the definition itself asks.
     """
     own = row.get("env", {})
     return [
-        (place, name, default)
-        for place, text in strings(row)
+        (location, name, default)
+        for location, text in strings(row)
         for name, default in references(text)
-        if name not in own or place == f"env.{name}"
+        if name not in own or location == Location("env", name)
     ]
 
 
@@ -1396,7 +6911,8 @@ def prepare(
     The child gets `environ` less the variables that only other rows mention, so that one server's
     key is not every server's key (`minimal`: the basic variables alone); over it the row's
     `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
-    definition, unless it is the definition itself that asks.
+    definition, unless it is the definition itself that asks. The program is looked up on the
+    child's own PATH, here and nowhere else.
 
     Raises:
         MissingVariables: with every missing variable of the row.
@@ -1404,20 +6920,22 @@ def prepare(
     """
     row = rows[name]
     own = row.get("env", {})
+    environ = _keyed(environ)
     folder = os.path.abspath(folder)
     scope = _LaunchScope(own, environ, folder)
     env = _inherited_by(name, rows, environ, minimal)
-    missing: list[tuple[str, str]] = []
-    values: dict[str, str] = {}
-    for place, text in strings(row):
-        owner = place[4:] if place.startswith("env.") else None
+    missing: list[tuple[Location, str]] = []
+    values: dict[Location, str] = {}
+    for location, text in strings(row):
+        owner = str(location.key) if location.field == "env" else None
         try:
-            values[place] = resolve(text, scope.lookup(owner))
+            value = resolve(text, scope.lookup(owner))
         except MissingVariable:
-            missing += [(place, variable) for variable in _missing(text, scope.lookup(owner))]
+            missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
             continue
-        if place == "env_file":
-            path = _path_within(folder, values[place])
+        values[location] = value
+        if location.field == "env_file":
+            path = _path_within(folder, value)
             if os.path.exists(path) and not os.path.isfile(path):
                 raise ValueError(f"{path} is no file")  # reading a pipe might never end
             with open(path, encoding="utf-8") as file:
@@ -1425,13 +6943,16 @@ def prepare(
     if missing:
         raise MissingVariables(missing)
     env.update(scope.file)
-    env.update({key: values[f"env.{key}"] for key in own})
-    cwd = _path_within(folder, values["cwd"]) if "cwd" in values else None
-    argv = [_program_within(values.get("command", ""), cwd or folder)]
-    argv += [values[f"args[{index}]"] for index in range(len(row.get("args", ())))]
-    headers = {key: values[f"headers.{key}"] for key in row.get("headers", {})}
-    masks = {key: values[f"masks.{key}"] for key in row.get("masks", {})}
-    return Launch(argv, env, cwd, scope.mentioned, values.get("url", ""), headers, masks)
+    env.update(_keyed({key: values[Location("env", key)] for key in own}))
+    cwd = values.get(Location("cwd"))
+    cwd = _path_within(folder, cwd) if cwd is not None else None
+    command = _program_within(values.get(Location("command"), ""), cwd or folder)
+    argv = [find_program(command, env, cwd or folder) or command]
+    argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+    headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+    masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+    url = values.get(Location("url"), "")
+    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks)
 
 
 def unset(
@@ -1476,6 +6997,15 @@ def _program_within(command: str, folder: str) -> str:
     return _path_within(folder, command) if "/" in command or os.sep in command else command
 
 
+def _keys(names: Iterable[str]) -> set[str]:
+    return {variable_key(name) for name in names}
+
+
+def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables by the names under which an environment knows them."""
+    return {variable_key(name): value for name, value in variables.items()}
+
+
 def _inherited_by(
     name: str, rows: Mapping[str, Row], environ: Mapping[str, str], minimal: bool
 ) -> dict[str, str]:
@@ -1483,7 +7013,7 @@ def _inherited_by(
     if minimal:
         return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
     others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
-    hidden = others - mentioned(rows[name]) - COMMON_VARIABLES
+    hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
     return {key: value for key, value in environ.items() if key not in hidden}
 
 
@@ -1494,7 +7024,7 @@ class _LaunchScope:
     """
 
     def __init__(self, own: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
-        self.own = own
+        self.own = _keyed(own)
         self.environ = environ
         self.folder = folder
         self.file: dict[str, str] = {}
@@ -1502,7 +7032,7 @@ class _LaunchScope:
         self.open: list[str] = []
 
     def add_file(self, variables: dict[str, str]) -> None:
-        self.file = variables
+        self.file = _keyed(variables)
         for name, value in variables.items():
             self._remember(name, value)
 
@@ -1511,15 +7041,16 @@ class _LaunchScope:
         return lambda name: self.value(name, owner)
 
     def value(self, name: str, owner: str | None = None) -> str | None:
-        if name in self.own and name != owner and name not in self.open:
-            self.open.append(name)
+        key = variable_key(name)
+        if key in self.own and key != variable_key(owner or "") and key not in self.open:
+            self.open.append(key)
             try:
-                return resolve(self.own[name], self.lookup(name))
+                return resolve(self.own[key], self.lookup(name))
             finally:
-                self.open.remove(name)
+                self.open.remove(key)
         if name == CONFIG_FOLDER:
             return self.folder
-        value = self.file.get(name, self.environ.get(name))
+        value = self.file.get(key, self.environ.get(key))
         if value is not None:
             self._remember(name, value)
         return value
@@ -1530,682 +7061,12 @@ class _LaunchScope:
             self.mentioned[value] = name
         if "://" in value and (password := url_password(value)):
             self.mentioned[password] = name
-''',
-    "origins": r'''
 
-MAXIMUM_URIS = 10_000
-LONGEST_URI = 2_000
-# How many items of one result are looked at.
-MAXIMUM_ITEMS = 1_000
 
+# --------------------------------------------------------------------------------------------------
+# process: One life of a child started over stdio: its process group, its pipes and who reads them.
+# --------------------------------------------------------------------------------------------------
 
-class Origins:
-    """Which server each URI came from last; the oldest is forgotten first."""
-
-    def __init__(self) -> None:
-        self._servers: dict[str, str] = {}
-
-    def add(self, uri: str, server: str) -> None:
-        """Note that a URI is of a server."""
-        if len(uri) > LONGEST_URI:
-            return
-        self._servers.pop(uri, None)
-        self._servers[uri] = server
-        if len(self._servers) > MAXIMUM_URIS:
-            del self._servers[next(iter(self._servers))]
-
-    def learn(self, result: Any, server: str) -> None:
-        """Note the URIs that the result of a server names."""
-        if type(result) is dict:
-            for uri in _uris_in(result):
-                self.add(uri, server)
-
-    def of(self, uri: str) -> str | None:
-        """Return the server that a URI came from, None if it is not known."""
-        return self._servers.get(uri)
-
-
-def _uris_in(result: dict[str, Any]) -> Iterator[str]:
-    """Yield the URIs in a result: links, embedded resources, contents, entries of a folder."""
-    parts: list[Any] = [message.get("content") for message in _items(result, "messages")]
-    for member in ("content", "contents", "resources"):
-        parts += _items(result, member)
-    for part in parts:
-        if type(part) is dict:
-            embedded = part.get("resource")
-            uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
-            if type(uri) is str:
-                yield uri
-
-
-def _items(result: dict[str, Any], member: str) -> list[dict[str, Any]]:
-    """Return the objects in a list of a result."""
-    value = result.get(member)
-    some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
-    return [item for item in some if type(item) is dict]
-''',
-    "listing": r'''
-
-MAXIMUM_PAGES = 1000
-# Levels; the message around an entry takes four more.
-MAXIMUM_ENTRY_DEPTH = 100
-
-# What a list may hold. Nobody has so many tools, and each costs every client something.
-MAXIMUM_ENTRIES = 10_000
-MAXIMUM_ENTRY_CHARACTERS = 1 << 22
-
-TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
-TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
-_LARGEST_DOUBLE = 1.7976931348623157e308
-
-
-class Listing:
-    """One list of a server, as far as its pages have come.
-
-    Each name, or URI, counts where it comes first. `faults` says what is wrong with the list; each
-    one completes "server 'x' …".
-    """
-
-    __slots__ = ("_first", "_followed", "_server", "faults", "kind")
-
-    def __init__(self, kind: Kind, server: str) -> None:
-        self.kind = kind
-        self.faults: list[str] = []
-        self._server = server
-        self._first: dict[str, Item] = {}
-        self._followed: set[str] = set()
-
-    @property
-    def items(self) -> list[Item]:
-        """What is listed, in the server's order."""
-        return list(self._first.values())
-
-    def take(self, result: str) -> str | None:
-        """Take a page, the JSON text of a result; return the cursor of the next one, if any.
-
-        Raises:
-            Malformed: the text has no such list.
-        """
-        found, _ = members(result)
-        if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
-            raise Malformed(f"no list of {self.kind.member}")
-        cursor = found["nextCursor"][0] if "nextCursor" in found else None
-        # An empty cursor is one like any other (specification, server/utilities/pagination).
-        in_circle = type(cursor) is str and cursor in self._followed
-        for value, start, end, odd in _entries(result, found[self.kind.member][1]):
-            if len(self._first) == MAXIMUM_ENTRIES:
-                what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
-                self.faults.append(f"{what}; the list ends there")
-                return None
-            fault = _entry_fault(self.kind, value, result, start, odd)
-            if fault:
-                self.faults.append(f"lists {fault}; it is left out")
-                continue
-            _, begin, stop = members(result, start)[0][self.kind.label]
-            key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
-            item = Item(self._server, key, value[self.kind.label], head, tail)
-            if self._first.setdefault(key, item) is not item and not in_circle:
-                what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
-                self.faults.append(f"{what}; the first one counts")
-        if type(cursor) is not str:
-            return None
-        if in_circle or len(self._followed) == MAXIMUM_PAGES:
-            what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
-            self.faults.append(f"{what} in {self.kind.method}; the list ends there")
-            return None
-        self._followed.add(cursor)
-        return cursor
-
-
-def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
-    """Yield each entry of an array, where it is, and what is odd about one that is not read.
-
-    Of such a one, there are only its own members.
-    """
-    if len(text) <= LARGE:
-        for value, begin, end in elements(text, start):
-            yield value, begin, end, ""
-        return
-    unfold(FOLDED, "deep")
-
-    for begin, end, depth in extents(text, start):
-        if depth > MAXIMUM_ENTRY_DEPTH:
-            odd = TOO_DEEP
-        else:
-            odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
-        entry = text[begin:end]
-        yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
-
-
-def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str:
-    """Say what an entry is, if it is left out, "" if it is listed."""
-    what = kind.name[:-1]
-    name = value.get(kind.label) if type(value) is dict else None
-    key = value.get(kind.key) if type(value) is dict else None
-    if type(name) is not str or type(key) is not str or not key:
-        return f"a {what} without a {kind.label}" + (
-            f" or {kind.key}" if kind.key != kind.label else ""
-        )
-    if odd == TOO_LARGE:
-        return f"the {what} {key!r} with {odd}"
-    odd = odd or unreadable(value)
-    if not odd and member_stands_twice(text, start):
-        odd = "a member that stands twice"
-    return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
-
-
-def unreadable(value: Any) -> str:
-    """Name the first thing in a value that strict parsers refuse, "" if there is none."""
-    todo = [(value, 1)]
-    while todo:
-        item, depth = todo.pop()
-        if type(item) is dict or type(item) is list:
-            if depth > MAXIMUM_ENTRY_DEPTH:
-                return TOO_DEEP
-            if type(item) is dict:
-                if not all(_has_utf8(key) for key in item):
-                    return "a lone surrogate"
-                item = list(item.values())
-            todo += [(inner, depth + 1) for inner in item]
-        elif type(item) is str:
-            if not _has_utf8(item):
-                return "a lone surrogate"
-        elif not (item is None or type(item) is bool) and not _is_finite(item):
-            return "a number that no double holds"
-    return ""
-
-
-def _has_utf8(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_finite(number: Any) -> bool:
-    # What has too many digits for Python is kept as text; NaN compares false with everything.
-    return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
-''',
-    "templates": r'''
-
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-
-
-def fits(template: str, uri: str) -> bool:
-    """Whether some values of its variables would expand `template` to `uri`.
-
-    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
-    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
-    server itself decides whether it has such a resource.
-    """
-    first, *parts = template.split("{")
-    if not uri.startswith(first):
-        return False
-    index = len(first)
-    plain, pending = True, False
-    for part in parts:
-        expression, _, literal = part.partition("}")
-        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-        pending = True
-        if not literal:
-            continue
-        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-        if found < 0 or (plain and _crosses(uri[index:found])):
-            return False
-        index, plain, pending = found + len(literal), True, False
-    rest = uri[index:]
-    return not (plain and _crosses(rest)) if pending else not rest
-
-
-def _crosses(text: str) -> bool:
-    return any(mark in text for mark in "/?#")
-''',
-    "peers": r'''
-
-CREATED = "created"  # never asked for
-QUEUED = "queued"  # to be started as soon as fewer are starting
-STARTING = "starting"  # process asked for, handshake not finished
-READY = "ready"
-DOWN = "down"  # failed to start, or died; `reason` says how
-
-LEGACY = "legacy"  # shakes hands, and asks the client by requests of its own
-MODERN = "modern"  # the revision of 2026-07-28, which does neither
-
-# Which states may follow which. A child that was sent to sleep is as one never asked for.
-TRANSITIONS = {
-    CREATED: (QUEUED,),
-    QUEUED: (STARTING,),
-    STARTING: (READY, DOWN),
-    READY: (CREATED, DOWN),
-    DOWN: (QUEUED,),
-}
-
-# Which list a call asks for an item of by name.
-ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
-
-FOREVER = float("inf")
-# Of a child that loses more answers than that, nothing that is in flight is waited for.
-MAXIMUM_LOST = 16
-
-
-class IllegalTransition(Exception):
-    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
-
-
-class Reading:
-    """One list of a child: how it is read, and what came of it.
-
-    `listing` is what came so far of the reading under way, which has taken too long at `deadline`;
-    the next one is due at `again_at`, `pause` seconds after the last at least. `compared` says
-    whether it was held against the snapshot, and no change of it was announced since that matters;
-    calls that wait for this wait until `give_up_at`. `drift` is how it differs, `refused` why {name
-    that a client may use} is withheld.
-    """
-
-    __slots__ = (
-        "again_at",
-        "compared",
-        "deadline",
-        "drift",
-        "give_up_at",
-        "kind",
-        "listing",
-        "pause",
-        "refused",
-        "served_at",
-        "under_way",
-    )
-
-    def __init__(self, kind: Kind, server: str) -> None:
-        self.kind = kind
-        self.under_way = False
-        self.listing = Listing(kind, server)
-        self.deadline = FOREVER
-        self.again_at = FOREVER
-        self.pause = 0.0
-        self.served_at = -FOREVER
-        self.compared = False
-        self.give_up_at = FOREVER
-        self.drift = ""
-        self.refused: dict[str, str] = {}
-
-
-class OwnRequest:
-    """One request of the proxy itself to a child: its handshake, a page of a list, a level.
-
-    Nobody waits for the answer to one of the last kind; at `deadline` it is given up. The answer to
-    one for a page goes into `listing`, once; `cursor` is that of the next page, None for none, and
-    `fault` says why there is no list in the answer.
-    """
-
-    __slots__ = ("cursor", "deadline", "fault", "listing", "method", "reading", "taken")
-
-    def __init__(self, method: str, reading: Reading | None, deadline: float) -> None:
-        self.method = method
-        self.reading = reading
-        self.deadline = deadline
-        self.listing = reading.listing if reading is not None else None
-        self.taken = False
-        self.cursor: str | None = None
-        self.fault = ""
-
-    def take(self, result: str) -> None:
-        """Take the page that answers this request, the JSON text of a result, if nobody has."""
-        if self.listing is None or self.taken:
-            return
-        self.taken = True
-        try:
-            self.cursor = self.listing.take(result)
-        except Malformed as problem:
-            self.fault = str(problem)
-
-
-class LostAnswers:
-    """Answers of a child that came without an id that can be read.
-
-    Each answers one of the requests that were in flight when it came. As soon as the others of
-    these have ended, it is known which: so that none waits for ever, and none fails for another.
-    """
-
-    __slots__ = ("_lost",)
-
-    def __init__(self) -> None:
-        self._lost: list[tuple[set[int], str]] = []
-
-    def add(self, in_flight: Collection[int], error: str) -> None:
-        """Note one; `error` is the JSON text that its request will be answered with."""
-        if in_flight:
-            self._lost.append((set(in_flight), error))
-
-    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
-        """Return {request: error} for those that must be the ones answered; forget these.
-
-        As many lost answers as there are requests that they may be for answer them all; so do
-        more than MAXIMUM_LOST, whatever they may be for.
-        """
-        left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
-        self._lost = [(ids, error) for ids, error in left if ids]
-        if len(self._lost) > MAXIMUM_LOST:
-            lost, self._lost = self._lost, []
-            return {number: error for ids, error in lost for number in ids}
-        for ids, _ in self._lost:
-            within = [lost for lost in self._lost if lost[0] <= ids]
-            if len(within) >= len(ids):
-                self._lost = [lost for lost in self._lost if lost not in within]
-                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
-        return {}
-
-    def __len__(self) -> int:
-        return len(self._lost)
-
-
-class Call:
-    """One request of a client on its way to a child.
-
-    `name` is what it asks for as the client named it. `path` leads within params to the member that
-    becomes `original`, the child's own name for it; () where nothing is replaced. `others` are
-    children to ask next if this one answers with an error, and `refusal` the error, as JSON text,
-    that says most of those that came so far. `moved` says that URIs in the result are written as
-    those of skills are listed. `identifier` is the client's id as JSON
-    text, `key` the same id as a value; `token` is the JSON text of its progress token, "" for none.
-    `deadline` is a time of the router's clock, which progress may move by `limit` seconds from the
-    time that it comes, up to `latest`.
-    """
-
-    __slots__ = (
-        "child",
-        "child_id",
-        "client",
-        "deadline",
-        "identifier",
-        "key",
-        "latest",
-        "limit",
-        "message",
-        "method",
-        "moved",
-        "name",
-        "original",
-        "others",
-        "path",
-        "refusal",
-        "token",
-    )
-
-    def __init__(self, client: Client, message: Message, child: Child, name: str) -> None:
-        self.client = client
-        self.message = message
-        self.method = message.method or ""
-        self.child = child
-        self.name = name
-        self.original = ""
-        self.path: tuple[str, ...] = ()
-        self.others: list[Child] = []
-        self.refusal = ""
-        self.moved = False
-        self.identifier = message.raw("id")
-        self.key = message.id
-        self.token = ""
-        self.child_id = 0
-        self.deadline = self.latest = FOREVER
-        self.limit = 0.0
-
-
-class Question:
-    """One request of a child on its way to a client, with the child's id as text and value.
-
-    `reply` is what the client answers, None as long as it does not; `token` the JSON text of the
-    child's progress token, "" for none.
-    """
-
-    __slots__ = ("child", "client", "client_id", "identifier", "key", "reply", "token")
-
-    def __init__(self, child: Child, client: Client, message: Message, client_id: int) -> None:
-        self.child = child
-        self.client = client
-        self.identifier = message.raw("id")
-        self.key = message.id
-        self.client_id = client_id
-        self.reply: Message | None = None
-        self.token = ""
-
-
-class Child:
-    """One server behind the proxy, over all its lives.
-
-    `waiting` are calls that came before it was ready, `unknown` those for a tool that it may have
-    got since the snapshot; `calls` are clients' requests in flight by the id that the proxy minted,
-    and `own` the proxy's own, `lost` the answers to nobody knows which of them; `questions` are its
-    own requests to clients, oldest first, and `kept` those that wait for a call. `client` is the
-    one whose message started it: it is initialised with that client's capabilities.
-    `protocol` is the version that it answered, `capabilities` are what it declared, `readings` its
-    lists by kind. `era` is how it is spoken to, and `turned` says that it was found to be the other
-    one since it was last up. `asks` says that it may ask clients something in the middle of a call.
-    `starting_at` and `ready_at` are when it was started and when it had shaken
-    hands, `deadline` when that has taken too long, `active_at` when it last had work. `failures`
-    counts its deaths in a row, and it is not started again before `retry_at`. `reported` {kind:
-    text} is what was said of its lists last. `masks` {name: value} are the variables that clients
-    name and never see.
-    """
-
-    __slots__ = (
-        "active_at",
-        "asks",
-        "calls",
-        "capabilities",
-        "client",
-        "deadline",
-        "era",
-        "failures",
-        "kept",
-        "lost",
-        "masks",
-        "name",
-        "next_id",
-        "own",
-        "protocol",
-        "questions",
-        "readings",
-        "ready_at",
-        "reason",
-        "reported",
-        "retry_at",
-        "row",
-        "starting_at",
-        "state",
-        "turned",
-        "unknown",
-        "waiting",
-        "warned",
-    )
-
-    def __init__(self, name: str, row: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-        """`row` is of the launch table, `facts` what else the compiler learnt of it."""
-        self.name = name
-        self.row = row
-        self.era = MODERN if facts.get("protocol") == MODERN_VERSION else LEGACY
-        self.turned = False
-        # Who has tools for clients with capabilities has them to ask such clients something.
-        self.asks = bool(facts.get("conditional"))
-        self.next_id = 0
-        self.warned = False
-        self.failures = 0
-        self.retry_at = -FOREVER
-        self.reported: dict[str, str] = {}
-        self.masks: Mapping[str, str] = {}
-        self.state = CREATED
-        self.reason = ""
-        self._forget()
-
-    def enter(self, state: str, reason: str = "") -> None:
-        """Be in another state from now on; one life ends with it, or none.
-
-        Raises:
-            IllegalTransition: it cannot follow the state that the child is in.
-        """
-        if state not in TRANSITIONS[self.state]:
-            raise IllegalTransition(f"{self.name}: from {self.state} to {state}")
-        if state in (CREATED, DOWN):
-            self._forget()
-        self.state = state
-        self.reason = reason
-
-    def _forget(self) -> None:
-        """Forget one life; ids go on, so that nothing of it can be taken for the next one's."""
-        self.client: Client | None = None
-        self.protocol = ""
-        self.capabilities: dict[str, Any] = {}
-        self.calls: dict[int, Call] = {}
-        self.own: dict[int, OwnRequest] = {}
-        self.lost = LostAnswers()
-        self.waiting: list[Call] = []
-        self.unknown: list[Call] = []
-        self.questions: list[Question] = []
-        self.kept: list[Message] = []
-        self.readings = {kind.name: Reading(kind, self.name) for kind in KINDS}
-        self.deadline = FOREVER
-        self.starting_at = FOREVER
-        self.ready_at = FOREVER
-        self.active_at = FOREVER
-
-    def withheld(self, method: str, name: str) -> str | None:
-        """Return why what a client asks for by `name` is withheld, None if it is not."""
-        for reading in self.readings.values():
-            kind = reading.kind
-            # A prompt may be called like a tool; what is completed is a prompt or a template.
-            meant = method.startswith((kind.name, kind.capability)) or (
-                method == "completion/complete" and kind is not TOOLS
-            )
-            for refused, reason in reading.refused.items():
-                if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
-                    return reason
-        return None
-
-    @property
-    def takes_turns(self) -> bool:
-        """Whether it is given the calls of one client at a time: it asks, and says not for which.
-
-        A child without a handshake says so.
-        """
-        return self.asks and self.era == LEGACY
-
-    @property
-    def idle(self) -> bool:
-        """Whether it has nothing to do, and nobody waits for news of it."""
-        busy = self.calls or self.own or self.waiting or self.unknown or self.questions
-        return self.state == READY and not busy
-''',
-    "core": r'''
-
-SEND = "send"  # a line to a client or a child: its text, or all of it in bytes
-START = "start"  # a child's process
-STOP = "stop"  # a child's process; the text says why, and `child_down` follows
-SLEEP = "sleep"  # end a child's process without a word: it is wanted again
-SAY = "say"  # a line on standard error
-STATE = "state"  # a child has entered one; the text has the members `state` and `reason` for a log
-
-
-class Core:
-    """State and outbox of the router. `clock` gives seconds that never run backwards."""
-
-    def __init__(self, desk: Desk, clock: Callable[[], float]) -> None:
-        self.desk = desk
-        self.plan = plan = desk.plan
-        self.clock = clock
-        self.catalogues = desk.catalogues
-        self.clients: list[Client] = []
-        self.origins = Origins()
-        self.children = {
-            name: Child(name, row, plan.children.get(name, {}))
-            for name, row in plan.servers.items()
-        }
-        self.level = ""
-        """The log level that children were asked for, "" for none."""
-        self.alarm = FOREVER
-        """No deadline is due before this time; `tick` wants to be called then."""
-        self._actions: list[Action] = []
-
-    def _taken(self) -> list[Action]:
-        actions, self._actions = self._actions, []
-        return actions
-
-    def _send(self, peer: Client | Child, text: str | bytes) -> None:
-        self._actions.append((SEND, peer, text))
-
-    def _say(self, text: str) -> None:
-        self._actions.append((SAY, None, text))
-
-    def _enter(self, child: Child, state: str, reason: str = "") -> None:
-        """Let a child be in another state from now on; `reason` completes "Server 'x' …"."""
-        child.enter(state, reason)
-        why = quote(reason) if reason else "null"
-        self._actions.append((STATE, child, f'"state":{quote(state)},"reason":{why}'))
-
-    def _arm(self, deadline: float) -> float:
-        self.alarm = min(self.alarm, deadline)
-        return deadline
-
-    def _ask(self, child: Child, method: str, params: str, reading: Reading | None = None) -> None:
-        """Send a child a request of the proxy's own."""
-        child.next_id += 1
-        deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
-        child.own[child.next_id] = OwnRequest(method, reading, deadline)
-        self._send(child, request(child.next_id, method, params))
-
-    def _refuse(self, call: Call, refusal: str) -> None:
-        """Answer a client's call with an error of the proxy's own, as JSON text."""
-        self._forget(call)
-        self._send(call.client, failure(call.identifier, refusal))
-
-    def _fail(self, call: Call, reason: str) -> None:
-        """Answer a call that its child will not answer, naming the child and the reason."""
-        self._refuse(call, gone(call.child, reason))
-
-    def _forget(self, call: Call) -> None:
-        """Drop a call that needs no answer any more from those of its client."""
-        if call in call.client.calls:
-            call.client.calls.remove(call)
-
-    def _lists_changed(self, kind: Kind, server: str, names: list[str]) -> None:
-        """Tell the clients that see one of these items of a server that their list changed."""
-        conditional = self.catalogues[kind.name].conditional[server]
-        public = [name for name in names if name not in conditional]
-        for client in self.clients:
-            if client.initialized and (public or (names and client.capable)):
-                self._send(client, notification(kind.announcement))
-
-
-def gone(child: Child, reason: str) -> str:
-    """Return the error for what a child will not answer, naming the child and the reason."""
-    data = f'{{"server":{quote(child.name)}}}'
-    return error(INTERNAL_ERROR, f"Server '{child.name}' {reason}", data)
-''',
-    "faults": r'''
-
-def where(fault: BaseException) -> str:
-    """Return the kind of an exception, and the last function and line of ours that it came through.
-
-    Not what it says: that may be of a message, and nobody else's to read.
-    """
-    place = ""
-    trace = fault.__traceback__
-    package = __name__.partition(".")[0]
-    while trace is not None:
-        frame = trace.tb_frame
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-            place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return type(fault).__name__ + place
-''',
-    "process": r'''
-import _thread
-import os
-import select
-import sys
 
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
@@ -2234,7 +7095,7 @@ class Process:
 
         Raises:
             OSError: the command cannot be started.
-            ValueError: an argument holds a NUL.
+            ValueError: an argument holds a NUL, or what a shell that it needs cannot be given.
             RuntimeError: no thread can be started.
         """
         # Not before a child is started: these take as long to import as the rest of a start.
@@ -2249,7 +7110,8 @@ class Process:
         self.silent = threading.Event()
         self.gone = threading.Event()
         self.retired = False
-        self.held = False
+        """Whether it was ended on purpose."""
+        self._held = False
         """Whether it has said so much to a client that does not read that it is not heard."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
@@ -2262,14 +7124,15 @@ class Process:
                     end.append(descriptor)
             ours += os.pipe()
             self.popen = subprocess.Popen(
-                launch.argv,
+                command_line(launch.argv),
                 stdin=theirs[0],
                 stdout=theirs[1],
                 stderr=theirs[2],
                 env=launch.env,
                 cwd=launch.cwd,
-                start_new_session=True,
+                **start_options(),
             )
+            self._group = self._led()
         except BaseException:
             for descriptor in ours:
                 os.close(descriptor)
@@ -2294,6 +7157,31 @@ class Process:
             _thread.start_new_thread(self._wait, ())
         except RuntimeError:
             self._undo(self._stdout)
+            raise
+
+    def retire(self) -> None:
+        """Hear it no more, and say nothing of its end: it was ended on purpose."""
+        self.retired = True
+        self.silence()
+
+    def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
+        """Read no more of it until its clients have read: its pipe fills, not our memory.
+
+        `gates` are locks that are held until then. Called by the thread that reads it, which holds
+        no lock.
+        """
+        self._held = True
+        for gate in gates:
+            while not is_over() and not gate.acquire(True, LOOK_SECONDS):
+                pass
+        self._held = False
+
+    def _led(self) -> Group:
+        try:
+            return lead_group(self.popen.pid)
+        except OSError:
+            self.popen.kill()
+            self.popen.wait()
             raise
 
     def _undo(self, *descriptors: int) -> None:
@@ -2339,7 +7227,7 @@ class Process:
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
         if self._claim.acquire(False):
-            self.ended(seen(self.launch.redact(reason)), self.last_words())
+            self.ended(printable(self.launch.redact(reason)), self.last_words())
         self.close()
 
     def silence(self) -> None:
@@ -2373,8 +7261,8 @@ class Process:
         if len(self._last_words) > LAST_WORDS_BYTES:
             # What stands before the first line end may be the rest of a value that was cut.
             text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
-        lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
-        return "\n".join([seen(line) for line in lines[-LAST_WORDS_LINES:]])
+        lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+        return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
 
     def _group_gone(self, seconds: float) -> bool:
         """Wait for the end of the whole group: the leader tells it, the rest is asked for.
@@ -2386,7 +7274,7 @@ class Process:
         deadline = monotonic() + seconds
         self.exited.wait(seconds)
         while not self.gone.is_set():
-            if self.exited.is_set() and not signal_group(self.popen.pid, 0):
+            if self.exited.is_set() and not self._group.signal(0):
                 self.gone.set()
             elif monotonic() > deadline:
                 return False
@@ -2396,7 +7284,7 @@ class Process:
 
     def _signal(self, number: int) -> None:
         if not self.gone.is_set():
-            signal_group(self.popen.pid, number)
+            self._group.signal(number)
 
     def _read_stderr(self, descriptor: int) -> None:
         """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
@@ -2410,10 +7298,10 @@ class Process:
 
         What was written before that is lost without a word: only the pipe itself tells.
         """
-        if not hasattr(select, "poll"):
+        if not POLLS:
             return lambda: None
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
+        poll = new_poll()
+        poll.register(descriptor, POLLIN)
         watched = [self._closed, self.outbox.descriptor]
         for number in watched:
             poll.register(number, 0)
@@ -2436,27 +7324,10 @@ class Process:
     def _wait(self) -> None:
         status = self.popen.wait()
         self.exited.set()
-        while not self.drained.wait(LAST_WORDS_SECONDS) and self.held:
+        while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
             pass  # what it has said is still to come
         self.silent.wait(LAST_WORDS_SECONDS)
         self.end(describe(status))
-
-
-def seen(text: str) -> str:
-    """Return text as one line that a terminal prints and does not act upon."""
-    return "".join([char if char.isprintable() else " " for char in text])
-
-
-def describe(status: int) -> str:
-    """Say how a process ended, from its return code: negative is minus a signal."""
-    if status >= 0:
-        return f"exited with status {status}"
-    import signal
-
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
 
 
 def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
@@ -2474,2194 +7345,27 @@ def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterato
         os.close(descriptor)
 
 
-def signal_group(leader: int, number: int) -> bool:
-    """Send a signal (0: none, only ask) to a process group; return whether it has members."""
-    if sys.platform == "win32":
-        if number:
-            import subprocess
+# --------------------------------------------------------------------------------------------------
+# relay: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
+# --------------------------------------------------------------------------------------------------
 
-            command = ["taskkill", "/F", "/T", "/PID", str(leader)]
-            subprocess.run(command, capture_output=True, check=False)
-        return False
-    try:
-        os.killpg(leader, number)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # macOS: the group has only zombies left
-        return False
-    return True
-''',
-    "attribution": r'''
 
-SERVER_MARK = "mcpagg/server"
-
-
-def attributed_log(params: str, server: str) -> str:
-    """Return the params of a log message whose logger is `server`, or `server/logger`."""
-    logger = members(params)[0].get("logger", ("",))[0]
-    named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return edited(params, add={"logger": quote(named)})
-
-
-def attributed(method: str, params: str, server: str, several: bool) -> str:
-    """Return the params of a server's request to a client with the server's name in `_meta`.
-
-    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
-    the names of resources do.
-    """
-    found, _ = members(params)
-    value, start, end = found.get("_meta", (None, 0, 0))
-    meta = params[start:end] if type(value) is dict else "{}"
-    add = {"_meta": edited(meta, add={SERVER_MARK: quote(server)})}
-    message = found.get("message", (None,))[0]
-    if several and method == "elicitation/create" and type(message) is str:
-        add["message"] = quote(f"[{server}] {message}")
-    return edited(params, add=add)
-
-
-def attributed_input(result: str, server: str, several: bool) -> str:
-    """Return a result with the requests for input in it attributed, if it requires some."""
-    found, _ = members(result)
-    value, start, end = found.get("inputRequests", (None, 0, 0))
-    if found.get("resultType", ("",))[0] != "input_required" or type(value) is not dict:
-        return result
-    text = result[start:end]
-    requests = {
-        key: _attributed_entry(entry, text[begin:stop], server, several)
-        for key, (entry, begin, stop) in members(text)[0].items()
-    }
-    return edited(result, add={"inputRequests": edited(text, add=requests)})
-
-
-def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
-    method = entry.get("method") if type(entry) is dict else None
-    params = entry.get("params", {}) if type(entry) is dict else None
-    if type(method) is not str or type(params) is not dict:
-        return text
-    _, start, end = members(text)[0].get("params", ({}, 0, 0))
-    asked = attributed(method, text[start:end] or "{}", server, several)
-    return edited(text, add={"params": asked})
-
-
-def mark_of(params: str) -> str:
-    """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
-    value = members(params)[0].get("_meta", (None,))[0]
-    server = value.get(SERVER_MARK) if type(value) is dict else None
-    return f'{{"{SERVER_MARK}":{quote(server)}}}' if type(server) is str else ""
-''',
-    "lenient": r'''
-
-# White space, and what stands around the messages of a batch: batches are read in every revision.
-_BETWEEN = " \t\r\n[],"
-# How many places are tried as the beginning of a message behind one that cannot be read.
-MAXIMUM_TRIES = 64
-SHOWN_CHARACTERS = 60
-
-
-class Fragment:
-    """What looks like a message of a server and cannot be read as one.
-
-    `problem` says why. `id` is its id, None where none can be found; `method` is its method, ""
-    where none can be found: it is an answer then, or as good as one.
-    """
-
-    __slots__ = ("id", "method", "problem")
-
-    def __init__(self, identifier: Id | None, method: str, problem: str) -> None:
-        self.id = identifier
-        self.method = method
-        self.problem = problem
-
-
-def read_line(line: bytes) -> tuple[list[Message | Fragment], str]:
-    """Return what a line of a server holds, and what is odd about it, "" for nothing.
-
-    A blank line holds nothing, a line of other words neither; a batch holds its messages.
-    """
-    try:
-        text, oddity = decode(line), ""
-    except Malformed as problem:
-        text = decode(line.decode("utf-8", "replace").encode("utf-8"))
-        oddity = f"{problem}; such bytes are read as U+FFFD"
-    if not text:
-        return [], oddity
-    try:
-        return [read_message(text)], oddity
-    except Malformed:
-        found, passed_over = _parts(text)
-    return found, oddity or passed_over
-
-
-def _parts(text: str) -> tuple[list[Message | Fragment], str]:
-    """Return the messages and fragments in a text, and the beginning of what else is there."""
-    found: list[Message | Fragment] = []
-    others: list[str] = []
-    index = 0
-    while True:
-        start = text.find("{", index)
-        others.append(text[index : start if start >= 0 else len(text)].strip(_BETWEEN))
-        if start < 0:
-            break
-        try:
-            _, index = members(text, start)
-            found.append(read_message(text[start:index]))
-        except Malformed as problem:
-            index = _next_message(text, start)
-            fragment = _fragment(text[start:index], str(problem))
-            if fragment is None:
-                others.append(text[start:index])
-            else:
-                found.append(fragment)
-    return found, _shown(next((other for other in others if other), ""))
-
-
-def _shown(text: str) -> str:
-    """Return the beginning of a text in quotes, as a terminal prints it; "" for an empty one."""
-    printable = [char if char.isprintable() else "?" for char in text[:SHOWN_CHARACTERS]]
-    return f'"{"".join(printable)}"' if text else ""
-
-
-def _next_message(text: str, index: int) -> int:
-    """Return where the next message begins behind one that cannot be read, or the text's end."""
-    for _ in range(MAXIMUM_TRIES):
-        index = text.find("{", index + 1)
-        if index < 0:
-            break
-        try:
-            inner, _ = members(text, index)
-        except Malformed:
-            continue
-        # What is an object within the other message has no such member.
-        if "jsonrpc" in inner:
-            return index
-    return len(text)
-
-
-def _fragment(text: str, problem: str) -> Fragment | None:
-    """Return what is left of a message, None if there is no sign that it was one."""
-    found = _readable_members(text)
-    mark = text.rfind('"jsonrpc"')
-    if "id" not in found and mark > 0:  # some write the id behind the result
-        found.update(_readable_members("{" + text[mark:]))
-    identifier, method = found.get("id"), found.get("method")
-    if type(identifier) is float and identifier.is_integer():
-        identifier = int(identifier)
-    if mark < 0 and not is_id(identifier):
-        return None
-    return Fragment(
-        identifier if is_id(identifier) else None, method if type(method) is str else "", problem
-    )
-
-
-def _readable_members(text: str) -> dict[str, Any]:
-    """Return the members of the object that a text begins with, up to what cannot be read."""
-    found: dict[str, tuple[Any, int, int]] = {}
-    try:
-        read_members(text, 0, found)
-    except Malformed:
-        return {name: value for name, (value, _, _) in found.items()}
-    return {name: value for name, (value, _, _) in found.items()}
-''',
-    "questions": r'''
-
-# What a child may ask a client, and the capability that the client must have declared for it.
-QUESTIONS = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
-}
-# Those that mean one call; a list of roots means the client as a whole.
-ATTRIBUTED = ("sampling/createMessage", "elicitation/create")
-
-
-class Questions(Core):
-    """Asks clients on behalf of children, and brings back what they answer."""
-
-    def _question(self, child: Child, message: Message) -> None:
-        """Answer what a child asks, or ask the client that it works for."""
-        if message.method == "ping":
-            self._send(child, result(message.raw("id"), "{}"))
-            return
-        if message.method in ATTRIBUTED:
-            child.asks = True
-        client = self._asked(child, message.method or "")
-        if client is None and self._may_keep(child, message):
-            child.kept.append(message)
-        else:
-            self._ask_client(client, child, message)
-
-    def _may_keep(self, child: Child, message: Message) -> bool:
-        """Whether a question can wait for the next call of the client that the child works for.
-
-        A client without a handshake can be asked in the middle of a call alone; servers ask for
-        its roots before there is one.
-        """
-        starter = child.client
-        started = starter is not None and starter.connection in self.clients
-        return started and not child.calls and message.method == "roots/list"
-
-    def _ask_what_was_kept(self, child: Child, client: Client) -> None:
-        """Ask a client that calls a child what the child wanted to know before."""
-        starter = child.client
-        if starter is not None and starter.connection is client.connection:
-            kept, child.kept = child.kept, []
-            for message in kept:
-                self._ask_client(client, child, message)
-
-    def _ask_client(self, client: Client | None, child: Child, message: Message) -> None:
-        """Pass a child's question on to a client, or refuse it where that cannot be."""
-        needed = QUESTIONS.get(message.method or "")
-        if client is None or message.id is None or needed not in client.capabilities:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._send(child, failure(message.raw("id") or "null", refusal))
-            return
-        client.next_id += 1
-        question = Question(child, client, message, client.next_id)
-        client.questions[client.next_id] = question
-        child.questions.append(question)
-        params = message.params_text
-        token = span(message, ("_meta", "progressToken"))
-        if token[1] and message.text[slice(*token)] != "null":
-            question.token = message.text[slice(*token)]
-            params = message.spliced_params([(token, str(client.next_id))])
-        several = len(self.plan.servers) > 1
-        params = attributed(message.method or "", params, child.name, several)
-        self._send(client, request(client.next_id, message.method or "", params))
-        self._flush(child)
-
-    def _asked(self, child: Child, method: str) -> Client | None:
-        """Return the client that a child's question is for: who calls it, or else who started it.
-
-        Where it could be for several, it is for nobody: an answer must never reach another one's
-        call. Roots are those of the connection, whichever of its requests asks.
-        """
-        callers = list(dict.fromkeys([call.client for call in child.calls.values()]))
-        if not callers:
-            return child.client if child.client in self.clients else None
-        if any(client.connection is not callers[0].connection for client in callers):
-            return None
-        at_work = _at_work(child)
-        certain = len(at_work) == 1 or len(callers) == 1
-        chosen = [client for client in callers if client in at_work] or callers
-        return chosen[-1] if certain or method not in ATTRIBUTED else None
-
-    def _must_wait(self, child: Child, client: Client) -> bool:
-        """Whether a client's call has to wait until a child has done with another client's."""
-        if not child.takes_turns:
-            return False
-        foreign = any(
-            one.client.connection is not client.connection for one in child.calls.values()
-        )
-        return foreign or bool(_at_work(child) - {client})
-
-    def _replied(self, client: Client, message: Message) -> None:
-        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
-        question = client.questions.pop(minted(message.value("id")), None)
-        if question is not None:
-            question.reply = message
-            self._flush_replies(question.child)
-
-    def _progress_of_client(self, client: Client, message: Message) -> None:
-        """Pass a client's progress on to the child whose question it is about, by its own token."""
-        token = message.params.get("progressToken")
-        question = client.questions.get(token) if type(token) is int else None
-        if question is not None and question.token:
-            params = replaced(message, "progressToken", question.token)
-            self._send(question.child, notification("notifications/progress", params))
-
-    def _flush_replies(self, child: Child) -> None:
-        """Let a child go on with the calls that it got answers for, one client's at a time."""
-        for question, reply in [(one, one.reply) for one in child.questions if one.reply]:
-            client = question.client
-            busy = child.takes_turns and any(
-                other is not client and other.connection is client.connection
-                for other in _at_work(child)
-            )
-            if not busy:
-                child.questions.remove(question)
-                child.active_at = self.clock()
-                self._send(child, answer(question.identifier, reply))
-
-    def _withdraw_question(self, child: Child, message: Message) -> None:
-        """A child no longer wants an answer to what it asked."""
-        key = message.params.get("requestId")
-        child.kept = [one for one in child.kept if not (is_id(key) and one.id == key)]
-        question = latest(child.questions, key)
-        if question is not None:
-            child.questions.remove(question)
-            if question.client.questions.pop(question.client_id, None) is not None:
-                params = replaced(message, "requestId", str(question.client_id))
-                self._send(question.client, notification("notifications/cancelled", params))
-
-    def _flush(self, child: Child) -> None:
-        """Send a child what waited, if it may go; the room of drift knows when."""
-        raise NotImplementedError
-
-
-def _at_work(child: Child) -> set[Client]:
-    """Return the clients whose calls a child works at: it waits for no answer of theirs."""
-    callers = {call.client for call in child.calls.values()}
-    return callers - {question.client for question in child.questions}
-
-
-def is_error(message: Message) -> bool:
-    """Whether a response is an error; one with both members is, unless the error is null."""
-    return message.value("error") is not None
-
-
-def is_response(message: Message) -> bool:
-    """Whether an object without a method or an id is meant as an answer: some servers log JSON."""
-    problem = message.value("error")
-    shaped = type(problem) is dict and type(problem.get("code")) is int
-    return shaped or (
-        "jsonrpc" in message.members and (is_error(message) or "result" in message.members)
-    )
-
-
-def unusable(server: str, how: str) -> str:
-    """Return the error that a request ends with whose answer is of no use."""
-    data = f'{{"server":{quote(server)}}}'
-    return error(INTERNAL_ERROR, f"Server '{server}' gave an answer {how}", data)
-
-
-def without_id(server: str, message: Message) -> str:
-    """Return the error that a response without an id means for its request.
-
-    A result is not passed on: it might reach another call than its own.
-    """
-    if is_error(message):
-        return message.raw("error")
-    return unusable(server, "without the id of a request")
-
-
-def code_of(message: Message) -> object:
-    """Return the code of an error response, None if it has none."""
-    error = message.value("error")
-    return error.get("code") if type(error) is dict else None
-
-
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    if type(identifier) is float and identifier.is_integer():
-        return int(identifier)
-    return identifier if type(identifier) is int else 0
-
-
-def make_ready(message: Message, line: bytes, identifier: str) -> None:
-    """Write the line that passes a large result on, from the line that it came in."""
-    if "result" not in message.members or is_error(message):
-        return
-    _, start, end = message.members["result"]
-    whole = line.startswith(b"{") and message.text.isascii()
-    body = memoryview(line)[start:end] if whole else message.raw("result").encode("utf-8")
-    head = f'{{"jsonrpc":"2.0","id":{identifier},"result":'
-    message.ready = identifier, b"".join([head.encode("utf-8"), body, b"}\n"])
-
-
-def answer(identifier: str, message: Message) -> str | bytes:
-    """Return the text that passes a response on under another id, or the line if it is ready."""
-    if message.ready is not None and message.ready[0] == identifier:
-        return message.ready[1]
-    if is_error(message):
-        return failure(identifier, message.raw("error"))
-    return result(identifier, message.raw("result") or "{}")
-
-
-def latest(line: list[Any], key: object) -> Any:
-    """Return the youngest request of a peer that has the id `key`: one may be used again."""
-    found = [asked for asked in line if asked.key == key] if is_id(key) else []
-    return found[-1] if found else None
-
-
-def span(message: Message, path: tuple[str, ...]) -> Span:
-    """Return where the member of params that `path` leads to stands, (0, 0) if there is none."""
-    value, start, end = message.members.get("params", (None, 0, 0))
-    for name in path:
-        if type(value) is not dict or name not in value:
-            return 0, 0
-        value, start, end = members(message.text, start)[0][name]
-    return start, end
-
-
-def replaced(message: Message, member: str, text: str) -> str:
-    """Return the text of a message's params with one member of it replaced."""
-    _, start, _ = message.members["params"]
-    params, _ = members(message.text, start)
-    _, begin, end = params[member]
-    return message.spliced_params([((begin, end), text)])
-''',
-    "routed": r'''
-
-# The member of params by which the proxy decides where a request goes and whether it may.
-_ROUTED = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "resources/subscribe": "uri",
-    "resources/unsubscribe": "uri",
-    "skills/get": "uri",
-    "resources/directory/read": "uri",
-    "completion/complete": "ref",
-}
-_OF_REFERENCE = ("type", "name", "uri")
-
-
-def ambiguity(message: Message) -> str:
-    """Say what a request names more than once of what it is for, "" for nothing."""
-    member = _ROUTED.get(message.method or "")
-    if member is None or not message.params:
-        return ""
-    start = message.members["params"][1]
-    fault = repeated(message.text, start, (member,))
-    if not fault and member == "ref" and type(message.params.get("ref")) is dict:
-        fault = repeated(message.text, members(message.text, start)[0]["ref"][1], _OF_REFERENCE)
-    return fault
-
-
-def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
-    """Say which of the wanted members the object at text[start] has twice, in whatever case."""
-    names: list[str] = []
-    read_members(text, start, {}, names)
-    folded = [name.casefold() for name in names]
-    twice = [name for name in wanted if folded.count(name) > 1]
-    return f"{twice[0]} stands more than once in params" if twice else ""
-''',
-    "calls": r'''
-
-REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
-RESOURCE_NOT_FOUND = -32002
-# With these a server says that it does not know what it is asked for; some SDKs say 0.
-UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-
-# A call may take so many times as long as its limit, if its server reports progress.
-LONGEST_TIMES = 10
-
-# What stands for the message of a call that was sent: it may be large, and is never sent twice.
-_SENT = Message("", {})
-
-
-class Calls(Questions):
-    """Forwards calls to children that are up, and what comes back to the client that asked."""
-
-    def _forward(self, child: Child, call: Call) -> None:
-        """Send a client's call to its child, under the child's own name for what it asks for."""
-        message = call.message
-        if not call.others:
-            call.message = _SENT
-        child.next_id += 1
-        call.child_id = child.next_id
-        child.calls[call.child_id] = call
-        child.active_at = self.clock()
-        changes: list[tuple[Span, str]] = []
-        if call.path:
-            changes.append((span(message, call.path), quote(call.original)))
-        token = span(message, ("_meta", "progressToken"))
-        if token[1] and message.text[slice(*token)] != "null":
-            call.token = message.text[slice(*token)]
-            changes.append((token, str(call.child_id)))
-        params = message.spliced_params(changes) if "params" in message.members else ""
-        self._send(child, request(call.child_id, message.method or "", params))
-        if child.kept and message.method in ASKS_FOR:
-            self._ask_what_was_kept(child, call.client)
-
-    def _answered(self, call: Call, message: Message) -> None:
-        """Pass a child's answer on to the client that asked, or ask the next child."""
-        call.child.active_at = self.clock()
-        if is_error(message):
-            if call.name == call.method and code_of(message) != METHOD_NOT_FOUND:
-                # A request of an extension, which this child knows: its answer is the one.
-                call.others, call.refusal = [], ""
-            self._refused_by_child(call, message.raw("error"), code_of(message) in UNKNOWN_CODES)
-            return
-        self._note_success(call, message)
-        self._forget(call)
-        if call.moved and type(message.value("result")) is dict:
-            unfold(FOLDED, "skills")
-
-            text = moved_result(message.raw("result"), call.child.name)
-            self._send(call.client, result(call.identifier, text))
-        else:
-            self._send(call.client, answer(call.identifier, message))
-
-    def _note_success(self, call: Call, message: Message) -> None:
-        """Note what a result says about resources: whose they are, and who tells of them."""
-        self.origins.learn(message.value("result"), call.child.name)
-        if call.method == "resources/subscribe":
-            call.client.subscriptions[call.name] = call.child
-            self.origins.add(call.name, call.child.name)
-        elif call.method == "resources/unsubscribe":
-            call.client.subscriptions.pop(call.name, None)
-
-    def _refused_by_child(self, call: Call, refusal: str, unknown: bool = False) -> None:
-        """Ask the next child, or answer with the error that says most: `unknown` says least."""
-        if not call.refusal or not unknown:
-            call.refusal = refusal
-        if call.others:
-            call.child = call.others.pop(0)
-            self._submit(call)
-            return
-        if call.method == "resources/subscribe":
-            call.client.subscriptions.pop(call.name, None)
-        self._refuse(call, call.refusal)
-
-    def _accept(self, call: Call) -> None:
-        """Owe a client the answer to a call, in due time: a start of its child included."""
-        call.client.calls.append(call)
-        limit = call.child.row.get("timeout") or self.plan.options.get("timeout")
-        if limit:
-            call.limit = limit
-            call.deadline = self._arm(self.clock() + limit)
-            call.latest = self.clock() + LONGEST_TIMES * limit
-
-    def _submit(self, call: Call) -> None:
-        """See that a call reaches its child; the room of lifecycles knows how."""
-        raise NotImplementedError
-
-    def _cancel(self, client: Client, message: Message) -> None:
-        """Stop a call that its client no longer wants; nobody gets an answer to it."""
-        call = latest(client.calls, message.params.get("requestId"))
-        if call is not None:
-            client.calls.remove(call)
-            self._withdraw(call, lambda number: replaced(message, "requestId", number))
-
-    def _withdraw(self, call: Call, params: Callable[[str], str]) -> None:
-        """Take a call back from its child; `params` makes those of the cancellation from its id."""
-        child = call.child
-        for line in (child.waiting, child.unknown):
-            if call in line:
-                line.remove(call)
-                return
-        if child.calls.pop(call.child_id, None) is not None:
-            self._send(child, notification("notifications/cancelled", params(str(call.child_id))))
-            self._settle_lost(child)
-            self._flush(child)
-
-    def _time_out(self, child: Child, now: float) -> None:
-        """Fail the calls whose time is up, and tell the child to stop working on them."""
-        under_way = [*child.calls.values(), *child.waiting, *child.unknown]
-        for call in [call for call in under_way if call.deadline <= now]:
-            self._withdraw(call, lambda number: f'{{"requestId":{number},"reason":"timed out"}}')
-            reason = f"Server '{child.name}' did not answer in time"
-            self._refuse(call, error(REQUEST_TIMEOUT, reason))
-        for call in [*child.calls.values(), *child.waiting, *child.unknown]:
-            if call.deadline < FOREVER:
-                self._arm(call.deadline)
-        self._give_up_own(child, now)
-
-    def _give_up_own(self, child: Child, now: float) -> None:
-        """Wait no longer for answers that matter to nobody; a handshake and lists have rules."""
-        unheeded = {
-            number: own.deadline
-            for number, own in child.own.items()
-            if own.reading is None and own.method != "initialize"
-        }
-        for number, deadline in unheeded.items():
-            if deadline <= now:
-                del child.own[number]
-            else:
-                self._arm(deadline)
-        self._settle_lost(child)
-
-    def _settle_lost(self, child: Child) -> None:
-        """End the requests that answers without an id must have been for."""
-        while child.lost:
-            settled = child.lost.settled({*child.own, *child.calls})
-            if not settled:
-                return
-            for number, problem in settled.items():
-                self._child_answer(child, read_message(failure(str(number), problem)))
-
-    def _child_answer(self, child: Child, message: Message) -> None:
-        """Take a child's answer; the router knows what it may be about."""
-        raise NotImplementedError
-
-    def _progress(self, child: Child, message: Message) -> None:
-        """Pass progress on to the client whose call it is about, under the client's own token.
-
-        A call that makes progress has its time anew, so many times as long in all.
-        """
-        token = message.params.get("progressToken")
-        call = child.calls.get(token) if type(token) is int else None
-        if call is not None and call.token:
-            if call.deadline < FOREVER:
-                call.deadline = min(self.clock() + call.limit, call.latest)
-            params = replaced(message, "progressToken", call.token)
-            self._send(call.client, notification("notifications/progress", params))
-
-    def _abandon(self, child: Child, reason: str) -> None:
-        """Fail everything that a child still owes, and take back everything that it asked."""
-        owed = [*child.calls.values(), *child.waiting, *child.unknown]
-        # What a fault of ours took out of these is still owed to its client.
-        owed += [call for client in self.clients for call in client.calls if call.child is child]
-        for call in dict.fromkeys(owed):
-            self._refused_by_child(call, gone(child, reason))
-        for question in child.questions:
-            if question.client.questions.pop(question.client_id, None) is not None:
-                params = f'{{"requestId":{question.client_id}}}'
-                self._send(question.client, notification("notifications/cancelled", params))
-
-
-def tool_not_found(name: str) -> str:
-    """Return the error for a prefixed name, or one of a server's tools, that nobody has."""
-    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
-
-
-def tool_of_nobody(name: str) -> str:
-    """Return the error for a name without the prefix of a server."""
-    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-''',
-    "names": r'''
-
-PORTABLE_LIMIT = 50
-_HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-
-
-def offered(tool: str, row: Row) -> bool:
-    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
-    expose, hide = row.get("expose"), row.get("hide", ())
-    if expose is None and not hide:
-        return True
-    # Only where the config filters: fnmatch brings re along.
-    from fnmatch import fnmatchcase
-
-    if any(fnmatchcase(tool, glob) for glob in hide):
-        return False
-    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
-
-
-def hides_address(uri: str, row: Row) -> bool:
-    """Whether a server's row hides the resource or template `uri`.
-
-    Only a glob with a colon means one, as every URI has: `*` hides all tools.
-    """
-    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
-    if not globs:
-        return False
-    from fnmatch import fnmatchcase
-
-    return any(fnmatchcase(uri, glob) for glob in globs)
-
-
-def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
-    """Return the name that a client sees for a server's tool."""
-    renamed: str | None = row.get("rename", {}).get(tool)
-    return renamed if renamed is not None else server + separator + tool
-
-
-def portable_names(exposed: Iterable[str]) -> dict[str, str]:
-    """Return a portable name for each exposed one: unique, and the same whatever the order.
-
-    A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
-    alike, or one another's exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash of
-    the exposed name; where somebody made up a name like that too, in a longer one.
-    """
-    names = {name: _cleaned(name) for name in exposed}
-    for length in _HASH_LENGTHS:
-        count: dict[str, int] = {}
-        for short in names.values():
-            count[short] = count.get(short, 0) + 1
-        for name, short in names.items():
-            taken = short in names and short != name
-            if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
-                names[name] = _hashed(name, length)
-    return names
-
-
-def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
-    """Return the server whose prefix `name` starts with, in either spelling; the longest wins."""
-    known = prefixes(servers, separator)
-    return next((server for server, prefix in known if name.startswith(prefix)), None)
-
-
-def prefixes(servers: Iterable[str], separator: str) -> list[tuple[str, str]]:
-    """Return each server with its prefix in either spelling, those of the longest name first."""
-    spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
-    found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
-    return sorted(found, key=lambda pair: -len(pair[0]))
-
-
-def hashed_name(name: str) -> str:
-    """Return a portable name for an exposed one that ends in a short hash of it."""
-    return _hashed(name, _HASH_LENGTHS[0])
-
-
-def server_address(uri: str, server: str) -> str:
-    """Return the URI of a server's skill, or of a file in it, with the server as first segment.
-
-    A URI without an authority stays as it is.
-    """
-    scheme, mark, path = uri.partition("://")
-    return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
-
-
-def own_address(uri: str, server: str) -> str | None:
-    """Return what `server_address` made this URI of, None if it is not of this server."""
-    scheme, _, path = uri.partition("://")
-    first, mark, rest = path.partition("/")
-    return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
-
-
-def _encoded(server: str) -> str:
-    """Return the name of a server as one segment of a URI (RFC 3986)."""
-    kept = _PORTABLE | frozenset(".~")
-    return "".join(
-        [
-            char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
-            for char in server
-        ]
-    )
-
-
-def _cleaned(name: str) -> str:
-    text = "".join([char if char in _PORTABLE else "_" for char in name])
-    while "__" in text:
-        text = text.replace("__", "_")
-    return text.strip("_")
-
-
-def _hashed(name: str, length: int) -> str:
-    from hashlib import sha256
-
-    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
-    return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
-''',
-    "live": r'''
-
-# What a person or a model reads, and no program acts upon.
-_WORDS = ("title", "description", "icons")
-# Members of `_meta` that name the page of a tool, the second one in older servers.
-_PAGE = ("ui", "ui/resourceUri")
-# Members of a schema whose lists of strings are sets: their order means nothing.
-SETS = ("required", "type")
-# How many items the line about a difference names, and how many characters of each.
-SHOWN_NAMES = 20
-NAME_WIDTH = 100
-
-
-class Difference:
-    """How a list of a child differs from another one, by value and whatever the order.
-
-    `added`, `removed` and `changed` are the items' own names; `changed` {name: what changed of it:
-    text, annotations, schema, other}, more than one word where more than one did.
-    """
-
-    __slots__ = ("added", "changed", "removed")
-
-    def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
-        before = {item.original: item for item in old}
-        now = {item.original: item for item in new}
-        self.added = [name for name in now if name not in before]
-        self.removed = [name for name in before if name not in now]
-        both = [name for name in now if name in before]
-        changed = {name: nature(before[name], now[name]) for name in both}
-        self.changed = {name: nature for name, nature in changed.items() if nature}
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
-
-    def __str__(self) -> str:
-        """`+added -removed ~changed(schema)`, each name with its sign, the first SHOWN_NAMES."""
-        changed = [f"{name}({nature})" for name, nature in self.changed.items()]
-        marks = (("+", self.added), ("-", self.removed), ("~", changed))
-        signed = [mark + name for mark, names in marks for name in names]
-        shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
-        more = len(shown) - SHOWN_NAMES
-        said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-        # One line, which a terminal prints and does not act upon.
-        return "".join([char if char.isprintable() else "?" for char in said])
-
-
-def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: bool) -> Difference:
-    """Return how what a child says now differs from its snapshot.
-
-    A tool that depends on the client's capabilities may be missing. To a client that shows no
-    pages, a server may list its tools without them, and leave those out that are for pages only.
-    """
-    listed = {item.original: item for item in items}
-    absent = catalogue.conditional[server] - listed.keys()
-    expected = [item for item in catalogue.recorded(server) if item.original not in absent]
-    if not shows_pages and catalogue.kind is TOOLS:
-        pages = [_without_page(item, listed.get(item.original)) for item in expected]
-        expected = [item for item in pages if item is not None]
-    return Difference(expected, items)
-
-
-def _without_page(item: Item, now: Item | None) -> Item | None:
-    """Return what is expected of an item for clients that show no pages, None for nothing.
-
-    `now` is the item as it is listed to one.
-    """
-    value = parse(item.listed(""))
-    meta = value.get("_meta")
-    if type(meta) is not dict or not any(name in meta for name in _PAGE):
-        return item
-    value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
-    if not value["_meta"]:
-        del value["_meta"]
-    return now if now is None or same(value, parse(now.listed("")), SETS) else item
-
-
-def name_items(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
-) -> list[Item]:
-    """Give a child's items, each once, the names that they are listed under; return them.
-
-    The config filters tools and resources; what has a name that another child's has is left out.
-    """
-    if catalogue.kind is TOOLS:
-        items = [item for item in items if offered(item.original, row)]
-    elif catalogue.kind.capability == RESOURCES.capability:
-        items = [item for item in items if not hides_address(item.original, row)]
-    if catalogue.kind.key == "name":
-        return _named(catalogue, server, row, items, options)
-    for item in items:
-        if catalogue.kind.label == "name":
-            item.exposed = item.portable = labelled(server, item.exposed)
-        elif catalogue.apart:
-            item.exposed = item.portable = server_address(item.original, server)
-    return items
-
-
-def _named(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Mapping[str, Any]
-) -> list[Item]:
-    """Name tools or prompts; one keeps the names that it had."""
-    recorded, live = catalogue.recorded(server), catalogue.live
-    known = {item.original: item for item in [*live.get(server, ()), *recorded]}
-    taken: dict[str, tuple[str, str]] = {}
-    for other in [t for others in live.values() for t in others]:
-        taken[other.exposed] = taken[other.portable] = other.server, other.original
-    for exposed, route in catalogue.routes.items():
-        taken[exposed] = taken[route[2]] = route[0], route[1]
-    is_anothers = _foreign(server, row, catalogue.servers, options)
-    named: dict[str, Item] = {}
-    for item in items:
-        if item.original in known:
-            item.exposed = known[item.original].exposed
-        elif options["names"] != "bare":
-            item.exposed = exposed_name(server, item.original, row, options["separator"])
-        owner = server, item.original
-        free = taken.get(item.exposed, owner) == owner
-        if free and item.original not in known and is_anothers(item.exposed):
-            item.exposed = hashed_name(item.exposed)
-        if taken.setdefault(item.exposed, owner) == owner:
-            named[item.original] = item
-    portable = portable_names([*taken])
-    for item in named.values():
-        same = known.get(item.original)
-        item.portable = same.portable if same else portable[item.exposed]
-        if same is None and item.portable != item.exposed and is_anothers(item.portable):
-            item.portable = hashed_name(item.exposed)
-    return list(named.values())
-
-
-def _foreign(
-    server: str, row: Row, servers: Iterable[str], options: Mapping[str, Any]
-) -> Callable[[str], bool]:
-    """Return what tells whether a name of a server's new item begins as those of another one do.
-
-    Where names have no prefix, or the config has chosen them, they are nobody's.
-    """
-    chosen = frozenset(row.get("rename", {}).values())
-    known = prefixes([name for name in servers if name], options["separator"])
-
-    def is_anothers(name: str) -> bool:
-        owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
-        return options["names"] != "bare" and name not in chosen and owner != server
-
-    return is_anothers
-
-
-def renewed(old: Iterable[Item], new: Iterable[Item]) -> list[str]:
-    """Return the names of items that one of two lists lacks, or that may look different in them.
-
-    Without reading their values: equal ones in another text count as different, unless both are
-    known to be equal to a third.
-    """
-    before = {item.original: item for item in old}
-    now = {item.original: item for item in new}
-    return [
-        name
-        for name in {**before, **now}
-        if name not in before or name not in now or not _look_alike(before[name], now[name])
-    ]
-
-
-def _look_alike(one: Item, other: Item) -> bool:
-    same_text = one.head == other.head and one.tail == other.tail
-    return same_text or _equal_of(one) is _equal_of(other)
-
-
-def _equal_of(item: Item) -> Item:
-    """Return the item that this one is known to be equal to, or itself."""
-    return item.compared[0] if item.compared is not None and not item.compared[1] else item
-
-
-def nature(old: Item, new: Item) -> str:
-    """Say what changed between two items of one name, "" for nothing; the new one keeps it."""
-    if new.compared is None or new.compared[0] is not old:
-        same_text = old.head == new.head and old.tail == new.tail
-        found = "" if same_text else _nature(parse(old.listed("")), parse(new.listed("")))
-        new.compared = old, found
-    return new.compared[1]
-
-
-def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Say what changed between two values of one item, "" for nothing.
-
-    Descriptions inside a schema are text; a flipped annotation never is.
-    """
-    if same(before, now, SETS):
-        return ""
-    natures = dict.fromkeys(
-        _member_nature(name, before.get(name), now.get(name))
-        for name in {**before, **now}
-        if not (name in before and name in now and same(before[name], now[name], SETS))
-    )
-    return ",".join(natures)
-
-
-def _member_nature(name: str, before: Any, now: Any) -> str:
-    if name in _WORDS:
-        return "text"
-    if name == "annotations":
-        return "annotations"
-    if name.endswith("Schema"):
-        try:
-            return "text" if same(_bare(before), _bare(now), SETS) else "schema"
-        except RecursionError:
-            return "schema"
-    return "other"
-
-
-def _bare(schema: Any) -> Any:
-    """Return a schema without the words in it; a property may be called `title`."""
-    if type(schema) is list:
-        return [_bare(part) for part in schema]
-    if type(schema) is not dict:
-        return schema
-    return {
-        name: _bare(part)
-        for name, part in schema.items()
-        if name not in ("title", "description") or type(part) is not str
-    }
-
-
-def same(one: Any, other: Any, sets: tuple[str, ...] = ()) -> bool:
-    """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself.
-
-    `sets` names members whose lists of strings are equal in any order.
-    """
-    pairs = [(one, other)]
-    while pairs:
-        one, other = pairs.pop()
-        if type(one) is dict and type(other) is dict:
-            if one.keys() != other.keys():
-                return False
-            pairs += [
-                (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
-                for key in one
-            ]
-        elif type(one) is list and type(other) is list:
-            if len(one) != len(other):
-                return False
-            pairs += [(one[index], other[index]) for index in range(len(one))]
-        elif type(one) is bool or type(other) is bool:
-            if one is not other:
-                return False
-        elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
-            return False
-    return True
-
-
-def _sorted(value: Any) -> Any:
-    """Return a list of strings in an order of its own; any other value as it is."""
-    if type(value) is list and all(type(item) is str for item in value):
-        return sorted(value)
-    return value
-''',
-    "drift": r'''
-
-# Servers register tools after the handshake and say so: a first difference may pass by itself.
-SETTLE_SECONDS = 0.5
-# A child that announces a change at every reading is read ever more rarely.
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 60.0
-LONGEST_HOLD_SECONDS = 1.0
-# Under `refuse` calls wait for a list that can be compared. A child that announces a change during
-# each of its readings has none: so long is it waited for, and no longer.
-PATIENCE_SECONDS = 10.0
-# Unless each reading finds a change; but not one that changes its list all the time.
-CALM_SECONDS = 10.0
-
-
-class Drift(Calls):
-    """Compares children's lists with the snapshot and applies the policy."""
-
-    def _read_lists(self, child: Child) -> None:
-        """Ask a child for every list that it may have, or that the snapshot has of it."""
-        for kind in KINDS:
-            reading = child.readings[kind.name]
-            recorded = self.catalogues[kind.name].recorded(child.name)
-            if recorded or kind.is_declared(child.capabilities):
-                self._read_list(child, reading)
-            else:
-                reading.compared = True
-        self._settle_calls(child)
-
-    def _read_list(self, child: Child, reading: Reading) -> None:
-        """Ask a child for one of its lists, unless that is under way."""
-        if reading.under_way:
-            return
-        reading.again_at = FOREVER
-        if not reading.kind.is_declared(child.capabilities):
-            self._compared(child, reading, [])
-            self._settle_calls(child)
-            return
-        reading.under_way = True
-        reading.listing = Listing(reading.kind, child.name)
-        self._ask_page(child, reading, "{}")
-
-    def _ask_page(self, child: Child, reading: Reading, params: str) -> None:
-        reading.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
-        self._ask(child, reading.kind.method, params, reading)
-
-    def read_ahead(self, child: Child, own: OwnRequest, message: Message) -> None:
-        """Read a page of a list that a child answers, and compare what is on it.
-
-        That may take long, and changes nothing but the page: it is done before the lock is taken,
-        by the thread that reads the child.
-        """
-        own.take(message.raw("result"))
-        if own.listing is not None and own.cursor is None:
-            recorded = self.catalogues[own.listing.kind.name].recorded(child.name)
-            known = {item.original: item for item in recorded}
-            for item in own.listing.items:
-                if item.original in known:
-                    nature(known[item.original], item)
-
-    def _page(self, child: Child, reading: Reading, own: OwnRequest, message: Message) -> None:
-        """Take one page of a list; ask for the next, or compare."""
-        own.take(message.raw("result"))
-        if own.fault:
-            self._unread(child, reading, own.fault)
-            return
-        if own.cursor is not None:
-            self._ask_page(child, reading, f'{{"cursor":{quote(own.cursor)}}}')
-            return
-        self._end_reading(child, reading)
-        self._report_faults(child, reading)
-        catalogue, items = self.catalogues[reading.kind.name], reading.listing.items
-        items = name_items(catalogue, child.name, child.row, items, self.plan.options)
-        reading.listing = Listing(reading.kind, child.name)
-        self._compared(child, reading, items)
-        self._settle_calls(child)
-
-    def _unread(self, child: Child, reading: Reading, problem: str) -> None:
-        """Go on without a list that a child does not give: it costs that list alone."""
-        self._end_reading(child, reading)
-        reading.drift = f"not given ({problem})"
-        what = f"gave no list of {reading.kind.name}"
-        if self.plan.options["on_drift"] == "refuse":
-            # What cannot be compared may have changed.
-            what += f" to compare ({problem})"
-            recorded = self.catalogues[reading.kind.name].recorded(child.name)
-            reading.refused = {name: what for item in recorded for name in _meant_by(item, reading)}
-            self._serve(child, reading, [])
-            self._say_once(child, reading.kind.name, f"{what}; its snapshot is withheld")
-        else:
-            what += f" ({problem})"
-            self._say_once(child, reading.kind.name, f"{what}; its snapshot stays")
-        reading.compared = True
-        self._settle_calls(child)
-
-    def _end_reading(self, child: Child, reading: Reading) -> None:
-        reading.under_way = False
-        # A reading that took too long may be answered yet.
-        child.own = {key: own for key, own in child.own.items() if own.reading is not reading}
-        reading.deadline = FOREVER
-        child.active_at = self.clock()
-        self._arm(reading.again_at)
-
-    def _compared(self, child: Child, reading: Reading, items: list[Item]) -> None:
-        shows_pages = child.client is not None and PAGES in child.client.extensions
-        difference = drift(self.catalogues[reading.kind.name], child.name, items, shows_pages)
-        # A change that was announced meanwhile may have come behind the page that it is about.
-        overtaken = reading.again_at < FOREVER and self.plan.options["on_drift"] == "refuse"
-        settled = self.clock() >= child.ready_at + SETTLE_SECONDS
-        if difference and not settled and not child.unknown:
-            reading.again_at = self._arm(child.ready_at + SETTLE_SECONDS)
-            return
-        policy = self.plan.options["on_drift"]
-        if policy == "live":
-            self._go_live(child, reading, items, difference)
-        elif policy == "refuse":
-            self._refuse_changed(child, reading, items, difference)
-        reading.drift = str(difference)
-        if difference:
-            self._report(child, reading, policy)
-        else:
-            child.reported.pop(reading.kind.name, None)
-        reading.compared = not overtaken
-        if not overtaken:
-            reading.give_up_at = FOREVER
-        elif reading.give_up_at == FOREVER:
-            reading.give_up_at = self._arm(self.clock() + PATIENCE_SECONDS)
-
-    def _go_live(
-        self, child: Child, reading: Reading, items: list[Item], difference: Difference
-    ) -> None:
-        catalogue = self.catalogues[reading.kind.name]
-        # What is no drift may differ all the same: the client cannot do what a tool needs.
-        differs = difference or Difference(catalogue.recorded(child.name), items)
-        if differs or child.name in catalogue.live:
-            self._serve(child, reading, items)
-
-    def _refuse_changed(
-        self, child: Child, reading: Reading, items: list[Item], difference: Difference
-    ) -> None:
-        reading.refused = {}
-        for item in items:
-            how = "changed" if item.original in difference.changed else "is new"
-            if item.original in difference.changed or item.original in difference.added:
-                what = f"a {reading.kind.name[:-1]} '{item.original}'"
-                reason = f"has {what} that {how} since this proxy was compiled"
-                for name in _meant_by(item, reading):
-                    reading.refused[name] = reason
-        gone = {*difference.changed, *difference.removed}
-        recorded = self.catalogues[reading.kind.name].recorded(child.name)
-        self._serve(child, reading, [item for item in recorded if item.original not in gone])
-
-    def _serve(self, child: Child, reading: Reading, items: list[Item]) -> None:
-        """Serve a list from now on, and tell clients if theirs is another one than before."""
-        catalogue = self.catalogues[reading.kind.name]
-        names = renewed(catalogue.served(child.name), items)
-        if names:
-            catalogue.serve(child.name, items)
-            self._lists_changed(reading.kind, child.name, names)
-            if self.clock() >= reading.served_at + CALM_SECONDS:
-                reading.pause = 0.0
-            reading.served_at = self.clock()
-
-    def _report(self, child: Child, reading: Reading, policy: str) -> None:
-        does = {
-            "live": "its live list is served",
-            "warn": "the snapshot is served",
-            "refuse": "what differs is withheld",
-        }
-        what = "" if reading.kind is TOOLS else f" {reading.kind.name}"
-        how = f"differs from its snapshot:{what} {reading.drift}"
-        self._say_once(child, reading.kind.name, f"{how}; {does[policy]}, recompile to review it")
-
-    def _report_faults(self, child: Child, reading: Reading) -> None:
-        """Say what is wrong with a list: the first fault, and how many more there are."""
-        about, faults = reading.kind.method, reading.listing.faults
-        if faults:
-            more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
-            self._say_once(child, about, faults[0] + more)
-        else:
-            child.reported.pop(about, None)
-
-    def _say_once(self, child: Child, about: str, text: str) -> None:
-        """Say something about a list, unless it is what was said of it last, in whatever life."""
-        if child.reported.get(about) != text:
-            child.reported[about] = text
-            self._say(f"server '{child.name}' {text}")
-
-    def _settle_calls(self, child: Child) -> None:
-        """Send on, or refuse, the calls that waited for the lists."""
-        if child.readings["tools"].compared and not child.readings["tools"].under_way:
-            unknown, child.unknown = child.unknown, []
-            for call in unknown:
-                tool = self.catalogues["tools"].find(call.name)
-                if tool is not None and tool.server == child.name:
-                    call.original = tool.original
-                    child.waiting.append(call)
-                else:
-                    self._refuse(call, tool_not_found(call.name))
-        self._flush(child)
-
-    def _flush(self, child: Child) -> None:
-        """Send a child what waited, calls under `refuse` not before its lists are known."""
-        if child.state != READY:
-            return
-        self._flush_replies(child)
-        guarded = self.plan.options["on_drift"] == "refuse"
-        unknown = [reading for reading in child.readings.values() if not reading.compared]
-        if guarded and unknown:
-            self._give_up(child, unknown)
-            return
-        waiting, child.waiting = child.waiting, []
-        full = False
-        for call in waiting:
-            # Nobody overtakes who waits for a turn, or that might never come.
-            full = full or self._must_wait(child, call.client)
-            reason = child.withheld(call.message.method or "", call.name)
-            if reason is not None:
-                self._fail(call, reason)
-            elif guarded and call.path == ("name",) and not self._is_served(call):
-                self._refuse(call, tool_not_found(call.name))
-            elif full:
-                child.waiting.append(call)
-            else:
-                self._forward(child, call)
-
-    def _give_up(self, child: Child, unknown: list[Reading]) -> None:
-        """Fail the calls that waited long enough for lists that cannot be compared."""
-        for reading in unknown:
-            if reading.give_up_at <= self.clock():
-                waiting, child.waiting = child.waiting, []
-                for call in waiting:
-                    what = f"its list of {reading.kind.name}"
-                    self._fail(call, f"changes {what} too often to compare it with the snapshot")
-
-    def _is_served(self, call: Call) -> bool:
-        """Whether what a call asks for is still served by its child: it may have waited."""
-        item = self.catalogues[ASKS_FOR[call.message.method or ""]].find(call.name)
-        return item is not None and item.server == call.child.name
-
-    def _list_announced(self, child: Child, method: str) -> None:
-        """A child says that a list of its changed: read it, but not at every word."""
-        for reading in child.readings.values():
-            if method != reading.kind.announcement:
-                continue
-            if reading.again_at < FOREVER or child.state != READY:
-                continue
-            pause = reading.pause
-            longest = LONGEST_PAUSE_SECONDS
-            if self.plan.options["on_drift"] == "refuse":
-                # What may have changed is not called before it has been compared.
-                reading.compared = False
-                longest = LONGEST_HOLD_SECONDS
-            reading.pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
-            reading.again_at = self._arm(self.clock() + pause)
-
-
-def _meant_by(item: Item, reading: Reading) -> tuple[str, ...]:
-    """Return the names that clients may use for an item."""
-    named = reading.kind.key == reading.kind.label
-    return (item.exposed, item.portable) if named else (item.original,)
-''',
-    "lifecycle": r'''
-
-# The extension by which a server may answer with a task. Later requests about the task name no
-# server, so they could not be routed; the tasks of 2025-11-25 are not relayed either.
-TASKS = "io.modelcontextprotocol/tasks"
-
-MAXIMUM_STARTING = 8
-# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
-MAXIMUM_IN_BACKGROUND = 7
-# How long after its nth failure in a row a child may be started again, and how many are too many.
-FIRST_RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
-MAXIMUM_FAILURES = 10
-# A child that lived so long has not failed to start.
-SOUND_SECONDS = 60.0
-
-
-class Lifecycle(Drift):
-    """Starts children, shakes hands with them, and clears up after them."""
-
-    def child_up(self, child: Child) -> list[Action]:
-        """A child's process runs: shake hands in its recorded version, as the client it is for."""
-        if child.state != STARTING:  # it died before it was noticed to live
-            return self._taken()
-        client = child.client
-        recorded = self.plan.children.get(child.name, {}).get("protocol")
-        version = recorded if recorded in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-        able, info = "{}", ""
-        if client is not None:
-            version = min(version, client.version)
-            able, info = relayed(client), client.info
-        self._ask(
-            child,
-            "initialize",
-            f'{{"protocolVersion":{quote(version)},"capabilities":{able},'
-            f'"clientInfo":{info or self.plan.info}}}',
-        )
-        return self._taken()
-
-    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
-        """A child's process is gone or never was: fail what it owes, withdraw its tools.
-
-        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
-        """
-        if child.state not in (STARTING, READY):
-            return self._taken()
-        shaking = child.state == STARTING and bool(child.own)
-        if shaking and child.era == MODERN and self._turn(child):
-            return self._taken()
-        self._abandon(child, reason)
-        if child.turned:  # so it was not that
-            child.era, child.turned = _other(child.era), False
-        now = self.clock()
-        child.failures = 1 if now - child.ready_at > SOUND_SECONDS else child.failures + 1
-        pause = min(FIRST_RETRY_SECONDS * 2.0 ** (child.failures - 1), LONGEST_RETRY_SECONDS)
-        child.retry_at = now + pause
-        self._enter(child, DOWN, reason)
-        words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
-        self._say(f"server '{child.name}' {reason}{words}")
-        if child.name not in self.desk.down:
-            self.desk.down.add(child.name)
-            self._all_changed(child)
-        self._admit()
-        return self._taken()
-
-    def _all_changed(self, child: Child) -> None:
-        """Everything that a child offers has left the lists, or is back in them."""
-        said = set()
-        for kind in KINDS:
-            served = self.catalogues[kind.name].served(child.name)
-            if served and kind.announcement not in said:
-                said.add(kind.announcement)
-                self._lists_changed(kind, child.name, [item.original for item in served])
-
-    def tick(self) -> list[Action]:
-        """Do what is due at this time, and set `alarm` anew."""
-        now = self.clock()
-        self.alarm = FOREVER
-        for child in self.children.values():
-            self._look_after(child, now)
-        return self._taken()
-
-    def _look_after(self, child: Child, now: float) -> None:
-        """Do what is due for a child. A fault of ours ends it: nobody waits for it for ever."""
-        try:
-            if child.deadline <= now:
-                limit = f"{self.plan.options['connect_timeout']:g} s"
-                child.deadline = FOREVER
-                reason = f"did not finish its handshake within {limit}"
-                self._actions.append((STOP, child, reason))
-            self._arm(child.deadline)
-            self._read_what_is_due(child, now)
-            self._time_out(child, now)
-            self._sleep_if_idle(child, now)
-        except Exception as fault:
-            reason = f"was given up over an internal fault: {where(fault)}"
-            self._actions.append((STOP, child, reason))
-
-    def _read_what_is_due(self, child: Child, now: float) -> None:
-        for reading in child.readings.values():
-            if reading.deadline <= now:
-                limit = f"{self.plan.options['connect_timeout']:g} s"
-                self._unread(child, reading, f"no answer within {limit}")
-            if reading.again_at <= now:
-                self._read_list(child, reading)
-            self._arm(reading.deadline)
-            if not reading.under_way:
-                self._arm(reading.again_at)
-            if reading.give_up_at <= now:
-                self._flush(child)
-            else:
-                self._arm(reading.give_up_at)
-
-    def _sleep_if_idle(self, child: Child, now: float) -> None:
-        """End a child that has had nothing to do for long enough; the next call starts it again."""
-        limit = self.plan.options.get("idle_stop")
-        if not limit or child.state != READY:
-            return
-        watched = any(child in client.subscriptions.values() for client in self.clients)
-        due = (child.active_at if child.idle and not watched else now) + limit
-        if due <= now:
-            self._enter(child, CREATED, f"had nothing to do for {limit:g} s")
-            self._actions.append((SLEEP, child, ""))
-        else:
-            self._arm(due)
-
-    def wake(self, child: Child, client: Client) -> list[Action]:
-        """Start a child although nobody calls it."""
-        self._wake(child, client)
-        return self._taken()
-
-    def _wake(self, child: Child, client: Client) -> None:
-        """See to it that a child is started, on behalf of `client`."""
-        if child.state == CREATED or (child.state == DOWN and self._may_retry(child)):
-            self._enter(child, QUEUED)
-            child.client = client
-        if child.state == QUEUED:
-            self._admit()
-
-    def _may_retry(self, child: Child) -> bool:
-        if self.plan.options["restart"] != "on-call" or child.failures >= MAXIMUM_FAILURES:
-            return False
-        return child.retry_at <= self.clock()
-
-    def _submit(self, call: Call) -> None:
-        """Have a call reach its child, started or not; fail it if the child is down for good."""
-        child = call.child
-        if child.state == DOWN and not self._may_retry(child):
-            self._refused_by_child(call, gone(child, child.reason))
-            return
-        child.waiting.append(call)
-        self._wake(child, call.client)
-        self._flush(child)
-
-    def _admit(self) -> None:
-        """Start queued children, those that a call waits for first, a few at a time."""
-        children = list(self.children.values())
-        starting = sum(child.state == STARTING for child in children)
-        queued = [child for child in children if child.state == QUEUED]
-        queued.sort(key=lambda child: not (child.waiting or child.unknown))
-        for child in queued:
-            called = bool(child.waiting or child.unknown)
-            if starting >= (MAXIMUM_STARTING if called else MAXIMUM_IN_BACKGROUND):
-                return
-            starting += 1
-            self._enter(child, STARTING)
-            child.starting_at = self.clock()
-            child.deadline = self._arm(child.starting_at + self.plan.options["connect_timeout"])
-            self._actions.append((START, child, ""))
-
-    def _own_answer(self, child: Child, own: OwnRequest, message: Message) -> None:
-        """Take a child's answer to a request of the proxy's own."""
-        if own.method == "initialize":
-            if is_error(message):
-                if not (self._is_of_the_other(child, message) and self._turn(child)):
-                    detail = f"refused the handshake: {message.raw('error')}"
-                    self._actions.append((STOP, child, detail))
-            else:
-                self._shaken(child, message)
-        elif own.reading is not None:
-            kind = own.reading.kind
-            if kind is not TOOLS and code_of(message) == METHOD_NOT_FOUND:
-                # Declared and not there is as good as empty; resources often have no templates.
-                message = read_message(f'{{"result":{{"{kind.member}":[]}}}}')
-            if is_error(message):
-                self._unread(child, own.reading, message.raw("error"))
-            else:
-                self._page(child, own.reading, own, message)
-
-    def _is_of_the_other(self, child: Child, message: Message) -> bool:
-        """Whether the error that a child answers a handshake with may mean: not in this era.
-
-        Any that answers a discovery may; one that answers `initialize` says so.
-        """
-        if child.era == MODERN or MODERN_VERSION in message.raw("error"):
-            return True
-        return code_of(message) in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION)
-
-    def _turn(self, child: Child) -> bool:
-        """Start a child anew, to speak with it as in the other era; once, until it is up again.
-
-        On a fresh process: what it was asked may have left it in any state.
-        """
-        if child.turned:
-            return False
-        child.turned = True
-        child.era = _other(child.era)
-        child.own = {}
-        child.starting_at = self.clock()
-        child.deadline = self._arm(self.clock() + self.plan.options["connect_timeout"])
-        self._actions += [(SLEEP, child, ""), (START, child, "")]
-        return True
-
-    def _shaken(self, child: Child, message: Message) -> None:
-        """The handshake is done: say so, send what waited, and read what the child offers."""
-        try:
-            answer, _ = members(message.raw("result"))
-        except Malformed:
-            answer = {}
-        capabilities = answer["capabilities"][0] if "capabilities" in answer else {}
-        child.protocol = str(answer["protocolVersion"][0]) if "protocolVersion" in answer else ""
-        self._enter(child, READY)
-        child.turned = False
-        child.deadline = FOREVER
-        child.ready_at = child.active_at = self.clock()
-        child.capabilities = capabilities if type(capabilities) is dict else {}
-        self._send(child, notification("notifications/initialized"))
-        if child.name in self.desk.down:
-            self.desk.down.discard(child.name)
-            self._all_changed(child)
-        self._resume(child)
-        self._flush(child)
-        self._read_lists(child)
-        self._sleep_if_idle(child, child.ready_at)
-        self._admit()
-
-    def _resume(self, child: Child) -> None:
-        """Tell a child that came up what clients have asked for meanwhile."""
-        if self.level:
-            self._ask_level(child)
-        for uri in dict.fromkeys([uri for c in self.clients for uri in c.subscriptions]):
-            if any(client.subscriptions.get(uri) is child for client in self.clients):
-                self._ask(child, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
-
-    def _ask_level(self, child: Child) -> None:
-        """Tell a child which log level clients want, if it logs."""
-        if "logging" in child.capabilities:
-            self._ask(child, "logging/setLevel", f'{{"level":{quote(self.level)}}}')
-
-
-def relayed(client: Client) -> str:
-    """Return what children are told that a client can do, as JSON text."""
-    able = dict(client.capabilities)
-    if client.extensions:
-        able["extensions"] = without_tasks(client.extensions)
-    return "{" + ",".join([f"{quote(name)}:{text}" for name, text in able.items()]) + "}"
-
-
-def without_tasks(extensions: str) -> str:
-    """Return the JSON text of declared extensions without the one that does not pass a proxy."""
-    if TASKS not in extensions:
-        return extensions
-    unfold(FOLDED, "modern")
-
-    return edited(extensions, drop=(TASKS,))
-
-
-def _other(era: str) -> str:
-    return LEGACY if era == MODERN else MODERN
-''',
-    "routing": r'''
-
-# Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
-APP_SCHEME = "ui://"
-# What is asked of the servers that have skills, and what a URI that is listed for one is read by.
-SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
-READING_METHODS = SKILL_METHODS | {"resources/read"}
-# How errors about names that are in no list begin.
-_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
-
-
-class Routing(Lifecycle):
-    """Sends requests on to the children that they are for, or refuses them."""
-
-    def _deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
-        """Answer a request with an error of the proxy's own, without asking a child."""
-        self._send(client, failure(message.raw("id"), error(code, text, data)))
-
-    def _call(self, client: Client, message: Message) -> None:
-        """Route a call of a tool or a prompt by the table."""
-        name = message.params.get("name")
-        kind = TOOLS if message.method == "tools/call" else PROMPTS
-        if type(name) is not str:
-            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a name in params")
-            return
-        item = self.catalogues[kind.name].find(name)
-        if item is not None and not item.server:
-            self._call_subtool(client, message, item)
-        elif item is not None:
-            self._route(client, message, self.children[item.server], name, ("name",), item)
-        elif not self._refused(client, message, name):
-            self._call_by_own_name(client, message, kind, name)
-
-    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
-        """Route a call by a name that is in no list, if it is one server's own name for an item.
-
-        Pages and prompts of a server call its tools as it named them itself.
-        """
-        items = self.named(kind, name)
-        if len(items) == 1:
-            self._call_listed(client, message, kind, items[0])
-        elif items:
-            meant = " or ".join([getattr(item, client.spelling) for item in items])
-            self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}; say {meant}")
-        elif kind is TOOLS:
-            self._unknown(client, message, name)
-        else:
-            self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}")
-
-    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
-        """Route a call as if it had the listed name, which may be withheld, or gone."""
-        name = item.exposed
-        if self.catalogues[kind.name].find(name) is not None:
-            self._route(client, message, self.children[item.server], name, ("name",), item)
-        elif self._refused(client, message, name):
-            return
-        elif kind is TOOLS:
-            self._send(client, failure(message.raw("id"), tool_not_found(name)))
-        else:
-            self._deny(client, message, INVALID_PARAMS, f"{_UNKNOWN[kind]}: {name}")
-
-    def named(self, kind: Kind, name: str) -> list[Item]:
-        """Return the item that is listed under `name`, else those that servers have under it.
-
-        Under `refuse` one that is withheld counts: its name must not lead to another server.
-        """
-        catalogue = self.catalogues[kind.name]
-        listed = catalogue.find(name)
-        if listed is not None:
-            return [listed]
-        guarded = self.plan.options["on_drift"] == "refuse"
-        items = catalogue.recorded if guarded else catalogue.served
-        return [item for server in self.children for item in items(server) if item.original == name]
-
-    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
-        """Route a call of a composite tool as one of the subtool that it names."""
-        unfold(FOLDED, "composite")
-
-        call = Subcall(message, composite.original, self.plan.subtools[composite.original])
-        if call.fault:
-            self._deny(client, message, INVALID_PARAMS, call.fault)
-            return
-        # As it was compiled: what has changed since may be withheld, by the name that it had.
-        recorded = self.catalogues["tools"].recorded(call.server)
-        hidden = Item(call.server, call.tool, "", "", "")
-        item = next((item for item in recorded if item.original == call.tool), hidden)
-        child = self.children[call.server]
-        self._route(client, call.message, child, item.exposed, ("name",), item)
-
-    def _route(
-        self,
-        client: Client,
-        message: Message,
-        child: Child,
-        name: str,
-        path: tuple[str, ...] = (),
-        item: Item | None = None,
-    ) -> None:
-        """Send a request on to a child; `path` leads to the member that becomes the item's own."""
-        call = Call(client, message, child, name)
-        if item is not None:
-            call.path, call.original = path, item.original
-        self._accept(call)
-        self._submit(call)
-
-    def _route_in_turn(
-        self, client: Client, message: Message, children: list[Child], name: str
-    ) -> None:
-        """Send a request on to the first child that knows `name`, one after the other."""
-        call = Call(client, message, children[0], name)
-        call.others = children[1:]
-        self._accept(call)
-        self._submit(call)
-
-    def _refused(self, client: Client, message: Message, name: str) -> bool:
-        """Whether a child has what is asked for, but it is withheld; the client is told so."""
-        for child in self.children.values():
-            reason = child.withheld(message.method or "", name)
-            if reason is not None:
-                self._fail(Call(client, message, child, name), reason)
-                return True
-        return False
-
-    def _unknown(self, client: Client, message: Message, name: str) -> None:
-        """Refuse a name that the table lacks, unless its child may have got it since."""
-        separator = self.plan.options["separator"]
-        server = prefix_of(name, self.children, separator)
-        if server is None and self.plan.options["names"] != "bare" and separator not in name:
-            self._send(client, failure(message.raw("id"), tool_of_nobody(name)))
-            return
-        asked = self.children[server] if server is not None else None
-        live = self.plan.options["on_drift"] == "live"
-        if asked is None or not live or (asked.state == DOWN and not self._may_retry(asked)):
-            self._send(client, failure(message.raw("id"), tool_not_found(name)))
-            return
-        call = Call(client, message, asked, name)
-        call.path = ("name",)
-        self._accept(call)
-        asked.unknown.append(call)
-        self._wake(asked, client)
-        if asked.state == READY:
-            self._read_list(asked, asked.readings["tools"])
-
-    def _complete(self, client: Client, message: Message) -> None:
-        """Ask the owner of a prompt or a template for completions; its names are translated."""
-        reference = message.params.get("ref")
-        of = reference if type(reference) is dict else {}
-        name, uri = of.get("name"), of.get("uri")
-        if type(name) is str and of.get("type") == "ref/prompt":
-            self._complete_prompt(client, message, name)
-        elif type(uri) is str and of.get("type") == "ref/resource":
-            self._complete_resource(client, message, uri)
-        else:
-            self._deny(client, message, INVALID_PARAMS, "completion/complete needs a ref")
-
-    def _complete_prompt(self, client: Client, message: Message, name: str) -> None:
-        items = self.named(PROMPTS, name)
-        if len(items) == 1:
-            child = self.children[items[0].server]
-            self._route(client, message, child, items[0].exposed, ("ref", "name"), items[0])
-        else:
-            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {name}")
-
-    def _complete_resource(self, client: Client, message: Message, uri: str) -> None:
-        item = self.catalogues["templates"].find(uri)
-        owners = [self.children[item.server]] if item is not None else self.owners(uri)
-        able = [child for child in owners if "completions" in self._capabilities(child)]
-        if owners:
-            self._route_in_turn(client, message, able or owners, uri)
-        else:
-            self._deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
-
-    def _resource(self, client: Client, message: Message) -> None:
-        """Route what is about a resource to its owner, or to those who may be it."""
-        uri = message.params.get("uri")
-        if type(uri) is not str:
-            self._deny(client, message, INVALID_PARAMS, f"{message.method} needs a uri in params")
-        elif self._refused(client, message, uri):
-            return
-        elif message.method == "resources/unsubscribe" and uri in client.subscriptions:
-            self._unsubscribe(client, message, uri)
-        else:
-            self._find_resource(client, message, uri)
-
-    def _find_resource(self, client: Client, message: Message, uri: str) -> None:
-        """Ask those who may have a resource, the likeliest first."""
-        owners, own = self._holders(message.method or "", uri)
-        if not owners and message.method in SKILL_METHODS:
-            self._deny(client, message, INVALID_PARAMS, f"No skill is served at {uri}")
-        elif not owners:
-            data = f'{{"uri":{quote(uri)}}}'
-            self._deny(client, message, RESOURCE_NOT_FOUND, f"Resource not found: {uri}", data)
-        else:
-            call = Call(client, message, owners[0], uri)
-            call.others = owners[1:]
-            if own != uri:
-                call.path, call.original = ("uri",), own
-            skilled = message.method in SKILL_METHODS and self.catalogues["skills"].apart
-            call.moved = own != uri or skilled
-            self._accept(call)
-            self._submit(call)
-
-    def _holders(self, method: str, uri: str) -> tuple[list[Child], str]:
-        """Return who may have what a URI is of, the likeliest first, and their own URI for it."""
-        skilled = [c for c in self.children.values() if self._answers(c, SKILLS.capability)]
-        listed = self.catalogues["resources"].find(uri) is not None
-        if self.catalogues["skills"].apart and method in READING_METHODS and not listed:
-            for child in skilled:
-                own = own_address(uri, child.name)
-                if own is not None:
-                    return [child], own
-        owners = self.owners(uri)
-        if method in SKILL_METHODS:
-            item = self.catalogues["skills"].find(uri)
-            first = [self.children[item.server]] if item is not None else []
-            return (
-                list(dict.fromkeys([*first, *(c for c in owners if c in skilled), *skilled])),
-                uri,
-            )
-        if method == "resources/subscribe":
-            owners = [child for child in owners if self._tells_of_resources(child)] or owners
-        return owners, uri
-
-    def _answers(self, child: Child, extension: str) -> bool:
-        """Whether the requests of an extension go to a child."""
-        return extension in self.desk.extended.get(child.name, ())
-
-    def _extension(self, client: Client, message: Message) -> None:
-        """Ask the servers with extensions of their own in turn, until one knows the method."""
-        method = message.method or ""
-        servers = self.desk.extenders(method)
-        if servers:
-            self._route_in_turn(client, message, [self.children[one] for one in servers], method)
-        else:
-            self._deny(client, message, METHOD_NOT_FOUND, f"Method not found: {method}")
-
-    def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
-        """End a subscription: at its child too, unless another client has it, or it is gone."""
-        child = client.subscriptions.pop(uri)
-        if child.state != READY or self._is_watched(uri, child):
-            self._send(client, result(message.raw("id"), "{}"))
-        else:
-            self._route_in_turn(client, message, [child], uri)
-
-    def _is_watched(self, uri: str, child: Child) -> bool:
-        """Whether a child tells any client of a resource."""
-        return any(client.subscriptions.get(uri) is child for client in self.clients)
-
-    def owners(self, uri: str) -> list[Child]:
-        """Return who may have a resource, the likeliest first.
-
-        Whoever lists it is alone. Else it is those whose templates fit, whoever named the URI in a
-        result or in the description of a tool, and then every other child that has resources.
-        Those that are down come last: they can only say that they are. Under `refuse` nobody is
-        asked for what does not fit: it may be another spelling of what is withheld.
-        """
-        item = self.catalogues["resources"].find(uri)
-        if item is not None:
-            return [self.children[item.server]]
-        templates, tools = self.catalogues["templates"], self.catalogues["tools"]
-        servers = [
-            server
-            for server in self.children
-            if any(fits(item.original, uri) for item in templates.served(server))
-        ]
-        guarded = self.plan.options["on_drift"] == "refuse"
-        if not guarded:
-            servers += [self.origins.of(uri) or ""]
-        if uri.startswith(APP_SCHEME):
-            servers += [s for s in self.children if any(i.names(uri) for i in tools.served(s))]
-        has = [
-            s for s, child in self.children.items() if not guarded and self._has_resources(child)
-        ]
-        owners = [self.children[name] for name in dict.fromkeys([*servers, *has]) if name]
-        shown = [child for child in owners if not hides_address(uri, child.row)]
-        return sorted(shown, key=lambda child: child.state == DOWN)
-
-    def _has_resources(self, child: Child) -> bool:
-        return "resources" in self._capabilities(child)
-
-    def _tells_of_resources(self, child: Child) -> bool:
-        declared = self._capabilities(child).get("resources")
-        return type(declared) is dict and declared.get("subscribe") is True
-
-    def _capabilities(self, child: Child) -> dict[str, Any]:
-        """Return what a child declares; as long as it is not up, what it did when compiled."""
-        if child.state == READY:
-            return child.capabilities
-        about = parse(self.plan.snapshot[child.name].get("server", "{}"))
-        declared: dict[str, Any] = about.get("capabilities", {})
-        return declared
-''',
-    "router": r'''
-
-# What goes to a child, and the capability that some child must have declared for it.
-FORWARDED = {
-    "tools/call": "tools",
-    "prompts/get": "prompts",
-    "resources/read": "resources",
-    "resources/subscribe": "resources",
-    "resources/unsubscribe": "resources",
-    "completion/complete": "completions",
-    "logging/setLevel": "logging",
-    "skills/get": SKILLS.capability,
-    "resources/directory/read": SKILLS.capability,
-}
-RESOURCE_UPDATED = "notifications/resources/updated"
-ANNOUNCEMENTS = frozenset(kind.announcement for kind in KINDS)
-
-# Notifications that only the other side may send.
-ROOTS_CHANGED = "notifications/roots/list_changed"
-OF_CLIENTS = frozenset({"notifications/initialized", ROOTS_CHANGED})
-OF_SERVERS = ANNOUNCEMENTS | {
-    "notifications/message",
-    RESOURCE_UPDATED,
-    "notifications/elicitation/complete",
-    "notifications/subscriptions/acknowledged",
-}
-
-BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
-
-
-class Router(Routing):
-    """Routes between clients and children; see Core for what its methods return."""
-
-    def connect(self, client: Client) -> list[Action]:
-        """Take on a client, which may have shaken hands at the desk already."""
-        self.clients.append(client)
-        if client.initialized:
-            self._initialized(client)
-        elif client.modern is not None:
-            self._want_children(client.modern)
-        return self._taken()
-
-    def disconnect(self, client: Client) -> list[Action]:
-        """Let a client go: nobody will read what it is still owed."""
-        self.clients.remove(client)
-        asked = [call for call in client.calls if call.method == "resources/subscribe"]
-        watched = {**{call.name: call.child for call in asked}, **client.subscriptions}
-        for call in reversed(client.calls):
-            self._withdraw(call, lambda number: f'{{"requestId":{number}}}')
-        for child in self.children.values():
-            for question in [one for one in child.questions if one.client is client]:
-                child.questions.remove(question)
-                gone = error(METHOD_NOT_FOUND, "The client is gone")
-                self._send(child, failure(question.identifier, gone))
-        for uri, child in watched.items():
-            if child.state == READY and not self._is_watched(uri, child):
-                self._ask(child, "resources/unsubscribe", f'{{"uri":{quote(uri)}}}')
-        client.calls, client.questions = [], {}
-        return self._taken()
-
-    def owes(self, client: Client) -> bool:
-        """Whether a request of the client is still to be answered."""
-        return bool(client.calls)
-
-    def from_client(self, client: Client, line: bytes) -> list[Action]:
-        """Take one line of a client."""
-        for message in read_messages(line, client.version == BATCH_VERSION):
-            self._client_message(client, message)
-        return self._taken()
-
-    def want(self, client: Client) -> list[Action]:
-        """A client has asked for something: from now on it may want its children."""
-        self._want_children(client)
-        return self._taken()
-
-    def hear(self, client: Client, message: Message | Malformed) -> list[Action]:
-        """Take one message of a client, or what was to be one."""
-        self._client_message(client, message)
-        return self._taken()
-
-    def hear_child(self, child: Child, message: Message | Fragment) -> list[Action]:
-        """Take one message of a child that is starting or ready, or what is left of one."""
-        self._child_message(child, message)
-        return self._taken()
-
-    def ask(self, client: Client, child: Child, message: Message) -> list[Action]:
-        """Take a question of a child of which it is known whom it is for."""
-        self._ask_client(client, child, message)
-        return self._taken()
-
-    def read(self, child: Child, line: bytes) -> Said:
-        """Read a line of a child, for `from_child`; the lock need not be held.
-
-        What takes long about it is done here: nothing of it depends on what others do.
-        """
-        said = read_line(line)
-        for message in said[0]:
-            if isinstance(message, Message) and message.method is None and not is_error(message):
-                number = minted(message.value("id"))
-                own, call = child.own.get(number), child.calls.get(number)
-                if own is not None:
-                    self.read_ahead(child, own, message)
-                elif call is not None and len(line) > LARGE and _passes_untouched(child, call):
-                    make_ready(message, line, call.identifier)
-        return said
-
-    def from_child(self, child: Child, said: Said) -> list[Action]:
-        """Take what was read of a line of a child; what is odd is warned of once."""
-        if child.state not in (STARTING, READY):  # the last words of one that is down
-            return []
-        messages, oddity = said
-        for message in messages:
-            self._child_message(child, message)
-        return [*self.warn(child, oddity), *self._taken()]
-
-    def warn(self, child: Child, oddity: str) -> list[Action]:
-        """Say what is odd about the lines of a child, "" for nothing; once."""
-        if oddity and not child.warned:
-            child.warned = True
-            self._say(f"server '{child.name}' wrote something else than JSON-RPC: {oddity}")
-        return self._taken()
-
-    def _client_message(self, client: Client, message: Message | Malformed) -> None:
-        if isinstance(message, Malformed):
-            # The reference stays silent here; a client that waits for an answer needs one.
-            code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-            self._send(client, failure("null", error(code, f"Invalid message: {message}")))
-        elif message.method is None:
-            if "result" in message.members or "error" in message.members:
-                self._replied(client, message)
-            else:
-                self._invalid(client, message)
-        elif "id" not in message.members:
-            self._client_notification(client, message)
-        elif message.id is None:
-            self._invalid(client, message)
-        else:
-            self._client_request(client, message)
-
-    def _client_request(self, client: Client, message: Message) -> None:
-        """Answer at the desk, or forward; what nobody declared is not found."""
-        method = message.method or ""
-        text = self.desk.answer(client, message)
-        if text is not None:
-            self._send(client, text)
-        elif FORWARDED.get(method) in self.desk.declared:
-            fault = ambiguity(message)
-            if type(message.value("params")) not in (dict, type(None)):
-                self._deny(client, message, INVALID_PARAMS, "params must be an object")
-            elif fault:
-                self._deny(client, message, INVALID_PARAMS, fault)
-            elif method == "logging/setLevel":
-                self._set_level(client, message)
-            elif method in ("tools/call", "prompts/get"):
-                self._call(client, message)
-            elif method == "completion/complete":
-                self._complete(client, message)
-            else:
-                self._resource(client, message)
-        else:
-            self._extension(client, message)
-
-    def _invalid(self, client: Client, message: Message) -> None:
-        identifier = "null" if message.id is None else message.raw("id")
-        self._send(client, failure(identifier, error(INVALID_REQUEST, "Invalid request")))
-
-    def _client_notification(self, client: Client, message: Message) -> None:
-        if message.method == "notifications/cancelled":
-            self._cancel(client, message)
-        elif message.method == "notifications/initialized":
-            self._initialized(client)
-        elif message.method == "notifications/progress":
-            self._progress_of_client(client, message)
-        elif (message.method or "").startswith(
-            "notifications/"
-        ) and message.method not in OF_SERVERS:
-            # One that is not known may be for any of them. A request without an id is none.
-            for_all = message.method != ROOTS_CHANGED
-            for child in self.children.values():
-                if child.state == READY and (for_all or child.client is client):
-                    text = notification(message.method or "", message.raw("params"))
-                    self._send(child, text)
-
-    def _initialized(self, client: Client) -> None:
-        """A client has shaken hands: from now on it may want its children."""
-        client.initialized = True
-        self._want_children(client)
-
-    def _want_children(self, client: Client) -> None:
-        if self.plan.options["start"] == "eager":
-            for child in self.children.values():
-                if child.name not in self.desk.down:
-                    self._wake(child, client)
-
-    def _set_level(self, client: Client, message: Message) -> None:
-        """Pass a log level on to every child that logs, now or once it is up."""
-        level = message.params.get("level")
-        if type(level) is not str or level not in LEVELS:
-            self._deny(client, message, INVALID_PARAMS, "Unknown log level")
-            return
-        client.level = level
-        asked = [one.level for one in [*self.clients, client] if one.level]
-        # What one client does not want to hear, another one may.
-        before, self.level = self.level, min(asked, key=LEVELS.index)
-        for child in self.children.values():
-            if child.state == READY and self.level != before:
-                self._ask_level(child)
-        self._send(client, result(message.raw("id"), "{}"))
-
-    def _child_message(self, child: Child, message: Message | Fragment) -> None:
-        if isinstance(message, Fragment):
-            self._unreadable(child, message)
-        elif message.method is None:
-            self._child_answer(child, message)
-        elif "id" in message.members:
-            self._question(child, message)
-        elif message.method == "notifications/progress":
-            self._progress(child, message)
-        elif message.method == "notifications/cancelled":
-            self._withdraw_question(child, message)
-        elif message.method in ANNOUNCEMENTS:
-            self._list_announced(child, message.method)
-        elif child.state == READY and message.method not in OF_CLIENTS:
-            self._pass_on(child, message)
-
-    def _pass_on(self, child: Child, message: Message) -> None:
-        """Give a child's notification (log, resource, unknown) to the clients that it concerns."""
-        callers = {call.client for call in child.calls.values()}
-        params = message.raw("params")
-        if message.method == "notifications/message":
-            params = attributed_log(message.params_text, child.name)
-        told = []
-        for client in self.clients:
-            # One that has not shaken hands hears of its own calls, if they are nobody else's.
-            hears = client.initialized or callers == {client}
-            if not hears or not self._concerns(client, child, message):
-                continue
-            # What a server logs is told once over one connection, whoever speaks over it.
-            if message.method != "notifications/message" or client.connection not in told:
-                told.append(client.connection)
-                self._send(client, notification(message.method or "", params))
-
-    def _concerns(self, client: Client, child: Child, message: Message) -> bool:
-        if message.method == RESOURCE_UPDATED:
-            uri = message.params.get("uri")
-            watched = [one for one, owner in client.subscriptions.items() if owner is child]
-            return type(uri) is str and any(_lies_in(uri, one) for one in watched)
-        if message.method == "notifications/message":
-            loud = _is_loud(message.params.get("level"), client.level)
-            return loud and "logging" in self.desk.declared
-        return True
-
-    def _child_answer(self, child: Child, message: Message) -> None:
-        """Take a child's answer. One to nothing in flight is late, to a call that was cancelled."""
-        number = minted(message.value("id"))
-        if number in child.own:
-            self._own_answer(child, child.own.pop(number), message)
-        elif number in child.calls:
-            self._answered(child.calls.pop(number), message)
-            self._flush(child)
-        elif message.id is None and not number and is_response(message):
-            self._lost_answer(child, without_id(child.name, message))
-        self._settle_lost(child)
-
-    def _unreadable(self, child: Child, fragment: Fragment) -> None:
-        """End what a message that cannot be read was about."""
-        self._actions += self.warn(child, fragment.problem)
-        if fragment.method:
-            if fragment.id is not None:
-                refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
-                self._send(child, failure(_id_text(fragment.id), refusal))
-            return
-        number = minted(fragment.id)
-        problem = unusable(child.name, f"that cannot be read: {fragment.problem}")
-        if number in child.own or number in child.calls:
-            self._child_answer(child, read_message(failure(str(number), problem)))
-        elif fragment.id is None:
-            self._lost_answer(child, problem)
-
-    def _lost_answer(self, child: Child, problem: str) -> None:
-        """An answer is to nobody knows what: the request ends as soon as it can be told."""
-        child.lost.add({*child.own, *child.calls}, problem)
-        self._settle_lost(child)
-
-
-def _id_text(identifier: Id) -> str:
-    return quote(identifier) if type(identifier) is str else str(identifier)
-
-
-def _passes_untouched(child: Child, call: Call) -> bool:
-    """Whether a result reaches the client as it is: of one era, with nothing masked or moved."""
-    of_one_era = child.era == LEGACY and call.client.connection is call.client
-    return of_one_era and not child.masks and not call.moved
-
-
-def _is_loud(level: object, threshold: str) -> bool:
-    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
-    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-
-def _lies_in(uri: str, watched: str) -> bool:
-    """Whether a URI is the one that is watched, or of something within that resource."""
-    if not uri.startswith(watched):
-        return False
-    return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
-
-
-def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
-    """Read the message of a line, or those of a batch; a blank line has none.
-
-    What is no message stands as the error that says why.
-    """
-    try:
-        text = decode(line)
-        if not text:
-            return []
-        if batches and text.startswith("["):
-            parts = [text[start:end] for _, start, end in elements(text, 0)]
-            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
-    except Malformed as problem:
-        return [problem]
-    return [_message(text)]
-
-
-def _message(text: str) -> Message | Malformed:
-    try:
-        return read_message(text)
-    except Malformed as problem:
-        return problem
-''',
-    "relay": r'''
-from time import monotonic, time
-import _thread
-import os
-
-LONGEST_SLEEP_SECONDS = 3600.0
 NO_THREAD = "the system has no thread for it"
-# What a message of the revision without a handshake holds in any case.
-MODERN_MARK = b"io.modelcontextprotocol"
 
 
 class Relay:
-    """The router at work. One lock guards it; whoever brings an event carries out what follows.
+    """The core at work. One lock guards it; whoever brings an event carries out what follows.
 
     Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
     `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, desk: Desk, folder: str, log: Outbox | None = None) -> None:
-        self.plan = desk.plan
+    def __init__(self, answers: Answers, folder: str, log: Outbox | None = None) -> None:
+        self.plan = answers.plan
         self.folder = folder
         self.log = log
-        self.router: Router | Border = _router(desk)
-        self._border: Border | None = None
+        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex())
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
@@ -4671,24 +7375,18 @@ class Relay:
         self._closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
-        self._due = FOREVER
-        self._clock: Any = None
+        self._alarm = Alarm(self._ring)
         self._timeless = False
-        if any(child.era == MODERN for child in self.router.children.values()):
-            self._raise_border()
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose lines go to `sink`."""
         self._sinks[client] = sink
-        self._attempt(lambda router: router.connect(client))
+        self._attempt(lambda core: core.connect(client))
 
     def hear(self, client: Client, line: bytes) -> None:
         """Take one line of a client."""
         try:
-            if self._border is None and MODERN_MARK in line:
-                with self._lock:
-                    self._raise_border()
-            self._bring(lambda router: router.from_client(client, line))
+            self._bring(lambda core: core.from_client(client, line))
         except Exception as fault:
             self.fail(client, line, fault)
 
@@ -4703,9 +7401,9 @@ class Relay:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
                     continue
                 identifier = message.raw("id")
-                params = f'{{"requestId":{identifier}}}'
-                cancelled = notification("notifications/cancelled", params).encode("utf-8")
-                actions = self.router.from_client(client, cancelled)
+                params = obj(requestId=identifier)
+                cancelled = notification(CANCELLED, params).line()
+                actions = self.core.from_client(client, cancelled)
                 self._perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
                     why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
@@ -4713,12 +7411,12 @@ class Relay:
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
-        self._attempt(lambda router: router.wake(child, client))
+        self._attempt(lambda core: core.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
         """Wait until the client is owed no answer, no longer than `seconds`."""
         with self._lock:
-            if not self.router.owes(client):
+            if not self.core.owes(client):
                 return
             self._paid.acquire()
             self._awaited = client
@@ -4726,9 +7424,7 @@ class Relay:
 
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
-        if self._border is not None:
-            border = self._border
-            self._attempt(lambda router: border.end_subscriptions())
+        self._attempt(lambda core: core.end_subscriptions())
         with self._spawning, self._lock:
             self._closing = True
             processes = list(self._started)
@@ -4738,7 +7434,7 @@ class Relay:
             gate = _thread.allocate_lock()
             gate.acquire()
             gates.append(gate)
-            if not self._apart(_close, process, gate):
+            if not _apart(_close, process, gate):
                 process.kill()
                 _close(process, gate)
         for gate in gates:
@@ -4752,63 +7448,50 @@ class Relay:
         for process in list(self._started):
             process.kill()
 
-    def _raise_border(self) -> None:
-        """Have the router understand both eras, from now on."""
-        unfold(FOLDED, "border")
-
-        if isinstance(self.router, Router):
-            self.router = self._border = Border(self.router, lambda: os.urandom(16).hex())
-
-    def _bring(self, event: Callable[[Router | Border], list[Action]]) -> None:
-        """Bring an event to the router and carry out what follows."""
+    def _bring(self, event: Callable[[Core], list[Action]]) -> None:
+        """Bring an event to the core and carry out what follows."""
         with self._lock:
             if not self._closing:
-                self._perform(event(self.router))
+                self._perform(event(self.core))
 
-    def _attempt(self, event: Callable[[Router | Border], list[Action]]) -> None:
+    def _attempt(self, event: Callable[[Core], list[Action]]) -> None:
         """Bring an event that nobody waits for: after a fault of ours, the rest goes on."""
         try:
             self._bring(event)
         except Exception as fault:
             self._say(f"internal fault: {where(fault)}")
 
-    def _apart(self, work: Callable[..., None], *arguments: Any) -> bool:
-        """Do something in a thread of its own; return whether there was one to be had."""
-        try:
-            _thread.start_new_thread(work, arguments)
-        except RuntimeError:
-            return False
-        return True
-
     def _perform(self, actions: list[Action]) -> None:
-        for kind, peer, text in actions:
+        for kind, peer, what in actions:
             if kind == SEND:
-                self._send(peer, text)
+                self._send(peer, what)
             elif kind == SAY:
-                self._say(text)
+                self._say(what)
             elif kind == START:
-                if peer.era == MODERN:
-                    self._raise_border()
-                if not self._apart(self._live, peer):
-                    self._perform(
-                        self.router.child_down(peer, f"could not be started: {NO_THREAD}")
-                    )
+                if not _apart(self._live, peer):
+                    self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
             elif kind == STOP:
-                if not self._apart(self._end, peer, text):
-                    self._end_at_once(peer, text)
+                if not _apart(self._end, peer, what):
+                    self._end_at_once(peer, what)
             elif kind == SLEEP and peer in self._processes:
                 process = self._processes.pop(peer)
-                process.retired = True
-                process.silence()
+                process.retire()
                 self._close(process)
             elif kind == STATE and self.log is not None:
-                line = f'{{"time":{time():.3f},"server":{quote(peer.name)},{self.redact(text)}}}\n'
-                self.log.send(line.encode("ascii", "replace"))
-        if self._awaited is not None and not self.router.owes(self._awaited):
+                state, reason = what
+                line = obj(
+                    time=f"{time():.3f}",
+                    server=quote(peer.name),
+                    state=quote(state),
+                    reason=quote(self.redact(reason)) if reason else "null",
+                )
+                self.log.send(line.encode("ascii") + b"\n")
+        if self._awaited is not None and not self.core.owes(self._awaited):
             self._awaited = None
             self._paid.release()
-        if self.router.alarm < self._due:
-            self._set_clock()
+        if not self._alarm.set(self.core.alarm) and not self._timeless:
+            self._say(f"no time limit is kept: {NO_THREAD}")
+            self._timeless = True
 
     def _say(self, text: str) -> None:
         """Write a line on standard error."""
@@ -4826,7 +7509,7 @@ class Relay:
         if process is not None:
             process.end(reason)
         else:  # its start hangs
-            self._attempt(lambda router: router.child_down(child, reason))
+            self._attempt(lambda core: core.child_down(child, reason))
 
     def _end_at_once(self, child: Child, reason: str) -> None:
         """End a child without a thread to wait in; the lock is held."""
@@ -4834,36 +7517,24 @@ class Relay:
         if process is not None:
             process.silence()
             process.kill()
-        self._perform(self.router.child_down(child, reason))
+        self._perform(self.core.child_down(child, reason))
 
     def _close(self, process: Process) -> None:
         """Close a process that nobody hears any more; without a thread to wait in, kill it."""
-        if not self._apart(process.close):
+        if not _apart(process.close):
             process.kill()
 
-    def _send(self, peer: Client | Child, text: str | bytes) -> None:
-        line = text if isinstance(text, bytes) else text.encode("utf-8") + b"\n"
+    def _send(self, peer: Client | Child, message: Message) -> None:
         if isinstance(peer, Client):
-            self._sinks[peer].send(line)
+            self._sinks[peer].send(message.line())
         elif peer in self._processes:
-            self._processes[peer].outbox.send(line)
+            self._processes[peer].outbox.send(message.line())
 
     def _gates(self, actions: list[Action]) -> list[Any]:
         """Return the gates of those clients that were sent something and do not read."""
         peers = [peer for kind, peer, _ in actions if kind == SEND]
         gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
         return [gate for gate in gates if gate is not None]
-
-    def _hold(self, process: Process, gates: list[Any]) -> None:
-        """Hear no more of a child until its clients have read: its pipe fills, not our memory.
-
-        Called by the thread that reads it, which holds no lock.
-        """
-        process.held = True
-        for gate in gates:
-            while not self._closing and not gate.acquire(True, LOOK_SECONDS):
-                pass
-        process.held = False
 
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
@@ -4872,25 +7543,25 @@ class Relay:
 
         def hear(line: bytes) -> None:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = self.router.read(child, line)
+            said = self.core.read(child, line)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
                 if self._processes.get(child) is process and not self._closing:
-                    actions = self.router.from_child(child, said)
+                    actions = self.core.from_child(child, said)
                     self._perform(actions)
                     gates = self._gates(actions)
             if gates and process is not None:
-                self._hold(process, gates)
+                process.hold(gates, lambda: self._closing)
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
             if process is None or not process.retired:
-                self._attempt(lambda router: router.child_down(child, reason, last_words))
+                self._attempt(lambda core: core.child_down(child, reason, last_words))
 
         # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
-            minimal = self.plan.options["env"] == "minimal"
+            minimal = self.plan.options.env == "minimal"
             launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
             # Whoever closes the relay waits for a start under way, and none comes after.
             with self._spawning:
@@ -4901,8 +7572,7 @@ class Relay:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(process)
                     self._processes[child] = process
-                    child.masks = launch.masks
-                    self._perform(self.router.child_up(child))
+                    self._perform(self.core.child_up(child, launch.masks))
                     if child.state != STARTING:  # given up meanwhile
                         process.silence()
                         self._close(process)
@@ -4913,53 +7583,37 @@ class Relay:
             else:
                 ended(f"could not be started: {_why(problem, launch)}", "")
 
-    def _set_clock(self) -> None:
-        """See that somebody looks at the clock when it is due."""
-        self._due = self.router.alarm
-        if self._clock is None:
-            self._clock = _thread.allocate_lock()
-            self._clock.acquire()
-            if not self._apart(self._keep_time):
-                self._clock, self._due = None, FOREVER  # the next event tries again
-                if not self._timeless:
-                    self._say(f"no time limit is kept: {NO_THREAD}")
-                self._timeless = True
-        elif self._clock.locked():
-            self._clock.release()
-
-    def _keep_time(self) -> None:
-        while True:
-            with self._lock:
-                if self._closing:
-                    return
-                wait = self.router.alarm - monotonic()
-                if wait <= 0:
-                    try:
-                        self._perform(self.router.tick())
-                    except Exception as fault:
-                        self._say(f"internal fault: {where(fault)}")
-                        wait = 1.0
-                    else:
-                        continue
-                self._due = self.router.alarm
-            self._clock.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+    def _ring(self) -> float | None:
+        """Do what is due; return how long to wait for what comes next, None if nothing will."""
+        with self._lock:
+            if self._closing:
+                return None
+            wait = 0.0
+            while wait <= 0 and self.core.alarm <= monotonic():
+                try:
+                    self._perform(self.core.tick())
+                except Exception as fault:
+                    self._say(f"internal fault: {where(fault)}")
+                    wait = 1.0
+            self._alarm.note(self.core.alarm)
+            return wait or self.core.alarm - monotonic()
 
 
-def _router(desk: Desk) -> Router:
-    """Return the router, with the layer that masks where some server has what is to be masked."""
-    if any("masks" in row for row in desk.plan.servers.values()):
-        unfold(FOLDED, "masking")
-
-        return Masked(desk, monotonic)
-    return Router(desk, monotonic)
+def _apart(work: Callable[..., None], *arguments: Any) -> bool:
+    """Do something in a thread of its own; return whether there was one to be had."""
+    try:
+        _thread.start_new_thread(work, arguments)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _why(problem: Exception, launch: Launch | None) -> str:
     """Say why a command could not be started; where it was looked for, if that matters."""
     if not isinstance(problem, (MissingVariables, OSError, ValueError)):
         why = f"{where(problem)}: {problem}"
-    elif isinstance(problem, FileNotFoundError) and launch and "/" not in launch.argv[0]:
-        why = f"{launch.argv[0]} is not on the PATH: searched {launch.env.get('PATH', '')}"
+    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+        why = not_found(launch.argv[0], launch.env)
     else:
         why = str(problem)
     return launch.redact(why) if launch is not None else why
@@ -4967,10 +7621,9 @@ def _why(problem: Exception, launch: Launch | None) -> str:
 
 def _is_answer(action: Action, client: Client, identifier: str) -> bool:
     """Whether an action answers this request of a client."""
-    kind, peer, text = action
+    kind, peer, message = action
     if kind != SEND or peer is not client:
         return False
-    message = read_message(text)
     return message.method is None and message.raw("id") == identifier
 
 
@@ -4979,9 +7632,1396 @@ def _close(process: Process, gate: Any) -> None:
         process.close()
     finally:
         gate.release()
-''',
-    "offers": r'''
+''')
+define_part("windows", r'''
+from __future__ import annotations
+
+import _thread
 import os
+
+
+# --------------------------------------------------------------------------------------------------
+# input: Standard input on a system where nothing can wait for a pipe and a signal at once.
+# --------------------------------------------------------------------------------------------------
+
+
+# How long a signal may wait for its handler: nothing wakes the thread that would call it.
+SIGNAL_SECONDS = 0.2
+
+
+class ThreadedInput:
+    """Standard input, which a thread of its own reads, one piece ahead.
+
+    Whoever waits for the next piece wakes up now and then, so that the handlers of signals run.
+    """
+
+    def __init__(self, output: Outbox) -> None:
+        self.output = output
+        self._data = b""
+        self._problem: OSError | None = None
+        self._full = _thread.allocate_lock()  # held while there is nothing to take
+        self._full.acquire()
+        self._empty = _thread.allocate_lock()  # held while nothing may be put there
+        self._empty.acquire()
+        _thread.start_new_thread(self._fill, ())
+
+    def ready(self, seconds: float) -> bool:
+        """Wait until there is something to read, or its end, no longer than `seconds`."""
+        if not self._full.acquire(True, seconds):
+            return False
+        self._full.release()
+        return True
+
+    def read(self) -> bytes:
+        """Wait for input; b"" is its end.
+
+        Raises:
+            Stopped: the client takes nothing any more.
+            OSError: there is nothing to be read.
+        """
+        while not self._full.acquire(True, SIGNAL_SECONDS):
+            if self.output.broken:
+                raise Stopped
+        if self._problem is not None:
+            raise self._problem
+        data = self._data
+        self._empty.release()
+        return data
+
+    def _fill(self) -> None:
+        while True:
+            try:
+                self._data = os.read(0, STDIN_CHUNK)
+            except OSError as problem:
+                self._problem, self._data = problem, b""
+            self._full.release()
+            if not self._data:
+                return
+            self._empty.acquire()
+
+
+# --------------------------------------------------------------------------------------------------
+# jobs: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
+# --------------------------------------------------------------------------------------------------
+
+
+# CREATE_SUSPENDED: it must start no other process before it is in the job. CREATE_NO_WINDOW: a
+# proxy without a console would open one for each child; and the user's Ctrl-C is for the proxy.
+START_FLAGS = 0x00000004 | 0x08000000
+
+# PROCESS_TERMINATE, PROCESS_SET_QUOTA, PROCESS_SUSPEND_RESUME, SYNCHRONIZE
+_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
+_ACCOUNTING = 1  # JobObjectBasicAccountingInformation
+_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
+_LIMITS = 9  # JobObjectExtendedLimitInformation, whose size is that of a machine's pointers
+_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
+_KILL_ON_JOB_CLOSE = 0x2000
+_WAIT_TIMEOUT = 258
+_ENDED_BY_US = 1
+
+
+class Job:
+    """The processes of one child, its descendants included.
+
+    The system ends them when the last handle of the job is closed: also when this process is ended
+    in a way that leaves it no time for anything. Where there can be no job, the child is alone.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Take in a suspended process and let it run.
+
+        Raises:
+            OSError: it cannot be made to run.
+        """
+        import ctypes
+
+        self._process = self._job = None
+        self._ctypes = ctypes
+        self._kernel = _library("kernel32")
+        for name in ("OpenProcess", "CreateJobObjectW"):
+            getattr(self._kernel, name).restype = ctypes.c_void_p
+        self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+        if not self._process.value:
+            raise OSError(f"Windows does not let process {pid} be opened")
+        self._job = self._created()
+        if _library("ntdll").NtResumeProcess(self._process):
+            raise OSError(f"Windows does not let process {pid} run")
+
+    def _created(self) -> Any:
+        """Return a job with the process in it, None if the system does not allow that."""
+        ctypes = self._ctypes
+        job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+        limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+        limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+        given = (ctypes.c_char * len(limits)).from_buffer(limits)
+        if (
+            job.value
+            and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+            and self._kernel.AssignProcessToJobObject(job, self._process)
+        ):
+            return job
+        self._kernel.CloseHandle(job)
+        return None
+
+    def signal(self, number: int) -> bool:
+        """End the processes (0: only ask); return whether there are any."""
+        if number and self._job is not None:
+            self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+        elif number:
+            self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+        if self._job is None:
+            return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+        found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+        self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+        return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+
+    def __del__(self) -> None:
+        for handle in (self._process, self._job):
+            if handle is not None and handle.value:
+                self._kernel.CloseHandle(handle)
+
+
+def _library(name: str) -> Any:
+    """Return a library of Windows; no other system's `ctypes` has a way to it."""
+    import ctypes
+
+    loader: Any = ctypes
+    return loader.WinDLL(name)
+
+
+# --------------------------------------------------------------------------------------------------
+# programs: Which program Windows starts for a command, and how arguments get through its shell.
+# --------------------------------------------------------------------------------------------------
+
+
+# What can be started; PATHEXT names more, which only the desktop opens.
+PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
+BATCH_SUFFIXES = (".bat", ".cmd")
+# What ends the command line of a batch file, whatever stands around it.
+UNQUOTABLE = ("\0", "\r", "\n")
+# The part of no length of a variable that always exists. Behind a percent sign, it keeps the shell
+# from taking what follows for the name of a variable.
+EMPTY_PART = "%cd:~,%"
+
+
+def find_windows_program(
+    command: str,
+    env: Mapping[str, str],
+    folder: str,
+    is_file: Callable[[str], bool] = os.path.isfile,
+    path: Any = os.path,
+) -> str | None:
+    """Return the path of what is started for a command, None if there is no such program.
+
+    The system itself adds no suffix but `.exe`, searches the PATH of its caller, and before that
+    the current folder, where anyone may have put something. So it is never asked: a bare name is
+    looked up in the absolute folders of the PATH of `env`, with the suffixes of its PATHEXT.
+    `path` is the module for paths.
+    """
+    if path.dirname(command) or path.splitdrive(command)[0]:
+        places = [path.join(folder, command)]
+    else:
+        folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+        places = [path.join(one, command) for one in folders if path.isabs(one)]
+    suffixes = _suffixes(env.get("PATHEXT", ""))
+    found = (file for place in places for file in _files_meant(place, suffixes, path))
+    return next((file for file in found if is_file(file)), None)
+
+
+def _suffixes(variable: str) -> list[str]:
+    """Return the suffixes to try, in the order of PATHEXT, or in the system's own."""
+    named = [suffix.strip().lower() for suffix in variable.split(";")]
+    return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+
+
+def _files_meant(place: str, suffixes: list[str], path: Any) -> Iterator[str]:
+    """Yield the files that a path may mean. One without a suffix is a program of other systems."""
+    if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+        yield place
+    for suffix in suffixes:
+        yield place + suffix
+
+
+def is_batch_file(program: str) -> bool:
+    """Whether it is the shell that runs a program."""
+    return program.lower().endswith(BATCH_SUFFIXES)
+
+
+def batch_line(argv: Sequence[str]) -> str:
+    """Return the line with which the shell, cmd.exe, runs a batch file.
+
+    Each argument stands in double quotes, within which the shell leaves all but two characters
+    alone: a quote is doubled, which both the shell and the C runtime of the program read as one,
+    and a percent sign gets EMPTY_PART behind it. Rust's standard library does the same.
+
+    Raises:
+        ValueError: an argument holds a line break or a NUL, for which there is no way.
+    """
+    for word in argv:
+        if any(character in word for character in UNQUOTABLE):
+            raise ValueError("an argument of a batch file holds a line break or a NUL")
+    return " ".join([_quoted(word) for word in argv])
+
+
+def _quoted(word: str) -> str:
+    parts = []
+    backslashes = 0
+    for character in word:
+        if character == '"':  # the C runtime halves the backslashes before a quote
+            parts.append("\\" * backslashes + '"')
+        elif character == "%":
+            parts.append("%" + EMPTY_PART[:-1])
+        backslashes = backslashes + 1 if character == "\\" else 0
+        parts.append(character)
+    return '"' + "".join(parts) + "\\" * backslashes + '"'
+
+
+def shell_command(line: str, environ: Mapping[str, str]) -> str:
+    """Return the command line of a shell that runs a line of its language.
+
+    Without what the registry has it run first (/d), with the extensions that EMPTY_PART needs
+    (/e:ON), and without expanding `!` (/v:OFF). With /s it takes off the outermost quotes alone.
+    """
+    system = environ.get("SYSTEMROOT", "C:\\Windows")
+    return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
+''')
+define_part("modern", r'''
+from __future__ import annotations
+
+
+load_part("serve")
+
+
+# --------------------------------------------------------------------------------------------------
+# results: How results of the revision of 2026-07-28 differ from those of older ones.
+# --------------------------------------------------------------------------------------------------
+
+
+# The result of a call that has none, and of one that says nothing of its own.
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+# What only this revision's results have.
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+
+
+def completed(result: Json, plan: Plan, method: str) -> str:
+    """Return the result of a child, whichever revision it speaks, as one of this revision.
+
+    What is already there stays: a child of this revision says it all itself.
+    """
+    value = result.value
+    add = {}
+    if value.get("resultType", "complete") == "complete":
+        if "resultType" not in value:
+            add["resultType"] = '"complete"'
+        if method == "tools/call" and "content" not in value:
+            add["content"] = "[]"
+        if method in ("resources/read", "skills/get"):
+            add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
+    meta = value.get("_meta")
+    if type(meta) is not dict:
+        add["_meta"] = plan.signature
+    elif SERVER_KEY not in meta:
+        add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
+    return result.edited(add=add)
+
+
+def legacy_result(result: Json, wraps: bool) -> Json:
+    """Return a result of this revision as one of an older one.
+
+    `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
+    content is then too, as is any that is no object.
+    """
+    value = result.value
+    add = {}
+    if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+        add["structuredContent"] = obj(result=result.part("structuredContent"))
+    text = result.edited(drop=MODERN_MEMBERS, add=add)
+    # What stays has been read already: the router looks for URIs in it.
+    kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
+    return Json.known(kept, text)
+
+
+# --------------------------------------------------------------------------------------------------
+# subscriptions: The subscriptions of modern clients: what they are told outside of calls.
+# --------------------------------------------------------------------------------------------------
+
+
+# What a subscription may ask for, and the capability that has it.
+LISTENABLE = {
+    "toolsListChanged": "tools",
+    "promptsListChanged": "prompts",
+    "resourcesListChanged": "resources",
+}
+# The ids of a modern request towards the router: the call itself, and auxiliary requests; those for
+# the resources of a subscription count on from the latter.
+CALL, ASIDE = 1, 2
+# How long servers may take to say whether they tell of a resource, and how many notifications wait.
+ACKNOWLEDGE_SECONDS = 10.0
+MAXIMUM_HELD = 1_000
+
+
+def subscription(asking: ModernRequest, router: Router) -> Subscription | None:
+    """Return the subscription that a request asks for; refuse one that does not say what for."""
+    wanted = asking.message.params.get("notifications")
+    if type(wanted) is dict:
+        return Subscription(asking, router, wanted)
+    refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+    asking.connection.deliver(failure(asking.identifier, refusal))
+    return None
+
+
+class Subscription:
+    """One subscription: what is honoured of it is said before anything else.
+
+    So it is acknowledged once the servers have said whether they tell of the resources in it.
+    """
+
+    def __init__(self, asking: ModernRequest, router: Router, wanted: Mapping[str, Any]) -> None:
+        """`wanted` is what the request says that it wants."""
+        self.request = asking
+        self._router = router
+        self._effects = router.effects
+        declared = parse(router.plan.capabilities)
+        self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
+        self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
+        """The changes of lists that it is told of."""
+        kinds = [LISTENABLE[name] for name in self._changes]
+        self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
+        self._methods.add(RESOURCE_UPDATED)
+        uris = _watchable(declared, wanted.get("resourceSubscriptions"))
+        self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
+        """{id of the request: URI} of the resources that no server has agreed to tell of yet."""
+        self._watched: list[str] = []
+        """The URIs of those that one has."""
+        self._held: list[Message] | None = []
+        """The notifications that come behind the acknowledgement, None once it is given."""
+        self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
+
+    def start(self) -> None:
+        """Ask the servers for the resources."""
+        self.request.attach(self.deliver)
+        self.request.shake_hands()
+        self._router.connect(self.request)
+        for number, uri in [*self._unanswered.items()]:
+            asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
+            self._router.receive(self.request, asked)
+        if not self._unanswered and self._held is not None:
+            self._acknowledge()
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to the client."""
+        if message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            answer = failure(message.raw("id"), refusal)
+            self._effects.later(lambda: self._router.receive(self.request, answer))
+        else:
+            self._tell(message)
+
+    def _answered(self, message: Message) -> None:
+        """Take the answer of a server to a resource that is to be watched."""
+        uri = self._unanswered.pop(message.value("id"), None)
+        if uri is not None and not message.is_error:
+            self._watched.append(uri)
+        if uri is not None and not self._unanswered:
+            self._acknowledge()
+
+    def tick(self, now: float) -> None:
+        """Wait no longer for servers that say nothing of a resource: it is not honoured."""
+        if self._held is None:
+            return
+        if self._deadline > now:
+            self._effects.arm(self._deadline)
+            return
+        unanswered, self._unanswered = self._unanswered, {}
+        for number in unanswered:
+            gone = notification(CANCELLED, obj(requestId=str(number)))
+            self._router.receive(self.request, gone)
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Say what is honoured, and then what has happened meanwhile."""
+        honoured = dict.fromkeys(self._changes, "true")
+        if self._watched:
+            uris = ",".join([quote(uri) for uri in self._watched])
+            honoured["resourceSubscriptions"] = f"[{uris}]"
+        marked = obj(notifications=obj(honoured), _meta=self._mark())
+        self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
+        held, self._held = self._held or [], None
+        for message in held:
+            self._tell(message)
+
+    def _tell(self, message: Message) -> None:
+        """Tell the client what it has subscribed to, marked as such, and nothing else."""
+        if message.method not in self._methods:
+            return
+        if self._held is None:
+            params = message.json("params").edited(add={"_meta": self._mark()})
+            self.request.connection.deliver(notification(message.method or "", params))
+        elif len(self._held) < MAXIMUM_HELD:
+            self._held.append(message)
+
+    def _mark(self) -> str:
+        return obj({SUBSCRIPTION_KEY: self.request.identifier})
+
+    def end(self) -> None:
+        """Let the router forget the subscription."""
+        if self.request in self._router.clients:
+            self._router.disconnect(self.request)
+
+    def finish(self) -> None:
+        """Say that it ends: there will be no more news."""
+        text = obj(resultType='"complete"', _meta=self._mark())
+        self.request.connection.deliver(result(self.request.identifier, text))
+
+
+def _tells(declared: Mapping[str, Any], capability: str) -> bool:
+    kind = declared.get(capability)
+    return type(kind) is dict and kind.get("listChanged") is True
+
+
+def _watchable(declared: Mapping[str, Any], uris: Any) -> list[str]:
+    resources = declared.get("resources")
+    if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
+        return []
+    return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
+
+
+# --------------------------------------------------------------------------------------------------
+# streams: The streams of a modern child: by them it tells what has changed.
+# --------------------------------------------------------------------------------------------------
+
+
+class Streams:
+    """The streams of one life of one child."""
+
+    def __init__(
+        self, child: Child, enveloped: Callable[[str], str], answer: Callable[[Message], None]
+    ) -> None:
+        """`enveloped` puts the proxy's own envelope into the JSON text of params.
+
+        `answer` lets the router hear what the child answers.
+        """
+        self._child = child
+        self._effects = child.connection.effects
+        self._enveloped = enveloped
+        self._answer = answer
+        self._open: dict[int, tuple[str, list[int]]] = {}
+        """{id: (URI, the router's requests that wait for the child to honour it)}.
+
+        The URI is "" for the stream of the lists, for which none waits.
+        """
+
+    def __contains__(self, stream: object) -> bool:
+        return stream in self._open
+
+    @property
+    def awaited(self) -> set[int]:
+        """The ids of those that the child has not honoured yet."""
+        return {stream for stream, (_, waiting) in self._open.items() if waiting}
+
+    def listen(self) -> None:
+        """Open a stream for the changes of lists that the child tells of."""
+        declared = self._child.lifecycle.capabilities
+        wanted = {
+            name: "true"
+            for name, kind in LISTENABLE.items()
+            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+        }
+        if wanted:
+            self._begin(obj(wanted), "", [])
+
+    def _begin(self, wanted: str, uri: str, identifiers: list[int]) -> None:
+        stream = self._child.connection.mint()
+        self._open[stream] = uri, identifiers
+        params = self._enveloped(obj(notifications=wanted))
+        self._effects.send(self._child, request(stream, LISTEN, params))
+
+    def subscribe(self, message: Message) -> None:
+        """Open a stream for a resource; the request is answered once the child honours it."""
+        uri = message.params["uri"]
+        waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
+        if not waiting:
+            wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
+            self._begin(wanted, uri, [minted(message.id)])
+        elif waiting[0]:  # not honoured yet
+            waiting[0].append(minted(message.id))
+        else:
+            self._done(message)
+
+    def withdraw(self, identifier: int) -> None:
+        """Forget a subscription that is not honoured yet; without any its stream is of no use."""
+        for stream, (_, identifiers) in [*self._open.items()]:
+            if identifier in identifiers:
+                identifiers.remove(identifier)
+                if not identifiers:
+                    self._close(stream)
+
+    def unsubscribe(self, message: Message) -> None:
+        """Want no more news of a resource."""
+        uri = message.params["uri"]
+        for stream in [s for s, (known, _) in self._open.items() if known == uri]:
+            self._close(stream)
+        self._done(message)
+
+    def _close(self, stream: int) -> None:
+        """Want no more of a stream; a subscription that waits for it is told so."""
+        gone = notification(CANCELLED, obj(requestId=str(stream)))
+        self._effects.send(self._child, gone)
+        self.ended(stream)
+
+    def acknowledged(self, message: Message) -> None:
+        """The child says what it honours of a stream; without the resource it is of no use."""
+        meta = message.params.get("_meta")
+        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
+        uri, identifiers = self._open.get(stream, ("", []))
+        honoured = message.params.get("notifications")
+        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+        if not identifiers:
+            return
+        if type(uris) is list and uri in uris:
+            self._open[stream] = uri, []
+            for identifier in identifiers:
+                self._answer(result(str(identifier), "{}"))
+        else:
+            self._close(stream)
+
+    def ended(self, stream: int, why: str = "") -> None:
+        """A stream has ended; a subscription that it never acknowledged has failed.
+
+        `why` is the JSON text of an error, "" for none.
+        """
+        uri, identifiers = self._open.pop(stream, ("", []))
+        for identifier in identifiers:
+            unwatched = f"Server '{self._child.name}' does not watch {uri}"
+            self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
+
+    def _done(self, message: Message) -> None:
+        self._answer(result(message.raw("id"), "{}"))
+
+
+# --------------------------------------------------------------------------------------------------
+# child: The port of a modern child: to the router it is one that shakes hands.
+# --------------------------------------------------------------------------------------------------
+
+
+# Notifications of clients that this revision has not.
+LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
+# As many as the TypeScript SDK makes; then the call fails.
+MAXIMUM_ROUNDS = 8
+# A result that requires no input says: try again later.
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+
+class PendingRequest:
+    """A request that the router made, on its way through rounds."""
+
+    __slots__ = (
+        "_answers",
+        "_params",
+        "_state",
+        "client",
+        "due",
+        "method",
+        "number",
+        "questions",
+        "round",
+        "sent",
+        "wraps",
+    )
+
+    def __init__(self, message: Message, method: str, client: Client | None) -> None:
+        self.number = minted(message.id)
+        """The id that the router knows it by."""
+        self.sent = self.number
+        """The one that the child does, 0 while it is the client's turn."""
+        self.method = method
+        self.client = client
+        """Who asks, None for the proxy itself."""
+        self.round = 1
+        self.questions: dict[str, tuple[str, str]] = {}
+        """{id: (key in the result, method)} of requests to the client that are not answered yet."""
+        self.wraps = False
+        """Whether the output schema of the tool was wrapped, see `legacy_item`."""
+        self.due = FOREVER
+        """When it is made again."""
+        self._params = message.json("params")
+        self._answers: dict[str, str] = {}
+        """{key: JSON text} of what the client has answered in this round."""
+        self._state = ""
+        """The JSON text of the state that the child wants back, "" for none."""
+
+    def params(self, asking: str, info: str, level: str) -> str:
+        """Return its params, with an envelope that says who asks, and what has been answered."""
+        add = {}
+        if self._answers:
+            add["inputResponses"] = obj(self._answers)
+        if self._state:
+            add["requestState"] = self._state
+        meta = self._params.value.get("_meta")
+        old = self._params.part("_meta") if type(meta) is dict else ""
+        return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)})
+
+    def next_round(self, required: Json) -> None:
+        """The child requires input before it answers."""
+        self.round += 1
+        self.sent = 0
+        self._answers = {}
+        self._state = required.part("requestState")
+
+    def wait(self) -> float:
+        """Return for how long it waits if no input is required after all."""
+        return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
+
+    def questions_in(self, required: Json) -> list[Message] | None:
+        """Return what input is required as requests to the client, None if that cannot be asked."""
+        wanted = required.value["inputRequests"]
+        if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
+            return None
+        text = required.part("inputRequests")
+        asked = []
+        for key, (value, start, end) in members(text)[0].items():
+            number = f"{self.number}.{self.round}/{key}"
+            self.questions[number] = key, value["method"]
+            asked.append(_question(number, value, text[start:end]))
+        return asked
+
+    def answered(self, question: str, answer: Message) -> str:
+        """Take a client's answer; return the method that it refuses to answer, "" for none."""
+        key, method = self.questions.pop(question)
+        if not answer.is_error:
+            self._answers[key] = answer.raw("result") or "{}"
+        elif method == "elicitation/create":
+            self._answers[key] = '{"action":"cancel"}'
+        else:
+            return method
+        return ""
+
+
+class ModernChildPort:
+    """One life of one modern child."""
+
+    def __init__(self, child: Child, answers: Answers) -> None:
+        self._child = child
+        self._answers = answers
+        self._connection = child.connection
+        self._effects = child.connection.effects
+        self._asking, self._info = "{}", ""
+        """What the proxy says of itself in its own requests."""
+        self._level = ""
+        self._lost = LostAnswers()
+        self._pending: dict[int, PendingRequest] = {}
+        """By the id that the router knows them by."""
+        self._streams = Streams(child, self._own, self._say)
+
+    def __len__(self) -> int:
+        """Return how many requests of the router have not ended."""
+        return len(self._pending)
+
+    # From the router to the child
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to a child that shakes hands, and say it as this one wants."""
+        method = message.method
+        if method is None:
+            self._replied(message)
+        elif message.id is None:
+            if method == INITIALIZED:
+                self._streams.listen()
+            elif method == CANCELLED:
+                self._cancel(message)
+            elif method not in LEGACY_NOTIFICATIONS:
+                self._send(notification(method, message.raw("params")))
+        elif method == "initialize":
+            self._discover(message)
+        elif method == "logging/setLevel":
+            self._level = message.params["level"]
+            self._say(result(message.raw("id"), "{}"))
+        elif method == "resources/subscribe":
+            self._streams.subscribe(message)
+        elif method == "resources/unsubscribe":
+            self._streams.unsubscribe(message)
+        else:
+            self._start(message)
+
+    def _send(self, message: Message) -> None:
+        self._effects.send(self._child, message)
+
+    def _discover(self, message: Message) -> None:
+        params = message.json("params")
+        self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
+        empty = request(minted(message.id), "server/discover", "{}")
+        self._make(PendingRequest(empty, "server/discover", None))
+
+    def _start(self, message: Message) -> None:
+        call = self._connection.calls.get(minted(message.id))
+        one = PendingRequest(message, message.method or "", call.client if call else None)
+        if call is not None and message.method == "tools/call":
+            served = self._answers.catalogues["tools"].served(self._child.name)
+            found = [item for item in served if item.original == call.original]
+            one.wraps = bool(found) and wraps_output(found[0].listed(""))
+        self._make(one)
+
+    def _make(self, one: PendingRequest) -> None:
+        """Make a request, or make it again with what the client has answered."""
+        one.due = FOREVER
+        self._pending[one.number] = one
+        asking, info, level = self._asking, self._info, self._level
+        if one.client is not None:
+            asking, level = one.client.able(), one.client.level
+            info = one.client.info or self._answers.plan.info
+        self._send(request(one.sent, one.method, one.params(asking, info, level)))
+
+    def _own(self, params: str) -> str:
+        """Return the params of a request of the proxy's own, with its envelope."""
+        return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+
+    def _cancel(self, message: Message) -> None:
+        number = message.params.get("requestId", 0)
+        one = self._pending.pop(number, None)
+        if one is None:
+            self._streams.withdraw(number)
+            return
+        self._take_back(one)
+        if one.sent:
+            params = message.json("params").edited(add={"requestId": str(one.sent)})
+            self._send(notification(CANCELLED, params))
+        self._settle_lost()
+
+    def _take_back(self, one: PendingRequest) -> None:
+        """Take back from the client what it was asked."""
+        for question in one.questions:
+            self._say(notification(CANCELLED, obj(requestId=quote(question))))
+        one.questions = {}
+
+    def _replied(self, message: Message) -> None:
+        """Take a client's answer; with the last one the call is made again."""
+        question = str(message.id)
+        found = [one for one in self._pending.values() if question in one.questions]
+        for one in found:
+            refused = one.answered(question, message)
+            if refused:
+                self._take_back(one)
+                self._fail(one, f"asked the client for {refused} and was refused")
+            elif not one.questions:
+                self._again(one)
+
+    def _again(self, one: PendingRequest) -> None:
+        one.sent = self._connection.mint()
+        self._make(one)
+
+    def tick(self, now: float) -> None:
+        """Make the rounds that are due."""
+        for one in [*self._pending.values()]:
+            if one.due <= now:
+                self._again(one)
+            else:
+                self._effects.arm(one.due)
+
+    # From the child to the router
+
+    def receive(self, message: Message | Fragment) -> None:
+        """Take what the child says; it asks nothing by requests of its own."""
+        if isinstance(message, Fragment):
+            self._unreadable(message)
+        elif message.method is None:
+            self._answered(message)
+        elif "id" in message.members:
+            return
+        elif message.method == ACKNOWLEDGED:
+            self._streams.acknowledged(message)
+        elif message.method == CANCELLED:
+            # One of two ways in which the specification lets a server end a stream.
+            self._streams.ended(minted(message.params.get("requestId")))
+        else:
+            self._say(notification(message.method, _unmarked(message)))
+        self._settle_lost()
+
+    def _say(self, message: Message) -> None:
+        """Let the router have what the child says, in the form that it knows."""
+        self._effects.later(lambda: self._child.receive(message))
+
+    def _unreadable(self, fragment: Fragment) -> None:
+        """End what an answer that cannot be read is to, as soon as that can be told."""
+        if fragment.method:
+            return
+        problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
+        if fragment.id is not None:
+            self._answered(failure(str(minted(fragment.id)), problem))
+        else:
+            self._lost.add(self._owed(), problem)
+
+    def _owed(self) -> set[int]:
+        """Return what the child is to answer, by the ids that it knows."""
+        return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
+
+    def _settle_lost(self) -> None:
+        """End the requests that answers without an id must have been for."""
+        while self._lost:
+            settled = self._lost.settled(self._owed())
+            if not settled:
+                return
+            for sent, problem in settled.items():
+                self._answered(failure(str(sent), problem))
+
+    def _answered(self, message: Message) -> None:
+        sent = minted(message.value("id"))
+        if message.id is None and not sent and message.is_response:
+            self._lost.add(self._owed(), self._connection.without_id(message))
+            return
+        if sent in self._streams:
+            self._streams.ended(sent, message.raw("error") if message.is_error else "")
+            return
+        found = [one for one in self._pending.values() if sent and one.sent == sent]
+        if found:
+            self._ended(found[0], message)
+
+    def _ended(self, one: PendingRequest, message: Message) -> None:
+        number, said = str(one.number), message.json("result")
+        kind = said.value.get("resultType", "complete")
+        if message.is_error:
+            self._end(one, failure(number, _explained(message, one.client, self._child.name)))
+        elif type(message.value("result")) is not dict:
+            self._fail(one, "answered with what is no result")
+        elif one.method == "server/discover":
+            self._end(one, result(number, _introduction(said)))
+        elif one.client is None or one.client.is_modern:
+            # One that speaks the same revision gets all as it is, what input is required too.
+            if kind == "input_required":
+                several = len(self._answers.plan.servers) > 1
+                text = attributed_input(said, self._child.name, several)
+                message = result(number, text)
+            self._end(one, message.under(number))
+        elif kind == "input_required":
+            self._require(one, said)
+        elif kind == "complete":
+            wraps = one.wraps and said.value.get("isError", False) is not True
+            self._end(one, result(number, legacy_result(said, wraps)))
+        else:
+            shown = said.part("resultType")
+            how = f"answered with a result of type {shown}, which cannot be passed on"
+            self._fail(one, how)
+
+    def _end(self, one: PendingRequest, message: Message) -> None:
+        del self._pending[one.number]
+        self._say(message)
+
+    def _fail(self, one: PendingRequest, reason: str) -> None:
+        text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
+        self._end(one, failure(str(one.number), text))
+
+    def _require(self, one: PendingRequest, required: Json) -> None:
+        """Ask the client what the child requires, or wait a moment where that is nothing."""
+        one.next_round(required)
+        if one.round > MAXIMUM_ROUNDS:
+            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+            return
+        if not required.value.get("inputRequests"):
+            one.due = self._effects.arm(self._effects.clock() + one.wait())
+            return
+        questions = one.questions_in(required)
+        if questions is None:
+            self._fail(one, "requires input of a kind that cannot be asked for")
+            return
+        for question in questions:
+            self._ask(one, question)
+
+    def _ask(self, one: PendingRequest, question: Message) -> None:
+        """Ask the client something, unless it has refused something else by then."""
+
+        def ask() -> None:
+            if one.client is not None and question.id in one.questions:
+                self._child.ask(one.client, question)
+
+        self._effects.later(ask)
+
+
+def _explained(message: Message, client: Client | None, server: str) -> str:
+    """Return an error as the client should see it, None for the proxy itself.
+
+    Errors about the envelope concern the proxy's envelope, not the client's, so they become
+    internal errors; a modern client's own missing capability passes.
+    """
+    value, code = message.value("error"), message.code
+    own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
+    if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+        return message.raw("error")
+    why = value.get("message")
+    why = why if type(why) is str else ""
+    if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+        needed = value["data"].get("requiredCapabilities")
+        names = ", ".join(needed) if type(needed) is dict else ""
+        why = f"{why}: {names}" if names else why
+    return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
+
+
+def envelope(asking: str, info: str, level: str, meta: str) -> str:
+    """Return a `_meta` with an envelope: what the client can do, who it is, what it wants logged.
+
+    `meta` is the JSON text of what else is in it, "" for nothing.
+    """
+    said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
+    if info:
+        said[INFO_KEY] = info
+    if level:
+        said[LEVEL_KEY] = quote(level)
+    rest = meta.strip()[1:].lstrip() if meta else "}"
+    return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
+
+
+def _unmarked(message: Message) -> str:
+    """Return the params of a notification without the id of the stream that it came by."""
+    meta = message.params.get("_meta")
+    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+        return message.raw("params")
+    params = message.json("params")
+    rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
+    return params.edited(drop=("_meta",)) if rest == "{}" else params.edited(add={"_meta": rest})
+
+
+def _introduction(said: Json) -> str:
+    """Return the result of a discovery as that of a handshake."""
+    add = {
+        "protocolVersion": quote(MODERN_VERSION),
+        "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
+    }
+    return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add)
+
+
+def _is_askable(value: Any) -> bool:
+    method = value.get("method") if type(value) is dict else None
+    if type(method) is not str or method not in CLIENT_METHODS:
+        return False
+    return type(value.get("params")) in (dict, type(None))
+
+
+def _question(number: str, value: Any, text: str) -> Message:
+    """Return one of the input requests of a result as a request in the router's form."""
+    params = value.get("params")
+    asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+    if params is not None and params.get("mode") == "url":
+        # Older revisions know each visit by an id.
+        asked = edited(asked, add={"elicitationId": quote(number)})
+    return request(number, value["method"], asked)
+
+
+# --------------------------------------------------------------------------------------------------
+# client: The port of modern clients: to the router, each request is a legacy client with a single call.
+# --------------------------------------------------------------------------------------------------
+
+
+# How the request states start that are ours.
+STATE_MARK = "mcpagg:"
+# How long a client may take to answer, and how many calls may wait for such answers.
+SUSPENDED_SECONDS = 600.0
+MAXIMUM_SUSPENDED = 1000
+
+
+class PendingCall:
+    """One call of a modern client, made by one request, or by one and its retries."""
+
+    def __init__(self, port: ModernClients, asking: ModernRequest) -> None:
+        self.request = asking
+        self.state = ""
+        """The request state by which the client resumes the call, "" before it was suspended."""
+        self.deadline = FOREVER
+        """When a suspended call is given up."""
+        self._port = port
+        self._router = port.router
+        self._plan = port.router.plan
+        self._asked: dict[int, tuple[str, str]] = {}
+        """{id of a request to the client: (method, params)}, what input is required."""
+        self._outcome: Message | None = None
+        """What ended the call while it was suspended."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the router has it still."""
+        return self.request in self._router.clients
+
+    def start(self) -> None:
+        """Let the router have the call."""
+        asking = self.request
+        asking.attach(self.deliver)
+        self._router.connect(asking)
+        if asking.level and "logging" in self._router.answers.declared:
+            self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
+        ours = self._port.is_ours(asking.message)
+        params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
+        self._say(request(CALL, asking.message.method or "", params))
+
+    def cancel(self, message: Message) -> None:
+        """Take the call back; nothing more is said of it."""
+        params = edited(_unenveloped(message), add={"requestId": str(CALL)})
+        self._say(notification(CANCELLED, params))
+
+    def end(self) -> None:
+        """Let the router forget the call."""
+        if self.is_known:
+            self._router.disconnect(self.request)
+
+    def _say(self, message: Message) -> None:
+        """Say something to the router, on behalf of the client."""
+        self._router.receive(self.request, message)
+
+    def _answer(self, message: Message) -> None:
+        """Send the client something."""
+        self.request.connection.deliver(message)
+
+    # From the router to the client
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to the call's client."""
+        asking = self.request
+        if message.method is None:
+            if message.id == CALL:
+                self._ended(message)
+        elif "id" in message.members:
+            self._require(message)
+        elif message.method == CANCELLED:
+            self._asked.pop(message.params["requestId"], None)
+        elif asking.identifier and message.method == PROGRESS:
+            # Whoever resumed the call may want none.
+            if asking.token:
+                params = message.json("params").edited(add={"progressToken": asking.token})
+                self._answer(notification(PROGRESS, params))
+        elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
+            self._answer(message)
+
+    def _ended(self, message: Message) -> None:
+        asking = self.request
+        if not asking.identifier:
+            self._outcome = message
+            return
+        self._port.ended(self)
+        if message.is_error:
+            self._failed(message)
+        elif type(message.value("result")) is not dict:
+            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+            self._answer(failure(asking.identifier, refusal))
+        else:
+            method = asking.message.method or ""
+            text = completed(message.json("result"), self._plan, method)
+            self._answer(result(asking.identifier, text))
+
+    def _failed(self, message: Message) -> None:
+        code, text = message.code, message.raw("error")
+        method, params = self.request.message.method or "", self.request.message.params
+        if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+            return
+        if code == URL_ELICITATION_REQUIRED:
+            text = edited(text, add={"code": str(INTERNAL_ERROR)})
+        elif code == RESOURCE_NOT_FOUND:
+            uri = params.get("uri")
+            data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
+            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
+        self._answer(failure(self.request.identifier, text))
+
+    # Input that is required
+
+    def _requires_visits(self, message: Message) -> bool:
+        """Ask the client to visit the URLs that an error names; then it makes its call again."""
+        asking = self.request
+        if asking.message.method not in MAY_ASK or not asking.visits_urls:
+            return False
+        server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+        for number, params in enumerate(_visits(message)):
+            asked = params
+            if server:
+                asked = attributed("elicitation/create", Json(params), server, several)
+            self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
+        if self._asked:
+            self._suspend()
+        return bool(self._asked)
+
+    def _require(self, message: Message) -> None:
+        """A child asks the client something."""
+        number = message.value("id")
+        if self.request.message.method not in MAY_ASK:
+            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+            self._port.later(lambda: self._say(failure(str(number), refusal)))
+            return
+        self._asked[number] = message.method or "", _modern_params(message.params_text)
+        if self.request.identifier:
+            self._suspend()
+
+    def _suspend(self) -> None:
+        """Answer the call with the input that it requires; the client resumes it with that."""
+        self.state = self._port.suspended(self)
+        self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
+        asked = {
+            str(number): obj(method=quote(method), params=params)
+            for number, (method, params) in self._asked.items()
+        }
+        text = obj(
+            resultType='"input_required"',
+            requestState=quote(self.state),
+            inputRequests=obj(asked),
+            _meta=self._plan.signature,
+        )
+        identifier, self.request.identifier = self.request.identifier, ""
+        self._answer(result(identifier, text))
+
+    def is_resumed_by(self, retry: Message) -> bool:
+        """Whether a request is the same call: same method, same params but for the answers."""
+        own = ("_meta", "requestState", "inputResponses")
+        call = self.request.message
+        first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
+        return call.method == retry.method and same(first, second)
+
+    def resume(self, retry: ModernRequest) -> None:
+        """Go on, with the answers that the client brings."""
+        asking = self.request
+        asking.connection = retry.connection
+        asking.resume(retry.message)
+        for number, text in self._answers():
+            del self._asked[number]
+            if self.is_known:
+                self._say(result(str(number), text))
+        if self._outcome is not None:
+            # It has ended, whatever is still asked: nobody waits for that any more.
+            self._asked = {}
+            outcome, self._outcome = self._outcome, None
+            self._ended(outcome)
+        elif self._asked:
+            self._suspend()
+        elif not self.is_known:
+            self._port.start(retry)
+
+    def _answers(self) -> list[tuple[int, str]]:
+        """Return what the client answers of what it was asked: (id of the request, JSON text)."""
+        params = self.request.message.json("params")
+        given = params.value.get("inputResponses")
+        if type(given) is not dict:
+            return []
+        answered = [number for number in self._asked if type(given.get(str(number))) is dict]
+        return [(number, params.part("inputResponses", str(number))) for number in answered]
+
+
+class ModernClients:
+    """The calls and subscriptions of all modern clients."""
+
+    def __init__(self, router: Router, mint: Callable[[], str]) -> None:
+        """`mint` returns a text that nobody can guess."""
+        self.router = router
+        self.later = router.effects.later
+        self._mint = mint
+        self._mark = f"{STATE_MARK}{mint()}:"
+        """Tells our request states from those of a child, which may be a proxy like this one."""
+        self._calls: dict[ModernRequest, PendingCall] = {}
+        """Those that are to be answered."""
+        self._subscriptions: dict[ModernRequest, Subscription] = {}
+        self._suspended: dict[str, PendingCall] = {}
+        """Those whose client is to answer, by request state."""
+
+    def __len__(self) -> int:
+        """Return how many requests there are that have not ended."""
+        return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+
+    def receive(self, client: Client, message: Message) -> bool:
+        """Take a message of a client if it is a modern one; return whether it was."""
+        if message.method == CANCELLED and "id" not in message.members:
+            return self._cancel(client, message)
+        if message.id is None or message.method in (None, "initialize"):
+            return False
+        if not is_enveloped(message):
+            return False
+        first = client.starter is None
+        asking, answer = discover(self.router.answers, client, message)
+        if answer is not None:
+            client.deliver(answer)
+        elif ambiguity(message):
+            refusal = error(INVALID_PARAMS, ambiguity(message))
+            client.deliver(failure(asking.identifier, refusal))
+        elif message.method == LISTEN:
+            self._listen(asking)
+        elif self.is_ours(message):
+            self._resume(asking)
+        elif message.params.get("requestState") is not None and self._knows_no_state(message):
+            self._refuse(asking)
+        else:
+            self.start(asking)
+        if first and client.starter is not None:
+            self.router.want_children(client.starter)
+        return True
+
+    def start(self, asking: ModernRequest) -> None:
+        """Begin a call."""
+        self._calls[asking] = call = PendingCall(self, asking)
+        call.start()
+
+    def _listen(self, asking: ModernRequest) -> None:
+        wanted = subscription(asking, self.router)
+        if wanted is not None:
+            self._subscriptions[asking] = wanted
+            wanted.start()
+
+    # Calls that are suspended
+
+    def is_ours(self, message: Message) -> bool:
+        """Whether a request resumes a call that was suspended here."""
+        return _state_of(message).startswith(self._mark)
+
+    def suspended(self, call: PendingCall) -> str:
+        """Note that a call waits for its client; return the state by which that resumes it."""
+        self._calls.pop(call.request, None)
+        if len(self._suspended) == MAXIMUM_SUSPENDED:
+            oldest = self._suspended.pop(next(iter(self._suspended)))
+            self.later(oldest.end)
+        state = self._mark + self._mint()
+        self._suspended[state] = call
+        return state
+
+    def _resume(self, retry: ModernRequest) -> None:
+        call = self._suspended.get(_state_of(retry.message))
+        if call is None or not call.is_resumed_by(retry.message):
+            self._refuse(retry)
+            return
+        del self._suspended[call.state]
+        if call.is_known:
+            self._calls[call.request] = call
+        call.resume(retry)
+
+    def _refuse(self, asking: ModernRequest) -> None:
+        why = "Unknown or expired requestState, or one of another call"
+        asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
+
+    def _knows_no_state(self, message: Message) -> bool:
+        """Whether no child that a call may be for has request states of its own."""
+        name = message.params.get("uri" if message.method == "resources/read" else "name")
+        if type(name) is not str:
+            return True
+        if message.method == "resources/read":
+            return all(child.era == LEGACY for child in self.router.resources.owners(name))
+        child = self.router.children.get(self.server_of(message))
+        return child is not None and child.era == LEGACY
+
+    def server_of(self, message: Message) -> str:
+        """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
+        kind = PROMPTS if message.method == "prompts/get" else TOOLS
+        name = message.params.get("name")
+        items = self.router.names.named(kind, name) if type(name) is str else []
+        return items[0].server if len(items) == 1 else ""
+
+    # What ends
+
+    def ended(self, call: PendingCall) -> None:
+        """A call has ended."""
+        self._calls.pop(call.request, None)
+        self.later(call.end)
+
+    def _cancel(self, client: Client, message: Message) -> bool:
+        """Stop a call or a subscription that its client no longer wants; nothing more is said."""
+        key = message.params.get("requestId")
+        found = [
+            asking
+            for asking in (*self._subscriptions, *self._calls)
+            if asking.connection is client
+            and type(key) is type(asking.message.id)
+            and asking.message.id == key
+        ]
+        if not found:
+            return False
+        # An id may be used again: the youngest is meant.
+        call = self._calls.pop(found[-1], None)
+        if call is not None:
+            call.cancel(message)
+        (call or self._subscriptions.pop(found[-1])).end()
+        return True
+
+    def close(self, client: Client) -> None:
+        """Let all requests of a client go."""
+        for state, call in [*self._suspended.items()]:
+            if call.request.connection is client:
+                self._suspended.pop(state).end()
+        for asking in [one for one in self._calls if one.connection is client]:
+            self._calls.pop(asking).end()
+        for asking in [one for one in self._subscriptions if one.connection is client]:
+            self._subscriptions.pop(asking).end()
+
+    def tick(self, now: float) -> None:
+        """Let calls go whose client never came back, and wait no longer for subscriptions."""
+        for subscribed in [*self._subscriptions.values()]:
+            subscribed.tick(now)
+        for state, call in [*self._suspended.items()]:
+            if call.deadline <= now:
+                self._suspended.pop(state).end()
+            else:
+                self.router.effects.arm(call.deadline)
+
+    def end_subscriptions(self) -> None:
+        """Say of every subscription that it ends."""
+        subscriptions, self._subscriptions = self._subscriptions, {}
+        for subscribed in subscriptions.values():
+            subscribed.finish()
+
+    def owes(self, client: Client) -> bool:
+        """Whether a call of a client is still to be answered."""
+        return any(asking.connection is client for asking in self._calls)
+
+
+def _state_of(message: Message) -> str:
+    state = message.params.get("requestState")
+    return state if type(state) is str else ""
+
+
+def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
+    """Return the params of a message without its envelope, if any, and the members of `drop`.
+
+    Some clients put an envelope into notifications too.
+    """
+    params = message.json("params")
+    if type(params.value.get("_meta")) is not dict:
+        return params.edited(drop=drop)
+    meta = edited(params.part("_meta"), drop=ENVELOPE)
+    if meta == "{}":
+        return params.edited(drop=("_meta", *drop))
+    return params.edited(drop=drop, add={"_meta": meta})
+
+
+def _modern_params(params: str) -> str:
+    """Return the params of a child's request to a client as this revision has them.
+
+    It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
+    stays which server asks.
+    """
+    mark = mark_of(params)
+    add = {"_meta": mark} if mark else {}
+    return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+
+def _names_no_tool(text: str, name: Any) -> bool:
+    """Whether an error is the router's own about a tool that nobody has."""
+    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
+
+
+def _visits(message: Message) -> list[str]:
+    """Return the params of the elicitations in an error that requires some, as JSON texts."""
+    text = message.raw("error")
+    try:
+        found = elements(text, place_of(text, ("data", "elicitations"))[0])
+    except Malformed:
+        return []
+    return [text[start:end] for value, start, end in found if type(value) is dict]
+''')
+define_part("tool", r'''
+from __future__ import annotations
+
+from time import monotonic
+import _thread
+import os
+import sys
+load_part("serve")
+
+
+# --------------------------------------------------------------------------------------------------
+# offers: What the emitted file offers and needs, read from its own tables: nothing is started.
+# --------------------------------------------------------------------------------------------------
+
 
 # What a listing shows of an item beside its names, where the item has it.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
@@ -4994,9 +9034,11 @@ def offers(plan: Plan) -> Iterator[str]:
         for kind in KINDS:
             offered = list(offered_by(plan, server, kind))
             if offered:
-                counts.append(f"{len(offered)} {kind.name}")
+                counts.append(
+                    f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
+                )
             for exposed, names, item in offered:
-                shown = names[1] if names and plan.options["names"] == "portable" else exposed
+                shown = names[1] if names and plan.options.names == "portable" else exposed
                 text = str(item.get("description") or "").strip()
                 first = text.splitlines()[0] if text else ""
                 lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
@@ -5061,10 +9103,10 @@ def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
     found = []
     for server, row in plan.servers.items():
         lacking = missing[server].missing if server in missing else []
-        for place, name, default in uses(row):
-            in_file = "env_file" in row and default is None and (place, name) not in lacking
+        for location, name, default in uses(row):
+            in_file = "env_file" in row and default is None and (location, name) not in lacking
             use = {"name": name, "set": name in os.environ or in_file}
-            use |= {"has_default": default is not None, "server": server, "place": place}
+            use |= {"has_default": default is not None, "server": server, "place": str(location)}
             found.append(use)
     return found
 
@@ -5076,10 +9118,12 @@ def needs(uses_: list[dict[str, Any]]) -> Iterator[str]:
         if use["has_default"] and not use["set"]:
             state = "not set, has a default"
         yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
-''',
-    "printing": r'''
-import os
-import sys
+
+
+# --------------------------------------------------------------------------------------------------
+# printing: What the command line of the emitted file prints: lines for people, JSON for programs.
+# --------------------------------------------------------------------------------------------------
+
 
 # The exit status where standard output takes no more.
 UNWRITABLE = 2
@@ -5088,7 +9132,7 @@ UNWRITABLE = 2
 def print_lines(lines: Iterable[str]) -> int:
     """Print lines without what a terminal would act upon; return the exit status."""
     _configure(errors="backslashreplace")
-    return _written(seen(line) for line in lines)
+    return _written(printable(line) for line in lines)
 
 
 def print_json(document: Any) -> int:
@@ -5138,9 +9182,12 @@ def _given_up(problem: OSError) -> int:
         return 0
     complain(f"cannot write to standard output: {problem.strerror}")
     return UNWRITABLE
-''',
-    "saving": r'''
-import os
+
+
+# --------------------------------------------------------------------------------------------------
+# saving: Writes the images, sounds and blobs of a tool's result to files.
+# --------------------------------------------------------------------------------------------------
+
 
 # Not from the system's tables: the same result gives the same names everywhere.
 _ENDINGS = {
@@ -5215,8 +9262,12 @@ class Folder:
             except FileExistsError:
                 continue
             return path
-''',
-    "typed": r'''
+
+
+# --------------------------------------------------------------------------------------------------
+# typed: Arguments of a tool as a shell gives them: one JSON object, or key=value typed by a schema.
+# --------------------------------------------------------------------------------------------------
+
 
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
 
@@ -5303,8 +9354,12 @@ def suggestion(name: str, known: list[str]) -> str:
 
     near = get_close_matches(name, known, 3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
-''',
-    "calling": r'''
+
+
+# --------------------------------------------------------------------------------------------------
+# calling: Calls one tool from the command line of the emitted file.
+# --------------------------------------------------------------------------------------------------
+
 
 def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | None) -> int:
     """Print the result of one call as JSON; return the exit status: 1 if it is an error.
@@ -5350,7 +9405,7 @@ def _answer(plan: Plan, folder: str, params: dict[str, Any]) -> dict[str, Any]:
     import json
 
     answers = _Answers()
-    relay = Relay(Desk(plan), folder)
+    relay = Relay(Answers(plan), folder)
     client = Client("spec")
     relay.connect(client, answers)
     request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
@@ -5392,29 +9447,34 @@ def _explain(plan: Plan, name: str, known: dict[str, Any], error: dict[str, Any]
     complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
     if name in known:
         return
-    server, sign, _ = name.partition(plan.options["separator"])
+    server, sign, _ = name.partition(plan.options.separator)
     if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
         complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
     near = suggestion(name, list(plan.routes["tools"]))
     if near:
         complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
-''',
-    "health": r'''
+
+
+# --------------------------------------------------------------------------------------------------
+# health: Starts every server and says how it is, and whether it still is as it was compiled.
+# --------------------------------------------------------------------------------------------------
+
 
 def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
     """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
     from time import sleep
 
-    relay = Relay(Desk(plan), folder)
+    relay = Relay(Answers(plan), folder)
     client = Client("spec")
-    client.capabilities = dict.fromkeys(RELAYED, "{}")
-    client.initialized = True
+    able = obj(dict.fromkeys(RELAYED, "{}"))
+    client.introduce(request(0, "initialize", obj(capabilities=able)))
+    client.shake_hands()
     relay.connect(client, _Silence())
-    children = relay.router.children.values()
+    children = relay.core.children.values()
     try:
         for child in children:
             relay.wake(child, client)
-        while not all(child.state == DOWN or _looked_at(child, relay) for child in children):
+        while not all(child.state == DOWN or _looked_at(child) for child in children):
             sleep(0.01)
     finally:
         relay.close()
@@ -5426,30 +9486,30 @@ def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
     return status or (1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0)
 
 
-def _looked_at(child: Child, relay: Relay) -> bool:
+def _looked_at(child: Child) -> bool:
     """Whether a child's lists were compared and are at rest, or will never be at rest."""
-    readings = child.readings.values()
-    if child.state != READY or not all(reading.compared for reading in readings):
-        now = relay.router.clock()
-        return any(reading.give_up_at <= now for reading in readings)
-    if relay.router.clock() > child.ready_at + PATIENCE_SECONDS:
+    now = monotonic()
+    if child.state != READY or not child.lists.compared:
+        return bool(child.lists.given_up(now))
+    if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
         return True
-    return not any(reading.under_way or reading.again_at < FOREVER for reading in readings)
+    return all(one.is_at_rest for one in child.lists)
 
 
 def _health(child: Child, relay: Relay) -> dict[str, Any]:
     """Return how a child is, for programs; without values of variables."""
-    drift = {name: relay.redact(reading.drift) for name, reading in child.readings.items()}
-    for name, reading in child.readings.items():
-        if child.state == READY and not reading.compared:
-            drift[name] = "changes too often to be compared"
-    started = child.ready_at < FOREVER
+    life = child.lifecycle
+    drift = {one.kind.name: relay.redact(one.drift) for one in child.lists}
+    for one in child.lists:
+        if life.is_ready and not one.compared:
+            drift[one.kind.name] = "changes too often to be compared"
+    started = life.ready_at < FOREVER
     return {
         "state": child.state,
-        "reason": relay.redact(child.reason) or None,
-        "protocol": relay.redact(child.protocol) or None,
+        "reason": relay.redact(life.reason) or None,
+        "protocol": relay.redact(life.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
-        "started_in": round(child.ready_at - child.starting_at, 3) if started else None,
+        "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
     }
 
 
@@ -5469,10 +9529,12 @@ class _Silence:
 
     def gate(self) -> None:
         """Nothing ever waits here."""
-''',
-    "commands": r'''
-import _thread
-import os
+
+
+# --------------------------------------------------------------------------------------------------
+# commands: The command line of the emitted file.
+# --------------------------------------------------------------------------------------------------
+
 
 STATUSES = (
     "exit status: 0 done; 1 the call failed, or --check found a difference; 2 the command line, or "
@@ -5535,7 +9597,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
 
 def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     if chosen.names:
-        plan.options = {**plan.options, "names": chosen.names}
+        plan.show_names(chosen.names)
     if not (chosen.list or chosen.env or chosen.check or chosen.call):
         return _serve(plan, folder, chosen.log)
     from signal import signal
@@ -5609,2410 +9671,12 @@ def _complain_apart(text: str) -> None:
 def _stop(*_: object) -> None:
     """Leave as at the end of input: every server is closed on the way out."""
     raise SystemExit(1)
-''',
-    "subscriptions": r'''
-
-SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-# What a subscription may ask for, and the capability that has it.
-LISTENABLE = {
-    "toolsListChanged": "tools",
-    "promptsListChanged": "prompts",
-    "resourcesListChanged": "resources",
-}
-UPDATED = "notifications/resources/updated"
-# Within a session the router knows the call, and what else it is asked on its behalf, by these ids;
-# resources of a subscription by those from the latter on.
-CALL, ASIDE = 1, 2
-# How long servers may take to say whether they tell of a resource, and how many notifications wait.
-ACKNOWLEDGE_SECONDS = 10.0
-MAXIMUM_HELD = 1_000
-
-
-class Subscriptions:
-    """Opens them, and marks what is told by them with the id of each."""
-
-    def __init__(self, border: Border) -> None:
-        self.border = border
-        self.router = border.router
-        self.desk = border.router.desk
-
-    def open(self, session: Session) -> bool:
-        """Open a subscription, and return whether it is one.
-
-        What is honoured of it is said before anything else, so once the servers have said so.
-        """
-        wanted = session.message.params.get("notifications")
-        if type(wanted) is not dict:
-            refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
-            self.border.send(session.connection, failure(session.identifier, refusal))
-            return False
-        names = [name for name in _wanted(wanted) if self._tells(LISTENABLE[name])]
-        session.listens = frozenset(
-            [f"notifications/{LISTENABLE[name]}/list_changed" for name in names] + [UPDATED]
-        )
-        session.held = []
-        session.deadline = self.router.clock() + ACKNOWLEDGE_SECONDS
-        session.initialized = True
-        uris = self._watchable(wanted.get("resourceSubscriptions"))
-        session.unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
-        self.border.carry(self.router.connect(session))
-        for number, uri in [*session.unanswered.items()]:
-            asked = request(number, "resources/subscribe", f'{{"uri":{quote(uri)}}}')
-            self.border.carry(self.router.hear(session, read_message(asked)))
-        if not uris:
-            self._acknowledge(session)
-        return True
-
-    def _tells(self, capability: str) -> bool:
-        declared = parse(self.desk.plan.capabilities).get(capability)
-        return type(declared) is dict and declared.get("listChanged") is True
-
-    def _watchable(self, uris: Any) -> list[str]:
-        declared = parse(self.desk.plan.capabilities).get("resources")
-        if type(declared) is not dict or not declared.get("subscribe") or type(uris) is not list:
-            return []
-        return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
-
-    def answered(self, session: Session, message: Message) -> None:
-        """Take the answer of a server to a resource that is to be watched."""
-        if session.unanswered.pop(message.value("id"), None) and not session.unanswered:
-            self._acknowledge(session)
-
-    def give_up(self, session: Session) -> None:
-        """Wait no longer for servers that say nothing of a resource: it is not honoured."""
-        unanswered, session.unanswered = session.unanswered, {}
-        for number in unanswered:
-            gone = notification("notifications/cancelled", f'{{"requestId":{number}}}')
-            self.border.carry(self.router.hear(session, read_message(gone)))
-        self._acknowledge(session)
-
-    def _acknowledge(self, session: Session) -> None:
-        """Say what is honoured of a subscription, and then what has happened meanwhile."""
-        wanted = session.message.params["notifications"]
-        listens = session.listens or ()
-        honoured = [
-            f'"{name}":true'
-            for name in _wanted(wanted)
-            if f"notifications/{LISTENABLE[name]}/list_changed" in listens
-        ]
-        if session.subscriptions:
-            uris = ",".join([quote(uri) for uri in session.subscriptions])
-            honoured.append(f'"resourceSubscriptions":[{uris}]')
-        text = f'{{"notifications":{{{",".join(honoured)}}}}}'
-        self._notify(session, "notifications/subscriptions/acknowledged", text)
-        held, session.held = session.held or [], None
-        session.deadline = FOREVER
-        for message in held:
-            self.tell(session, message)
-
-    def tell(self, session: Session, message: Message) -> None:
-        """Tell a client what it has subscribed to, and nothing else."""
-        if session.listens is None or message.method not in session.listens:
-            return
-        if session.held is None:
-            self._notify(session, message.method or "", message.params_text)
-        elif len(session.held) < MAXIMUM_HELD:
-            session.held.append(message)
-
-    def _notify(self, session: Session, method: str, params: str) -> None:
-        """Tell a client something that its subscription is about, marked as such."""
-        text = edited(params, add={"_meta": _subscription(session)})
-        self.border.send(session.connection, notification(method, text))
-
-    def end(self, session: Session) -> None:
-        """Say of a subscription that it ends: there will be no more news."""
-        text = f'{{"resultType":"complete","_meta":{_subscription(session)}}}'
-        self.border.send(session.connection, result(session.identifier, text))
-
-
-def _subscription(session: Session) -> str:
-    return f'{{"{SUBSCRIPTION_KEY}":{session.identifier}}}'
-
-
-def _wanted(notifications: Mapping[str, Any]) -> list[str]:
-    """Return the changes of lists that a subscription asks for."""
-    return [name for name in LISTENABLE if notifications.get(name) is True]
-''',
-    "streams": r'''
-
-class Streams:
-    """Those of one life of one child: `open` {id: (URI, the router's requests that wait for it)}.
-
-    The URI is "" for the stream of the lists, for which none waits.
-    """
-
-    def __init__(self, border: Border, child: Child, enveloped: Callable[[str], str]) -> None:
-        """`enveloped` puts the proxy's own envelope into the JSON text of params."""
-        self.border = border
-        self.child = child
-        self.enveloped = enveloped
-        self.open: dict[int, tuple[str, list[int]]] = {}
-
-    def listen(self) -> None:
-        """Open a stream for the changes of lists that the child tells of."""
-        declared = self.child.capabilities
-        wanted = [
-            f'"{name}":true'
-            for name, kind in LISTENABLE.items()
-            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-        ]
-        if wanted:
-            self._open(",".join(wanted), "", [])
-
-    def _open(self, wanted: str, uri: str, identifiers: list[int]) -> None:
-        self.child.next_id += 1
-        stream = self.child.next_id
-        self.open[stream] = uri, identifiers
-        params = self.enveloped(f'{{"notifications":{{{wanted}}}}}')
-        self.border.send(self.child, request(stream, LISTEN, params))
-
-    def subscribe(self, message: Message) -> None:
-        """Open a stream for a resource; the request is answered once the child honours it."""
-        uri = message.params["uri"]
-        waiting = [identifiers for known, identifiers in self.open.values() if known == uri]
-        if not waiting:
-            self._open(f'"resourceSubscriptions":[{quote(uri)}]', uri, [minted(message.id)])
-        elif waiting[0]:  # not honoured yet
-            waiting[0].append(minted(message.id))
-        else:
-            self._done(message)
-
-    def withdraw(self, identifier: int) -> None:
-        """Forget a subscription that is not honoured yet; without any its stream is of no use."""
-        for stream, (_, identifiers) in [*self.open.items()]:
-            if identifier in identifiers:
-                identifiers.remove(identifier)
-                if not identifiers:
-                    self._close(stream)
-
-    def unsubscribe(self, message: Message) -> None:
-        """Want no more news of a resource."""
-        uri = message.params["uri"]
-        for stream in [s for s, (known, _) in self.open.items() if known == uri]:
-            self._close(stream)
-        self._done(message)
-
-    def _close(self, stream: int) -> None:
-        """Want no more of a stream; a subscription that waits for it is told so."""
-        params = f'{{"requestId":{stream}}}'
-        self.border.send(self.child, notification("notifications/cancelled", params))
-        self.ended(stream)
-
-    def acknowledged(self, message: Message) -> None:
-        """A child says what it honours of a stream; without the resource it is of no use."""
-        meta = message.params.get("_meta")
-        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-        uri, identifiers = self.open.get(stream, ("", []))
-        honoured = message.params.get("notifications")
-        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-        if not identifiers:
-            return
-        if type(uris) is list and uri in uris:
-            self.open[stream] = uri, []
-            for identifier in identifiers:
-                self.border.say_for(self.child, result(str(identifier), "{}"))
-        else:
-            self._close(stream)
-
-    def ended(self, stream: int, why: str = "") -> None:
-        """A stream has ended; a subscription that it never acknowledged has failed.
-
-        `why` is the JSON text of an error, "" for none.
-        """
-        uri, identifiers = self.open.pop(stream, ("", []))
-        for identifier in identifiers:
-            unwatched = f"Server '{self.child.name}' does not watch {uri}"
-            text = failure(str(identifier), why or error(INTERNAL_ERROR, unwatched))
-            self.border.say_for(self.child, text)
-
-    def _done(self, message: Message) -> None:
-        self.border.say_for(self.child, result(message.raw("id"), "{}"))
-''',
-    "rounds": r'''
-
-# Notifications of clients that this revision has not.
-OF_HANDSHAKES = frozenset({"notifications/progress", "notifications/roots/list_changed"})
-
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-
-# As many as the TypeScript SDK makes; then the call fails.
-MAXIMUM_ROUNDS = 8
-# A result that requires no input says: try again later.
-FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 0.25
-
-
-class Round:
-    """A request that the router made, on its way through rounds.
-
-    `identifier` is the id that the router knows it by, `sent` the one that the child does, 0 while
-    it is the client's turn. `open` are the ids of questions that are not answered yet, `answers`
-    {key: JSON text} those that came, `state` the JSON text that the child wants back, "" for none.
-    `wraps`: see `legacy_result`. It is made again at `due`.
-    """
-
-    __slots__ = (
-        "answers",
-        "client",
-        "due",
-        "identifier",
-        "made",
-        "method",
-        "open",
-        "params",
-        "sent",
-        "state",
-        "wraps",
-    )
-
-    def __init__(self, identifier: int, method: str, params: str, client: Client | None) -> None:
-        self.identifier = identifier
-        self.method = method
-        self.params = params
-        self.client = client
-        self.sent = identifier
-        self.made = 1
-        self.open: set[str] = set()
-        self.answers: dict[str, str] = {}
-        self.state = ""
-        self.wraps = False
-        self.due = FOREVER
-
-
-class Rounds:
-    """One life of one child."""
-
-    def __init__(self, border: Border, child: Child) -> None:
-        self.border = border
-        self.router = border.router
-        self.child = child
-        self.introduction = ""
-        """The envelope of the proxy's own requests, without its version."""
-        self.level = ""
-        self.lost = LostAnswers()
-        self.rounds: dict[int, Round] = {}
-        """By the id that the router knows them by."""
-        self.questions: dict[str, tuple[Round, str, str]] = {}
-        """By the id that the router was given: (round, key in it, method)."""
-        self.streams = Streams(border, child, self._own)
-
-    @property
-    def alarm(self) -> float:
-        """When the next round is due."""
-        return min([one.due for one in self.rounds.values()], default=FOREVER)
-
-    # From the router to the child
-
-    def told(self, message: Message) -> None:
-        """Take what the router says to a child that shakes hands, and say it as this one wants."""
-        method = message.method
-        if method is None:
-            self._replied(message)
-        elif message.id is None:
-            if method == "notifications/initialized":
-                self.streams.listen()
-            elif method == "notifications/cancelled":
-                self._cancel(message)
-            elif method not in OF_HANDSHAKES:
-                self.border.send(self.child, notification(method, message.raw("params")))
-        elif method == "initialize":
-            self._discover(message)
-        elif method == "logging/setLevel":
-            self.level = message.params["level"]
-            self.border.say_for(self.child, result(message.raw("id"), "{}"))
-        elif method == "resources/subscribe":
-            self.streams.subscribe(message)
-        elif method == "resources/unsubscribe":
-            self.streams.unsubscribe(message)
-        else:
-            self._start(message)
-
-    def _discover(self, message: Message) -> None:
-        text = message.raw("params")
-        params = {name: text[start:end] for name, (_, start, end) in members(text)[0].items()}
-        self.introduction = _introduction(params["capabilities"], params["clientInfo"])
-        self._make(Round(minted(message.id), "server/discover", "{}", None))
-
-    def _start(self, message: Message) -> None:
-        call = self.child.calls.get(minted(message.id))
-        params = message.params_text
-        one = Round(minted(message.id), message.method or "", params, call.client if call else None)
-        if call is not None and message.method == "tools/call":
-            served = self.router.catalogues["tools"].served(self.child.name)
-            found = [item for item in served if item.original == call.original]
-            one.wraps = bool(found) and wraps_output(found[0].listed(""))
-        self._make(one)
-
-    def _make(self, one: Round) -> None:
-        """Make a request, or make it again with what the client has answered."""
-        add = {}
-        if one.made > 1:
-            if one.answers:
-                answers = [f"{quote(key)}:{text}" for key, text in one.answers.items()]
-                add["inputResponses"] = f'{{{",".join(answers)}}}'
-            if one.state:
-                add["requestState"] = one.state
-        one.due = FOREVER
-        self.rounds[one.identifier] = one
-        params = edited(one.params, add=add)
-        self.border.send(
-            self.child, request(one.sent, one.method, self._enveloped(params, one.client))
-        )
-
-    def _own(self, params: str) -> str:
-        """Return the params of a request of the proxy's own, with its envelope."""
-        return _stamped(params, self.introduction, self.level)
-
-    def _enveloped(self, params: str, client: Client | None) -> str:
-        """Return params with the envelope of who asks."""
-        if client is None:
-            return self._own(params)
-        able = _declared(client) if isinstance(client, Session) else relayed(client)
-        return _stamped(
-            params, _introduction(able, client.info or self.router.plan.info), client.level
-        )
-
-    def _cancel(self, message: Message) -> None:
-        one = self.rounds.pop(message.params.get("requestId", 0), None)
-        if one is None:
-            self.streams.withdraw(message.params.get("requestId", 0))
-            return
-        for question in one.open:
-            self._withdraw(question)
-        if one.sent:
-            params = edited(message.params_text, add={"requestId": str(one.sent)})
-            self.border.send(self.child, notification("notifications/cancelled", params))
-        self._settle_lost()
-
-    def _withdraw(self, question: str) -> None:
-        """Take back from the client what it was asked."""
-        del self.questions[question]
-        params = f'{{"requestId":{quote(question)}}}'
-        self.border.say_for(self.child, notification("notifications/cancelled", params))
-
-    # From the child to the router
-
-    def heard(self, message: Message | Fragment) -> None:
-        """Take what a child says; it asks nothing by requests of its own."""
-        if isinstance(message, Fragment):
-            self._unreadable(message)
-        elif message.method is None:
-            self._answered(message)
-        elif "id" in message.members:
-            return
-        elif message.method == "notifications/subscriptions/acknowledged":
-            self.streams.acknowledged(message)
-        elif message.method == "notifications/cancelled":
-            # One of two ways in which the specification lets a server end a stream.
-            self.streams.ended(minted(message.params.get("requestId")))
-        else:
-            text = notification(message.method, _unmarked(message))
-            self.border.say_for(self.child, text)
-        self._settle_lost()
-
-    def _unreadable(self, fragment: Fragment) -> None:
-        """End what an answer that cannot be read is to, as soon as that can be told."""
-        if fragment.method:
-            return
-        problem = unusable(self.child.name, f"that cannot be read: {fragment.problem}")
-        if fragment.id is not None:
-            self._answered(read_message(failure(str(minted(fragment.id)), problem)))
-        else:
-            self.lost.add(self._in_flight(), problem)
-
-    def _in_flight(self) -> set[int]:
-        """Return what the child is to answer, by the ids that it knows."""
-        waiting = {stream for stream, (_, identifier) in self.streams.open.items() if identifier}
-        return waiting.union([one.sent for one in self.rounds.values() if one.sent])
-
-    def _settle_lost(self) -> None:
-        """End the requests that answers without an id must have been for."""
-        while self.lost:
-            settled = self.lost.settled(self._in_flight())
-            if not settled:
-                return
-            for sent, problem in settled.items():
-                self._answered(read_message(failure(str(sent), problem)))
-
-    def _sent(self, sent: int) -> Round | None:
-        """Return the request that the child knows by an id."""
-        return next((one for one in self.rounds.values() if sent and one.sent == sent), None)
-
-    def _answered(self, message: Message) -> None:
-        sent = minted(message.value("id"))
-        if message.id is None and not sent and is_response(message):
-            self.lost.add(self._in_flight(), without_id(self.child.name, message))
-            return
-        if sent in self.streams.open:
-            self.streams.ended(sent, message.raw("error") if is_error(message) else "")
-            return
-        one = self._sent(sent)
-        if one is None:
-            return
-        if is_error(message):
-            self._end(one, failure(str(one.identifier), self._understood(one, message)))
-        elif type(message.value("result")) is not dict:
-            self._fail(one, "answered with what is no result")
-        elif one.method == "server/discover":
-            text = _introduced(message.raw("result"))
-            self._end(one, result(str(one.identifier), text))
-        elif one.client is None or isinstance(one.client, Session):
-            # One that speaks the same revision gets all as it is, what input is required too.
-            several = len(self.router.plan.servers) > 1
-            text = attributed_input(message.raw("result"), self.child.name, several)
-            self._end(one, result(str(one.identifier), text))
-        else:
-            self._resulted(one, message.raw("result"))
-
-    def _end(self, one: Round, line: str) -> None:
-        del self.rounds[one.identifier]
-        self.border.say_for(self.child, line)
-
-    def _fail(self, one: Round, reason: str) -> None:
-        text = error(INTERNAL_ERROR, f"Server '{self.child.name}' {reason}")
-        self._end(one, failure(str(one.identifier), text))
-
-    def _understood(self, one: Round, message: Message) -> str:
-        """Return an error as the client should see it.
-
-        What is said of an envelope or of capabilities is true of the client only if both are its
-        own; otherwise it would draw conclusions about the proxy.
-        """
-        value = message.value("error")
-        code = value.get("code") if type(value) is dict else None
-        own = one.client is None or (isinstance(one.client, Session) and code == MISSING_CAPABILITY)
-        if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-            return message.raw("error")
-        why = value.get("message") if type(value) is dict else ""
-        why = why if type(why) is str else ""
-        if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-            needed = value["data"].get("requiredCapabilities")
-            names = ", ".join(needed) if type(needed) is dict else ""
-            why = f"{why}: {names}" if names else why
-        return error(INTERNAL_ERROR, f"Server '{self.child.name}' refused the request: {why}")
-
-    def _resulted(self, one: Round, text: str) -> None:
-        found, _ = members(text)
-        kind = found.get("resultType", ("complete",))[0]
-        if kind == "input_required":
-            self._ask(one, text)
-        elif kind == "complete":
-            wraps = one.wraps and found.get("isError", (False,))[0] is not True
-            self._end(one, result(str(one.identifier), legacy_result(text, wraps)))
-        else:
-            shown = text[slice(*found["resultType"][1:])]
-            self._fail(one, f"answered with a result of type {shown}, which cannot be passed on")
-
-    def _ask(self, one: Round, text: str) -> None:
-        """Ask the client what the child requires, or wait a moment where that is nothing."""
-        found, _ = members(text)
-        one.made += 1
-        if one.made > MAXIMUM_ROUNDS:
-            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-            return
-        one.sent = 0
-        one.answers = {}
-        one.state = text[slice(*found["requestState"][1:])] if "requestState" in found else ""
-        if not found.get("inputRequests", (None,))[0]:
-            wait = min(FIRST_WAIT_SECONDS * 2 ** (one.made - 2), LONGEST_WAIT_SECONDS)
-            one.due = self.router.clock() + wait
-            return
-        value, start, _ = found["inputRequests"]
-        entries = members(text, start)[0] if type(value) is dict else {"": (None, 0, 0)}
-        if not all(_is_question(value) for value, _, _ in entries.values()):
-            self._fail(one, "requires input of a kind that cannot be asked for")
-            return
-        questions = [_question(one, text[a:b], key) for key, (_, a, b) in entries.items()]
-        for key, question in zip(entries, questions):  # noqa: B905 - Python 3.9
-            one.open.add(str(question.id))
-            self.questions[str(question.id)] = one, key, question.method or ""
-        for question in questions:
-            if one.client is not None and str(question.id) in self.questions:
-                self.border.ask(one.client, self.child, question)
-
-    def _replied(self, message: Message) -> None:
-        """Take a client's answer; with the last one the call is made again."""
-        one, key, method = self.questions.pop(str(message.id), (None, "", ""))
-        if one is None:
-            return
-        one.open.discard(str(message.id))
-        if not is_error(message):
-            one.answers[key] = message.raw("result") or "{}"
-        elif method == "elicitation/create":
-            one.answers[key] = '{"action":"cancel"}'
-        else:
-            for question in [*one.open]:
-                self._withdraw(question)
-            self._fail(one, f"asked the client for {method} and was refused")
-            return
-        if not one.open:
-            self._again(one)
-
-    def _again(self, one: Round) -> None:
-        self.child.next_id += 1
-        one.sent = self.child.next_id
-        self._make(one)
-
-    def tick(self) -> None:
-        """Make the rounds that are due."""
-        now = self.router.clock()
-        for one in [one for one in self.rounds.values() if one.due <= now]:
-            self._again(one)
-
-
-def _stamped(params: str, who: str, level: str) -> str:
-    """Return params with an envelope; `who` are its members that say who asks."""
-    head = f'"{VERSION_KEY}":"{MODERN_VERSION}",{who}'
-    if level:
-        head += f',"{LEVEL_KEY}":{quote(level)}'
-    found, _ = members(params)
-    value, start, end = found.get("_meta", (None, 0, 0))
-    rest = params[start:end].strip()[1:] if type(value) is dict and value else "}"
-    return edited(params, add={"_meta": f"{{{head}{',' if len(rest) > 1 else ''}{rest}"})
-
-
-def _introduction(capabilities: str, info: str) -> str:
-    """Return the members of an envelope that say who asks, as JSON text."""
-    named = f',"{INFO_KEY}":{info}' if info else ""
-    return f'"{CAPABILITIES_KEY}":{capabilities}{named}'
-
-
-def _declared(session: Session) -> str:
-    """Return all that a client of this revision can do, but for what does not pass a proxy."""
-    if not session.extensions:
-        return session.declared
-    return edited(session.declared, add={"extensions": without_tasks(session.extensions)})
-
-
-def _unmarked(message: Message) -> str:
-    """Return the params of a notification without the id of the stream that it came by."""
-    text = message.raw("params")
-    meta = message.params.get("_meta")
-    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
-        return text
-    return without_meta(text, (SUBSCRIPTION_KEY,))
-
-
-def _introduced(text: str) -> str:
-    """Return the result of a discovery as that of a handshake."""
-    found, _ = members(text)
-    value, start, _ = found.get("_meta", (None, 0, 0))
-    add = {"protocolVersion": f'"{MODERN_VERSION}"', "serverInfo": "{}"}
-    if type(value) is dict and SERVER_KEY in value:
-        _, begin, end = members(text, start)[0][SERVER_KEY]
-        add["serverInfo"] = text[begin:end]
-    return edited(text, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
-
-
-def _is_question(value: Any) -> bool:
-    method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or method not in QUESTIONS:
-        return False
-    return type(value.get("params")) in (dict, type(None))
-
-
-def _question(one: Round, text: str, key: str) -> Message:
-    """Return one of the input requests of a result as a request in the router's form."""
-    found, _ = members(text)
-    method = found["method"][0]
-    value, start, end = found.get("params", (None, 0, 0))
-    params = "{}" if value is None else text[start:end]
-    identifier = quote(f"{one.identifier}.{one.made}/{key}")
-    if value is not None and value.get("mode") == "url":
-        # Older revisions know each visit by an id.
-        params = edited(params, add={"elicitationId": identifier})
-    head = f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}'
-    return read_message(f'{head},"params":{params}}}')
-''',
-    "sessions": r'''
-
-URL_ELICITATION_REQUIRED = -32042
-# How handles start.
-HANDLE = "mcpagg:"
-# How long a client may take to answer, and how many calls may wait for such answers.
-PARKED_SECONDS = 600.0
-MAXIMUM_PARKED = 1000
-
-
-class Sessions:
-    """The sessions of all clients: `waiting` for an answer or listening, and `parked` by handle.
-
-    `mark` tells our handles from those of a child of this revision, which pass as they are; it may
-    be a proxy like this one.
-    """
-
-    def __init__(self, border: Border, mint: Callable[[], str]) -> None:
-        """`mint` returns a text that nobody can guess."""
-        self.border = border
-        self.router = border.router
-        self.desk = border.router.desk
-        self.mint = mint
-        self.mark = f"{HANDLE}{mint()}:"
-        self.subscriptions = Subscriptions(border)
-        self.waiting: list[Session] = []
-        self.parked: dict[str, Session] = {}
-
-    @property
-    def alarm(self) -> float:
-        """When the first parked call expires, or a subscription is to be acknowledged."""
-        return min(
-            [one.deadline for one in [*self.parked.values(), *self._held()]], default=FOREVER
-        )
-
-    def _held(self) -> list[Session]:
-        """Return the subscriptions that are not acknowledged yet."""
-        return [session for session in self.waiting if session.held is not None]
-
-    def take(self, client: Client, message: Message) -> bool:
-        """Take a message of a client if it is of this revision; return whether it was."""
-        if message.method == "notifications/cancelled" and "id" not in message.members:
-            return self._cancel(client, message)
-        if message.id is None or message.method in (None, "initialize"):
-            return False
-        if not is_enveloped(message):
-            return False
-        first = client.modern is None
-        session, answer = receive(self.desk, client, message)
-        if answer is not None:
-            self.border.send(client, answer)
-        elif ambiguity(message):
-            refusal = error(INVALID_PARAMS, ambiguity(message))
-            self.border.send(client, failure(session.identifier, refusal))
-        elif message.method == LISTEN:
-            if self.subscriptions.open(session):
-                self.waiting.append(session)
-        elif _handle(message).startswith(self.mark):
-            self._take_up(session)
-        elif message.params.get("requestState") is not None and self._knows_no_state(message):
-            self._deny(session)
-        else:
-            self._start(session)
-        if first and client.modern is not None:
-            self.border.carry(self.router.want(client.modern))
-        return True
-
-    def _start(self, session: Session) -> None:
-        self.waiting.append(session)
-        self.border.carry(self.router.connect(session))
-        if session.level and "logging" in self.desk.declared:
-            params = f'{{"level":{quote(session.level)}}}'
-            self._hear(session, request(ASIDE, "logging/setLevel", params))
-        ours = _handle(session.message).startswith(self.mark)
-        drop = ("requestState", "inputResponses") if ours else ()
-        params = _unenveloped(session.message.raw("params"), drop)
-        self._hear(session, request(CALL, session.message.method or "", params))
-
-    def _hear(self, session: Session, text: str) -> None:
-        """Let the router hear a session say something."""
-        self.border.carry(self.router.hear(session, read_message(text)))
-
-    def _close(self, session: Session) -> None:
-        if session in self.waiting:
-            self.waiting.remove(session)
-        if session in self.router.clients:
-            self.border.carry(self.router.disconnect(session))
-
-    def close(self, client: Client) -> None:
-        """Let all sessions of a client go."""
-        parked = [one for one in self.parked.values() if one.connection is client]
-        self.parked = {h: one for h, one in self.parked.items() if one.connection is not client}
-        for session in [*parked, *(one for one in self.waiting if one.connection is client)]:
-            self._close(session)
-
-    def told(self, session: Session, text: str) -> None:
-        """Take what the router says to a session, and say it to the client as it understands it."""
-        message = read_message(text)
-        if message.method is None:
-            if message.id == CALL:
-                self._ended(session, message)
-            elif session.listens is not None:
-                self.subscriptions.answered(session, message)
-        elif "id" in message.members:
-            self._asked(session, message)
-        elif message.method == "notifications/cancelled":
-            session.asked.pop(message.params["requestId"], None)
-        elif session.listens is not None:
-            self.subscriptions.tell(session, message)
-        elif session.identifier and message.method == "notifications/progress":
-            self._progress(session, message)
-        elif session.identifier and message.method == "notifications/message" and session.level:
-            self.border.send(session.connection, text)
-
-    def _progress(self, session: Session, message: Message) -> None:
-        """Tell of progress, unless whoever took the call up again wants none."""
-        if session.token:
-            params = edited(message.params_text, add={"progressToken": session.token})
-            self.border.send(session.connection, notification(message.method or "", params))
-
-    # A call ends
-
-    def _ended(self, session: Session, message: Message) -> None:
-        if not session.identifier:
-            session.outcome = message.text
-            return
-        self._close(session)
-        if is_error(message):
-            self._failed(session, message)
-        elif type(message.value("result")) is not dict:
-            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-            self.border.send(session.connection, failure(session.identifier, refusal))
-        else:
-            text = completed(message.raw("result"), self.desk.plan, session.message.method or "")
-            self.border.send(session.connection, result(session.identifier, text))
-
-    def _failed(self, session: Session, message: Message) -> None:
-        value = message.value("error")
-        code = value.get("code") if type(value) is dict else None
-        text = message.raw("error")
-        method, params = session.message.method or "", session.message.params
-        if code == URL_ELICITATION_REQUIRED and self._asks_for_visits(session, message):
-            return
-        if code == URL_ELICITATION_REQUIRED:
-            text = edited(text, add={"code": str(INTERNAL_ERROR)})
-        elif code == RESOURCE_NOT_FOUND:
-            uri = params.get("uri")
-            data = {"data": f'{{"uri":{quote(uri)}}}'} if type(uri) is str else {}
-            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
-        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
-        self.border.send(session.connection, failure(session.identifier, text))
-
-    def _asks_for_visits(self, session: Session, message: Message) -> bool:
-        """Ask the client to visit the URLs that an error names; then it makes its call again."""
-        elicitation = session.capabilities.get("elicitation", "{}")
-        if session.message.method not in MAY_ASK or "url" not in parse(elicitation):
-            return False
-        server, several = self._server_of(session.message), len(self.router.children) > 1
-        for number, params in enumerate(_visits(message)):
-            asked = attributed("elicitation/create", params, server, several) if server else params
-            session.asked[-1 - number] = "elicitation/create", _modern_question(asked)
-        if session.asked:
-            self._park(session)
-        return bool(session.asked)
-
-    def _server_of(self, message: Message) -> str:
-        """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
-        kind = PROMPTS if message.method == "prompts/get" else TOOLS
-        name = message.params.get("name")
-        items = self.router.named(kind, name) if type(name) is str else []
-        return items[0].server if len(items) == 1 else ""
-
-    # A child asks
-
-    def _asked(self, session: Session, message: Message) -> None:
-        number = message.value("id")
-        if session.message.method not in MAY_ASK:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._hear(session, failure(str(number), refusal))
-            return
-        session.asked[number] = message.method or "", _modern_question(message.params_text)
-        if session.identifier:
-            self._park(session)
-
-    def _park(self, session: Session) -> None:
-        """Answer a call with the input that it requires; the client takes it up again with that."""
-        if session in self.waiting:
-            self.waiting.remove(session)
-        if len(self.parked) == MAXIMUM_PARKED:
-            self._close(self.parked.pop(next(iter(self.parked))))
-        session.state = self.mark + self.mint()
-        session.deadline = self.router.clock() + PARKED_SECONDS
-        self.parked[session.state] = session
-        asked = [
-            f'"{number}":{{"method":{quote(method)},"params":{params}}}'
-            for number, (method, params) in session.asked.items()
-        ]
-        text = f'{{"resultType":"input_required","requestState":"{session.state}"'
-        text = signed(f'{text},"inputRequests":{{{",".join(asked)}}}}}', self.desk.plan)
-        self.border.send(session.connection, result(session.identifier, text))
-        session.identifier = ""
-
-    def _take_up(self, retry: Session) -> None:
-        """Go on with a parked call, with the answers that the client brings."""
-        session = self.parked.get(_handle(retry.message))
-        if session is None or not _is_same_call(session.message, retry.message):
-            self._deny(retry)
-            return
-        del self.parked[session.state]
-        session.connection = retry.connection
-        session.take_up(retry.message, self.desk.plan.options["names"])
-        if session in self.router.clients:
-            self.waiting.append(session)
-        for number, text in _answers(session):
-            del session.asked[number]
-            if session in self.router.clients:
-                self._hear(session, result(str(number), text))
-        if session.outcome:
-            # It has ended, whatever is still asked: nobody waits for that any more.
-            session.asked = {}
-            outcome, session.outcome = session.outcome, ""
-            self._ended(session, read_message(outcome))
-        elif session.asked:
-            self._park(session)
-        elif session not in self.router.clients:
-            self._start(retry)
-
-    def _deny(self, session: Session) -> None:
-        refusal = error(INVALID_PARAMS, "Unknown or expired requestState, or one of another call")
-        self.border.send(session.connection, failure(session.identifier, refusal))
-
-    def _knows_no_state(self, message: Message) -> bool:
-        """Whether no child that a call may be for has request states of its own."""
-        name = message.params.get("uri" if message.method == "resources/read" else "name")
-        if type(name) is not str:
-            return True
-        if message.method == "resources/read":
-            return all(child.era == LEGACY for child in self.router.owners(name))
-        child = self.router.children.get(self._server_of(message))
-        return child is not None and child.era == LEGACY
-
-    def tick(self) -> None:
-        """Let calls go whose client never came back, and wait no longer for subscriptions."""
-        now = self.router.clock()
-        for session in [one for one in self._held() if one.deadline <= now]:
-            self.subscriptions.give_up(session)
-        for handle in [h for h, session in self.parked.items() if session.deadline <= now]:
-            self._close(self.parked.pop(handle))
-
-    # A call is cancelled
-
-    def _cancel(self, client: Client, message: Message) -> bool:
-        """Stop a call or a subscription that its client no longer wants; nothing more is said."""
-        key = message.params.get("requestId")
-        found = [
-            session
-            for session in self.waiting
-            if session.connection is client
-            and type(key) is type(session.message.id)
-            and session.message.id == key
-        ]
-        if not found:
-            return False
-        session = found[-1]
-        params = edited(_unenveloped(message.params_text), add={"requestId": str(CALL)})
-        self._hear(session, notification("notifications/cancelled", params))
-        self._close(session)
-        return True
-
-    def end_subscriptions(self) -> None:
-        """Say of every subscription that it ends."""
-        for session in [one for one in self.waiting if one.listens is not None]:
-            self.subscriptions.end(session)
-            self.waiting.remove(session)
-
-    def owes(self, client: Client) -> bool:
-        """Whether a call of a client is still to be answered."""
-        return any(one.connection is client and one.listens is None for one in self.waiting)
-
-
-def _handle(message: Message) -> str:
-    state = message.params.get("requestState")
-    return state if type(state) is str else ""
-
-
-def _unenveloped(text: str, drop: tuple[str, ...] = ()) -> str:
-    """Return the params of a message without its envelope, if any, and the members of `drop`.
-
-    Some clients put an envelope into notifications too.
-    """
-    return edited(without_meta(text, ENVELOPE), drop=drop)
-
-
-def _modern_question(params: str) -> str:
-    """Return the params of a child's question as this revision has them.
-
-    It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
-    stays which server asks.
-    """
-    mark = mark_of(params)
-    add = {"_meta": mark} if mark else {}
-    return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
-
-
-def _names_no_tool(text: str, name: Any) -> bool:
-    """Whether an error is the router's own about a tool that nobody has."""
-    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
-
-
-def _visits(message: Message) -> list[str]:
-    """Return the params of the elicitations in an error that requires some, as JSON texts."""
-    try:
-        _, start, _ = members(message.text, message.members["error"][1])[0]["data"]
-        _, start, _ = members(message.text, start)[0]["elicitations"]
-        found = elements(message.text, start)
-    except (KeyError, Malformed):
-        return []
-    return [message.text[start:end] for value, start, end in found if type(value) is dict]
-
-
-def _answers(session: Session) -> list[tuple[int, str]]:
-    """Return what a client answers of what it was asked: (the question's id, JSON text)."""
-    text = session.message.raw("params")
-    params, _ = members(text)
-    if type(params.get("inputResponses", (None,))[0]) is not dict:
-        return []
-    given, _ = members(text, params["inputResponses"][1])
-    keys = [number for number in session.asked if type(given.get(str(number), (0,))[0]) is dict]
-    return [(number, text[slice(*given[str(number)][1:])]) for number in keys]
-
-
-def _is_same_call(one: Message, other: Message) -> bool:
-    """Whether a request takes up another one: same method, same params but for the answers."""
-    own = ("_meta", "requestState", "inputResponses")
-    first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (one, other))
-    return one.method == other.method and same(first, second)
-''',
-    "border": r'''
-
-class Border:
-    """A router to those around it, in any era; see Core for what its methods return.
-
-    `mint` returns a text that nobody can guess.
-    """
-
-    def __init__(self, router: Router, mint: Callable[[], str]) -> None:
-        self.router = router
-        self.children = router.children
-        self.clock = router.clock
-        self.sessions = Sessions(self, mint)
-        self.rounds: dict[Child, Rounds] = {}
-        self._actions: list[Action] = []
-
-    @property
-    def alarm(self) -> float:
-        """No deadline is due before this time; `tick` wants to be called then."""
-        rounds = [one.alarm for one in self.rounds.values()]
-        return min([self.router.alarm, self.sessions.alarm, *rounds])
-
-    def connect(self, client: Client) -> list[Action]:
-        """Take on a client."""
-        return self._carried(self.router.connect(client))
-
-    def disconnect(self, client: Client) -> list[Action]:
-        """Let a client go, with all that it asked for."""
-        self.sessions.close(client)
-        return self._carried(self.router.disconnect(client))
-
-    def end_subscriptions(self) -> list[Action]:
-        """Tell clients that there will be no more news."""
-        self.sessions.end_subscriptions()
-        return self._carried([])
-
-    def owes(self, client: Client) -> bool:
-        """Whether a request of the client is still to be answered."""
-        return self.router.owes(client) or self.sessions.owes(client)
-
-    def from_client(self, client: Client, line: bytes) -> list[Action]:
-        """Take one line of a client."""
-        for message in read_messages(line, client.version == BATCH_VERSION):
-            if isinstance(message, Malformed) or not self.sessions.take(client, message):
-                self.carry(self.router.hear(client, message))
-        return self._carried([])
-
-    def read(self, child: Child, line: bytes) -> Said:
-        """Read a line of a child, for `from_child`; the lock need not be held."""
-        return self.router.read(child, line)
-
-    def from_child(self, child: Child, said: Said) -> list[Action]:
-        """Take what was read of a line of a child."""
-        rounds = self.rounds.get(child)
-        if rounds is None or child.state not in (STARTING, READY):
-            return self._carried(self.router.from_child(child, said))
-        messages, oddity = said
-        self.carry(self.router.warn(child, oddity))
-        for message in messages:
-            rounds.heard(message)
-        return self._carried([])
-
-    def child_up(self, child: Child) -> list[Action]:
-        """A child's process runs, and is spoken to in its era."""
-        if child.era == MODERN:
-            self.rounds[child] = Rounds(self, child)
-        else:
-            self.rounds.pop(child, None)
-        return self._carried(self.router.child_up(child))
-
-    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
-        """A child's process is gone."""
-        self.rounds.pop(child, None)
-        return self._carried(self.router.child_down(child, reason, last_words))
-
-    def wake(self, child: Child, client: Client) -> list[Action]:
-        """Start a child although nobody calls it."""
-        return self._carried(self.router.wake(child, client))
-
-    def tick(self) -> list[Action]:
-        """Do what is due at this time."""
-        self.sessions.tick()
-        for rounds in [*self.rounds.values()]:
-            rounds.tick()
-        return self._carried(self.router.tick())
-
-    def carry(self, actions: list[Action]) -> None:
-        """Carry what the router wants done across the border."""
-        for action in actions:
-            kind, peer, text = action
-            if kind == SEND and isinstance(peer, Session):
-                self.sessions.told(peer, text)
-            elif kind == SEND and peer in self.rounds:
-                self.rounds[peer].told(read_message(text))
-            else:
-                self._actions.append(action)
-
-    def send(self, peer: Client | Child, text: str) -> None:
-        """Say something to a client or a child, as it is."""
-        self._actions.append((SEND, peer, text))
-
-    def say_for(self, child: Child, text: str) -> None:
-        """Let the router hear what a child says, in the form that it knows."""
-        self.carry(self.router.hear_child(child, read_message(text)))
-
-    def ask(self, client: Client, child: Child, message: Message) -> None:
-        """Let the router ask a client something on behalf of a child."""
-        self.carry(self.router.ask(client, child, message))
-
-    def _carried(self, actions: list[Action]) -> list[Action]:
-        self.carry(actions)
-        actions, self._actions = self._actions, []
-        return actions
-''',
-}
-
-# --------------------------------------------------------------------------------------------------
-# standard: The standard streams of the emitted file: open whatever the caller closed, written to safely.
-# --------------------------------------------------------------------------------------------------
-
-
-def open_standard_files() -> None:
-    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
-    while True:
-        descriptor = os.open(os.devnull, os.O_RDWR)
-        if descriptor > 2:
-            os.close(descriptor)
-            return
-
-
-def complain(text: str) -> None:
-    """Write a line on standard error, whatever the locale; nobody may be there to read it."""
-    try:
-        os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
-    except OSError:
-        return
-
-
-# --------------------------------------------------------------------------------------------------
-# folding: Compiles the rooms that a start does not need when they are first needed.
-# --------------------------------------------------------------------------------------------------
-
-
-_FOLDING = _thread.allocate_lock()
-_LINES: dict[str, int] = {}
-
-
-def unfold(rooms: dict[str, str], last: str) -> None:
-    """Compile and take in the rooms {name: source} in their order, up to `last`, each once.
-
-    In the emitted file, the compiler puts a call of this where a module imports such a room. Any
-    thread may come by there: a room is crossed off only when it stands.
-    """
-    with _FOLDING:
-        if not _LINES:
-            _LINES.update(_lines_before(rooms))
-        while last in rooms:
-            name = next(iter(rooms))
-            # Behind as many line ends as in the file, so that tracebacks and debuggers are right.
-            code = compile("\n" * _LINES[name] + rooms[name], __file__, "exec")
-            exec(code, globals())  # noqa: S102 - text of this very file, folded by the compiler
-            del rooms[name]
-
-
-def _lines_before(rooms: dict[str, str]) -> dict[str, int]:
-    """Return how many lines stand before each room in this file; 0 if it is not there any more."""
-    try:
-        with open(__file__, encoding="utf-8") as file:
-            text = file.read()
-    except OSError:
-        text = ""
-    lines, place, count = {}, 0, 0
-    for name, source in rooms.items():
-        found = text.find(source, place)
-        if found >= 0:
-            count += text.count("\n", place, found)
-            place = found
-        lines[name] = count if found >= 0 else 0
-    return lines
-
-
-# --------------------------------------------------------------------------------------------------
-# wire: JSON-RPC lines: cut from a byte stream, taken apart by their text, put together again.
-# --------------------------------------------------------------------------------------------------
-
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-UNSUPPORTED_VERSION = -32022  # of the revision without a handshake
-
-# What a peer writes without ever ending the line would otherwise fill the memory.
-MAXIMUM_LINE_BYTES = 1 << 28
-
-# Of a value in a longer text, in characters, nothing is read that is not needed.
-LARGE = 1 << 20
-
-_BLANK = " \t\r\n"
-_BOM = b"\xef\xbb\xbf"
-
-
-class Malformed(ValueError):
-    """Raised for a line that is not one JSON object; the text says why."""
-
-
-class NotAnObject(Malformed):
-    """Raised for a line that is JSON, but no object."""
-
-
-class _Number(str):
-    """An integer too long for Python's conversion limit, kept as its digits."""
-
-    __slots__ = ()
-
-
-def _integer(digits: str) -> int | _Number:
-    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
-    try:
-        return int(digits)
-    except ValueError:
-        return _Number(digits)
-
-
-class _Options:
-    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
-
-    strict = True
-    object_hook = None
-    object_pairs_hook: type | None = None
-    parse_float = float
-    parse_int: Callable[[str], Any] = int
-    parse_constant = float
-
-
-class _LongIntegers(_Options):
-    parse_int = staticmethod(_integer)
-
-
-class _Pairs(_LongIntegers):
-    object_pairs_hook = list
-
-
-_scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
-_scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
-_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
-
-
-def value_at(text: str, index: int) -> tuple[Any, int]:
-    """Read the JSON value that starts at text[index]; return it and the index behind it.
-
-    Raises:
-        Malformed: there is no JSON value there, or it nests too deep.
-    """
-    try:
-        try:
-            return _scan(text, index)
-        except (ValueError, SystemError):
-            # Before 3.12 the scanner can only name its error once json.decoder is there.
-            import json.decoder  # noqa: F401
-
-            return _scan_long(text, index)
-    except StopIteration as problem:
-        raise Malformed(f"no JSON value at character {problem.value}") from None
-    except ValueError as problem:
-        raise Malformed(str(problem)) from None
-    except RecursionError:
-        unfold(FOLDED, "deep")
-
-        return deep_value(text, index)
-
-
-def parse(text: str) -> Any:
-    """Read a whole text as one JSON value.
-
-    Raises:
-        Malformed: it is none, or something follows it.
-    """
-    value, end = value_at(text, skip(text, 0))
-    if skip(text, end) != len(text):
-        raise Malformed(f"unexpected text at character {end}")
-    return value
-
-
-def members(text: str, start: int = 0) -> tuple[dict[str, tuple[Any, int, int]], int]:
-    """Take the JSON object at text[start] apart: {key: (value, start, end)}, and the index behind.
-
-    The indices cut out the value's own text. A key that stands twice keeps its last value.
-
-    Raises:
-        Malformed: there is no JSON object there.
-    """
-    found: dict[str, tuple[Any, int, int]] = {}
-    return found, read_members(text, start, found)
-
-
-def read_members(
-    text: str,
-    start: int,
-    found: dict[str, tuple[Any, int, int]],
-    names: list[str] | None = None,
-    levels: int = 3,
-) -> int:
-    """Put the members of the JSON object at text[start] into `found`; return the index behind it.
-
-    `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
-    no more than so many levels deep; see `outline`.
-
-    Raises:
-        Malformed: there is no JSON object there; `found` has the members before the fault.
-    """
-    try:
-        if text[start] != "{":
-            raise NotAnObject("not a JSON object")
-        index = skip(text, start + 1)
-        if text[index] == "}":
-            return index + 1
-        while True:
-            if text[index] != '"':
-                raise Malformed(f"no member name at character {index}")
-            key, index = scanstring(text, index + 1, True)
-            index = skip(text, index)
-            if text[index] != ":":
-                raise Malformed(f"no colon at character {index}")
-            begin = skip(text, index + 1)
-            value, index = _member_value(text, begin, levels)
-            found[key] = value, begin, index
-            if names is not None:
-                names.append(key)
-            index = skip(text, index)
-            if text[index] == "}":
-                return index + 1
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
-    except IndexError:
-        raise Malformed("it ends too early") from None
-    except (ValueError, SystemError) as problem:
-        if isinstance(problem, Malformed):
-            raise
-        raise Malformed("a member name is no JSON string") from None
-
-
-def _member_value(text: str, index: int, levels: int) -> tuple[Any, int]:
-    if len(text) - index <= LARGE:
-        return value_at(text, index)
-    unfold(FOLDED, "deep")
-
-    return outline(text, index, levels)
-
-
-def member_stands_twice(text: str, start: int) -> bool:
-    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
-    pairs, _ = _scan_pairs(text, start)
-    return len({name for name, _ in pairs}) < len(pairs)
-
-
-def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
-    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
-
-    Raises:
-        Malformed: there is no JSON array there.
-    """
-    found: list[tuple[Any, int, int]] = []
-    try:
-        if text[start] != "[":
-            raise Malformed("not a JSON array")
-        index = skip(text, start + 1)
-        if text[index] == "]":
-            return found
-        while True:
-            value, end = value_at(text, index)
-            found.append((value, index, end))
-            index = skip(text, end)
-            if text[index] == "]":
-                return found
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
-    except IndexError:
-        raise Malformed("it ends too early") from None
-
-
-def skip(text: str, index: int) -> int:
-    """Return the index of the first character at or behind `index` that is no white space."""
-    end = len(text)
-    while index < end and text[index] in _BLANK:
-        index += 1
-    return index
-
-
-def quote(text: str) -> str:
-    """Return a string as JSON text, in ASCII."""
-    return encode_basestring_ascii(text)
-
-
-def is_id(value: object) -> bool:
-    """Whether a value is a legal request id or progress token: an integer or a string.
-
-    By type(), not isinstance: True is an int, and an over-long number is kept as a str.
-    """
-    return type(value) is int or type(value) is str
-
-
-class Message:
-    """One JSON-RPC message and the text that it came in.
-
-    `members` maps a member of the message to (value, start, end) within `text`. `id` is the
-    request id as int or str, or None if the message has none or an illegal one; `method` is None
-    for a response. `ready` is, of a large answer, the line that passes it on, and under which id.
-    """
-
-    __slots__ = ("id", "members", "method", "ready", "text")
-
-    def __init__(self, text: str, found: dict[str, tuple[Any, int, int]]) -> None:
-        self.text = text
-        self.members = found
-        method = found["method"][0] if "method" in found else None
-        self.method: str | None = method if type(method) is str else None
-        identifier = found["id"][0] if "id" in found else None
-        self.id: Id | None = identifier if is_id(identifier) else None
-        self.ready: tuple[str, bytes] | None = None
-
-    def raw(self, member: str) -> str:
-        """Return the JSON text of a member, "" if the message has none of that name."""
-        if member not in self.members:
-            return ""
-        _, start, end = self.members[member]
-        return self.text[start:end]
-
-    def value(self, member: str) -> Any:
-        """Return the parsed value of a member, None if the message has none of that name."""
-        return self.members[member][0] if member in self.members else None
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters, {} where they are absent, null or not an object."""
-        params = self.value("params")
-        return params if type(params) is dict else {}
-
-    @property
-    def params_text(self) -> str:
-        """The JSON text of the parameters, {} where they are absent, null or not an object."""
-        return self.raw("params") if type(self.value("params")) is dict else "{}"
-
-    def spliced_params(self, changes: list[tuple[Span, str]]) -> str:
-        """Return the text of `params` with the given spans of `text` replaced."""
-        _, start, end = self.members["params"]
-        parts = []
-        for (begin, stop), replacement in sorted(changes):
-            parts += [self.text[start:begin], replacement]
-            start = stop
-        return "".join([*parts, self.text[start:end]])
-
-
-def read_message(text: str) -> Message:
-    """Read one message from its text.
-
-    Raises:
-        NotAnObject: it is JSON, but no object.
-        Malformed: it is not JSON.
-    """
-    start = skip(text, 0)
-    if text[start : start + 1] != "{":
-        parse(text)
-    found, end = members(text, start)
-    if skip(text, end) != len(text):
-        raise Malformed(f"unexpected text at character {end}")
-    return Message(text, found)
-
-
-def request(identifier: int, method: str, params: str) -> str:
-    """Return the text of a request; `params` is JSON text, "" for none."""
-    tail = f',"params":{params}' if params else ""
-    return f'{{"jsonrpc":"2.0","id":{identifier},"method":{quote(method)}{tail}}}'
-
-
-def notification(method: str, params: str = "") -> str:
-    """Return the text of a notification; `params` is JSON text, "" for none."""
-    tail = f',"params":{params}' if params else ""
-    return f'{{"jsonrpc":"2.0","method":{quote(method)}{tail}}}'
-
-
-def result(identifier: str, value: str) -> str:
-    """Return the text of a response; `identifier` and `value` are JSON text."""
-    return f'{{"jsonrpc":"2.0","id":{identifier},"result":{value}}}'
-
-
-def failure(identifier: str, error: str) -> str:
-    """Return the text of an error response; `identifier` and `error` are JSON text."""
-    return f'{{"jsonrpc":"2.0","id":{identifier},"error":{error}}}'
-
-
-def error(code: int, message: str, data: str = "") -> str:
-    """Return the text of an error object; `data` is JSON text, "" for none."""
-    tail = f',"data":{data}' if data else ""
-    return f'{{"code":{code},"message":{quote(message)}{tail}}}'
-
-
-class Lines:
-    """Cuts a byte stream into lines: only byte 0x0A ends one.
-
-    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
-    as it is, `too_long` is called, once, and what follows is skipped up to its end.
-    """
-
-    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
-        self.parts: list[bytes] = []
-        self.size = 0
-        self._too_long = too_long
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes; return the lines that they complete, without their ends."""
-        if b"\n" not in data:
-            self._keep(data)
-            return []
-        lines = data.split(b"\n")
-        if self.size:
-            self._keep(lines[0])
-            lines[0] = b"".join(self.parts)
-            if self.size > MAXIMUM_LINE_BYTES:
-                del lines[0]
-        rest = lines.pop()
-        self.parts = [rest] if rest else []
-        self.size = len(rest)
-        return lines
-
-    def _keep(self, data: bytes) -> None:
-        """Keep a piece of a line, unless the line is too long by now."""
-        was_short = self.size <= MAXIMUM_LINE_BYTES
-        self.size += len(data)
-        if self.size <= MAXIMUM_LINE_BYTES:
-            self.parts.append(data)
-        elif was_short:
-            self.parts = []
-            self._too_long()
-
-    def rest(self) -> bytes:
-        """Return what stands behind the last line end."""
-        return b"".join(self.parts)
-
-
-def decode(line: bytes) -> str:
-    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
-
-    Raises:
-        Malformed: it is not UTF-8.
-    """
-    try:
-        return line.removeprefix(_BOM).decode("utf-8").strip(_BLANK)
-    except UnicodeDecodeError as problem:
-        raise Malformed(f"not UTF-8 at byte {problem.start}") from None
-
-
-# --------------------------------------------------------------------------------------------------
-# client: Whoever speaks to the proxy over one connection, and what it said about itself.
-# --------------------------------------------------------------------------------------------------
-
-
-# Newest first: https://modelcontextprotocol.io/specification, revisions with a handshake.
-LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-
-# The revision without a handshake: every request carries who asks, in an envelope of these members
-# of params._meta. https://modelcontextprotocol.io/specification/2026-07-28/basic
-MODERN_VERSION = "2026-07-28"
-VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
-
-# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-# What a client may declare that the proxy can relay to it from a child.
-RELAYED = ("roots", "sampling", "elicitation")
-
-# The extension of clients that show the pages of tools: https://github.com/modelcontextprotocol/
-# ext-apps
-PAGES = "io.modelcontextprotocol/ui"
-
-# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
-# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
-REFUSE_COLON = {
-    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
-    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
-    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
-    "copilot-cli": "the same, under its other name",
-}
-
-# The attribute of Item that each choice of --names shows; `auto` depends on the client.
-SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
-
-
-class Client:
-    """One client. `spelling` is the attribute of Item that it is shown as name.
-
-    `name` is its clientInfo's, `info` that whole as JSON text; `capabilities` {name: JSON text} are
-    those among what it declared that the proxy relays, `extensions`
-    those that it declared, as JSON text, "" for none. `calls` are its requests in flight, oldest
-    first, `questions` those that children have asked it, by the id that the proxy minted, and
-    `subscriptions` {URI: the child that has agreed to tell of it}. `level` is the log level that it
-    asked for, "" for none. `connection` is itself: the requests of a modern client share one.
-    `modern` is who it said to be in the last enveloped request that may want children, None before
-    there was one.
-    """
-
-    __slots__ = (
-        "calls",
-        "capabilities",
-        "connection",
-        "extensions",
-        "info",
-        "initialized",
-        "level",
-        "modern",
-        "name",
-        "next_id",
-        "questions",
-        "spelling",
-        "subscriptions",
-        "version",
-    )
-
-    def __init__(self, names: str) -> None:
-        """`names` is the option of that name."""
-        self.version = LEGACY_VERSIONS[0]
-        self.name = ""
-        self.info = ""
-        self.extensions = ""
-        self.capabilities: dict[str, str] = {}
-        self.spelling = SPELLINGS[names]
-        self.initialized = False
-        self.calls: list[Call] = []
-        self.questions: dict[int, Question] = {}
-        self.subscriptions: dict[str, Child] = {}
-        self.level = ""
-        self.next_id = 0
-        self.connection = self
-        self.modern: Client | None = None
-
-    @property
-    def capable(self) -> bool:
-        """Whether it declared anything on which the tools of a server may depend."""
-        return bool(self.capabilities or self.extensions)
-
-    def introduce(self, message: Message, names: str) -> None:
-        """Note what the client says about itself in its `initialize`.
-
-        Any revision that we know is spoken, anything else answered with the newest: some clients
-        take another version than their own for fatal.
-        """
-        params = message.params
-        asked = params.get("protocolVersion")
-        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-        start = message.members["params"][1] if params else 0
-        given = members(message.text, start)[0] if params else {}
-        self.present(message.text, given.get("clientInfo"), given.get("capabilities"), names)
-
-    def present(self, text: str, info: Member | None, declared: Member | None, names: str) -> None:
-        """Note who the client is and what it can do, from those members of a message's `text`."""
-        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.spelling = SPELLINGS[names]
-        if info is not None and type(info[0]) is dict:
-            self.info = text[info[1] : info[2]]
-            name = info[0].get("name")
-            self.name = name if type(name) is str else ""
-        if declared is not None and type(declared[0]) is dict:
-            found, _ = members(text, declared[1])
-            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
-            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
-            self.extensions = objects.get("extensions", "")
-        if names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
-            self.spelling = "portable"
-
-
-def is_enveloped(message: Message) -> bool:
-    """Whether a request is of the revision without a handshake: it says so itself."""
-    meta = message.params.get("_meta")
-    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
-
-# --------------------------------------------------------------------------------------------------
-# catalogue: What the proxy lists: the snapshot of each child, or what it says now where that is served.
-# --------------------------------------------------------------------------------------------------
-
-
-class Kind:
-    """One kind of list that the protocol knows.
-
-    `method` lists it, `member` holds it in the result, `capability` (of an extension: its name)
-    must be declared for it, and `key` is what a client asks for an item by. `label` is the member
-    that the proxy writes anew, and `announcement` tells that the list has changed.
-    """
-
-    __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
-
-    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
-        self.name = name
-        self.method = method
-        self.member = member
-        self.capability = capability
-        self.key = key
-        self.label = "name"
-        self.announcement = f"notifications/{capability}/list_changed"
-
-    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
-        """Whether a server with these capabilities has such a list."""
-        extensions = capabilities.get("extensions")
-        extended = type(extensions) is dict and self.capability in extensions
-        return extended or self.capability in capabilities
-
-
-TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
-PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
-RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
-TEMPLATES = Kind(
-    "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
-)
-SKILLS = Kind("skills", "skills/list", "skills", "io.modelcontextprotocol/skills", "uri")
-SKILLS.label = "uri"
-# The extension has no notification of its own; the files of skills are resources.
-SKILLS.announcement = RESOURCES.announcement
-KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
-
-
-class Item:
-    """One tool, prompt, resource or template of one child.
-
-    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
-    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
-    `compared` is the item that it was last compared with, and how it differs from that.
-    """
-
-    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
-
-    def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
-        self.server = server
-        self.original = original
-        self.exposed = name
-        self.portable = name
-        self.head = head
-        self.tail = tail
-        self.compared: tuple[Item, str] | None = None
-
-    def listed(self, name: str) -> str:
-        """Return the JSON text of the item under `name`."""
-        return self.head + quote(name) + self.tail
-
-    def names(self, text: str) -> bool:
-        """Whether `text` stands in the item as a string."""
-        string = quote(text)
-        return string in self.tail or string in self.head
-
-
-class Catalogue:
-    """One kind of list of all children, as it is served now.
-
-    `routes` is the routing table: {exposed name: (server, the server's own name, portable name)}
-    for tools and prompts, {URI: (server,)} for resources and templates, {listed URI: (server, its
-    own URI, listed URI)} for skills. `snapshot` {server: {kind:
-    the compiler's indented JSON text}}, `conditional` {server: the items it offers only to a client
-    with capabilities}. `down` are the servers whose items left the lists, shared by all kinds;
-    `live` holds the lists that are served instead of the snapshot. `modern` are the servers whose
-    items may hold what clients of older revisions do not understand. `apart` says that URIs are
-    listed with their server, since several have such items.
-    """
-
-    def __init__(
-        self,
-        kind: Kind,
-        servers: tuple[str, ...],
-        routes: Mapping[str, Route],
-        snapshot: Mapping[str, Mapping[str, str]],
-        conditional: Mapping[str, Iterable[str]],
-        down: set[str],
-    ) -> None:
-        self.kind = kind
-        self.servers = servers
-        self.routes = routes
-        self.snapshot = snapshot
-        self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
-        self.live: dict[str, list[Item]] = {}
-        self.down = down
-        self.modern: frozenset[str] = frozenset()
-        self.apart = False
-        self._recorded: dict[str, list[Item]] = {}
-        self._names: dict[str, Item] = {}
-
-    def listing(self, spelling: str, capable: bool) -> str:
-        """Return the result of a client's list request as JSON text.
-
-        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
-        """
-        texts = [
-            self._understood(text) if item.server in self.modern else text
-            for item, text in self.texts(spelling, capable)
-        ]
-        return f'{{"{self.kind.member}":[' + ",".join(texts) + "]}"
-
-    def shown(self, capable: bool) -> list[Item]:
-        """Return the items that a client is shown.
-
-        `capable` says whether it declared capabilities, without which conditional items are left
-        out.
-        """
-        return [
-            item
-            for server in self.servers
-            if server not in self.down
-            for item in self.served(server)
-            if capable or item.original not in self.conditional[server]
-        ]
-
-    def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
-        """Return the items that a client is shown, each with its JSON text; see `listing`."""
-        shown = self.shown(capable)
-        if not self.apart:
-            return [(item, item.listed(getattr(item, spelling))) for item in shown]
-        unfold(FOLDED, "skills")
-
-        return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
-
-    def _understood(self, text: str) -> str:
-        unfold(FOLDED, "modern")
-
-        return legacy_item(text)
-
-    def served(self, server: str) -> list[Item]:
-        """Return the items of a child as they are served now, down or not."""
-        return self.live[server] if server in self.live else self.recorded(server)
-
-    def recorded(self, server: str) -> list[Item]:
-        """Return the items of a child as the snapshot and the routing table have them."""
-        if server not in self._recorded:
-            text = self.snapshot[server].get(self.kind.name, "[]")
-            items = {item.original: item for item in _cut(self.kind, server, text)}
-            found = []
-            for exposed, route in self.routes.items():
-                if route[0] == server:
-                    item = items[route[1] if len(route) > 1 else exposed]
-                    if len(route) > 1:
-                        item.exposed, item.portable = exposed, route[2]
-                    found.append(item)
-            # At once: a list is compared by the thread that reads its server, without the lock.
-            self._recorded[server] = found
-        return self._recorded[server]
-
-    def serve(self, server: str, items: list[Item]) -> None:
-        """Serve `items` for a child from now on."""
-        self.live[server] = items
-        self._names = {}
-
-    def find(self, name: str) -> Item | None:
-        """Return the item that a client means by `name`, in any spelling, served or down.
-
-        Where two children have a resource of one URI, the first in the config's order is meant.
-        """
-        if not self._names:
-            items = [item for server in self.servers for item in self.served(server)]
-            if self.kind.key != "name":
-                self._names = {item.original: item for item in reversed(items)}
-            if self.kind.key == self.kind.label:
-                self._names.update({item.portable: item for item in items})
-                self._names.update({item.exposed: item for item in items})
-        return self._names.get(name)
-
-
-def labelled(server: str, name: str) -> str:
-    """Return the name that a resource or a template is listed under: its URI stays as it is."""
-    return f"[{server}] {name}"
-
-
-def _cut(kind: Kind, server: str, text: str) -> list[Item]:
-    """Cut the compiler's text of a list apart without parsing it.
-
-    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
-    where an item ends (one space in) and which members are its own (two spaces in).
-    """
-    items = []
-    mark = f'  "{kind.key}": '
-    label = f'  "{kind.label}": '
-    for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
-        lines = chunk.split("\n")
-        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
-        for index, line in enumerate(lines):
-            if keys and line.startswith(label):
-                comma = "," if line.endswith(",") else ""
-                name = parse(line[len(label) :].rstrip(","))
-                head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
-                tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-                shown = name if kind.label == kind.key else labelled(server, name)
-                items.append(Item(server, keys[-1], shown, head, tail))
-                break
-    return items
-
-
-# --------------------------------------------------------------------------------------------------
-# desk: Answers what needs no child: the handshake, pings and lists, from what the compiler wrote.
-# --------------------------------------------------------------------------------------------------
-
-
-class Plan:
-    """What the compiler decided, as the emitted file holds it.
-
-    `servers` is the launch table {server: row}, `children` {server: {"protocol": the version it
-    speaks, "conditional": [tools for clients with capabilities], "extensions": [those whose
-    requests go to it], "hints": {"ttlMs", "cacheScope" of
-    its lists, where it gave some}}}, `options` are the compiler's
-    options by name, `capabilities` is what the proxy declares, as JSON text. For the routing tables
-    (`routes` is that of the tools) and `snapshot` see Catalogue. `subtools` {composite tool:
-    {server: the tools that it may call}}: composite tools are the snapshot of a server called "",
-    which nobody starts. `needs` are the variables of the environment without which some server
-    cannot be started, unless its `env_file` has them. `compiler` is the version of what wrote it.
-    """
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        version: str,
-        servers: Mapping[str, Mapping[str, Any]],
-        routes: Mapping[str, tuple[str, ...]],
-        snapshot: Mapping[str, Mapping[str, str]],
-        children: Mapping[str, Mapping[str, Any]],
-        instructions: str,
-        options: Mapping[str, Any],
-        prompts: Mapping[str, tuple[str, ...]] = {},
-        skills: Mapping[str, tuple[str, ...]] = {},
-        resources: Mapping[str, tuple[str, ...]] = {},
-        templates: Mapping[str, tuple[str, ...]] = {},
-        capabilities: str = '{"tools":{"listChanged":true}}',
-        subtools: Mapping[str, Mapping[str, list[str]]] = {},
-        needs: Iterable[str] = (),
-        compiler: str = "",
-    ) -> None:
-        self.name = name
-        self.version = version
-        self.servers = servers
-        self.routes = {
-            "tools": routes,
-            "prompts": prompts,
-            "resources": resources,
-            "templates": templates,
-            "skills": skills,
-        }
-        self.capabilities = capabilities
-        self.subtools = subtools
-        self.needs = needs
-        self.compiler = compiler
-        self.snapshot = snapshot
-        self.children = children
-        self.instructions = instructions
-        self.options = options
-
-    @property
-    def info(self) -> str:
-        """How the proxy introduces itself, as JSON text."""
-        return f'{{"name":{quote(self.name)},"version":{quote(self.version)}}}'
-
-
-class Desk:
-    """Answers clients from the file alone."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        conditional = {name: facts.get("conditional", ()) for name, facts in plan.children.items()}
-        servers = (*plan.servers, *([""] if plan.subtools else []))
-        self.down: set[str] = set()
-        declared = parse(plan.capabilities)
-        self.declared = frozenset([*declared, *declared.get("extensions", ())])
-        self.catalogues = {
-            kind.name: Catalogue(
-                kind,
-                servers,
-                plan.routes[kind.name],
-                plan.snapshot,
-                conditional if kind.name == "tools" else {},
-                self.down,
-            )
-            for kind in KINDS
-        }
-        self.catalogues["tools"].modern = frozenset(
-            name for name, facts in plan.children.items() if facts["protocol"] == MODERN_VERSION
-        )
-        self.extended = {
-            name: facts["extensions"]
-            for name, facts in plan.children.items()
-            if "extensions" in facts
-        }
-        """{server: the extensions whose requests go to it}."""
-        skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
-        self.catalogues["skills"].apart = len(skilled) > 1
-        self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
-
-    def extenders(self, method: str) -> list[str]:
-        """Return the servers that a request of an unknown method may be for, likeliest first.
-
-        Methods of an extension often begin with its name, or with the last part of that.
-        """
-        if not self.extended:
-            return []
-        unfold(FOLDED, "extensions")
-
-        return likely(method, self.extended)
-
-    def serve(self, client: Client, line: bytes) -> str | None:
-        """Return the answer to a line, "" if it wants none, None if it is not for the desk."""
-        try:
-            text = decode(line)
-            message = read_message(text) if text else None
-        except Malformed:
-            return None
-        if message is None:
-            return ""
-        if message.method == "notifications/initialized" and "id" not in message.members:
-            client.initialized = True
-            return ""
-        if message.id is None:
-            return None
-        if message.method != "initialize" and is_enveloped(message):
-            unfold(FOLDED, "reception")
-
-            return receive(self, client, message)[1]
-        return self.answer(client, message)
-
-    def answer(self, client: Client, message: Message) -> str | None:
-        """Return the answer to a request without an envelope, None if it is not for the desk."""
-        method = message.method or ""
-        identifier = message.raw("id")
-        if method == "server/discover":
-            # A client that only tries takes this code for "shake hands", others for the end.
-            why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
-            return failure(identifier, error(METHOD_NOT_FOUND, why))
-        if method not in ("initialize", "ping") and method not in self.lists:
-            return None
-        if type(message.value("params")) not in (dict, type(None)):
-            return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
-        if method == "initialize":
-            return result(identifier, self._introduction(client, message))
-        if method == "ping":
-            return result(identifier, "{}")
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return failure(identifier, refusal)
-        catalogue = self.catalogues[self.lists[method].name]
-        return result(identifier, catalogue.listing(client.spelling, client.capable))
-
-    def _introduction(self, client: Client, message: Message) -> str:
-        client.introduce(message, self.plan.options["names"])
-        words = self.plan.instructions
-        return (
-            f'{{"protocolVersion":{quote(client.version)},'
-            f'"capabilities":{self.plan.capabilities},"serverInfo":{self.plan.info}'
-            + (f',"instructions":{quote(words)}}}' if words else "}")
-        )
-
-
-# --------------------------------------------------------------------------------------------------
-# outbox: Writes lines to a descriptor without ever making the sender wait.
-# --------------------------------------------------------------------------------------------------
-
-
-# How often whoever waits for a peer that does not read looks whether there is still reason to.
-LOOK_SECONDS = 1.0
-
-
-class Outbox:
-    """The way out to one peer: whole lines, in order, whatever the peer's pace.
-
-    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
-    backlog: a peer that does not read holds up nobody.
-    """
-
-    def __init__(
-        self,
-        descriptor: int,
-        private: bool,
-        broke: Callable[[], None] | None = None,
-        overflowed: Callable[[int], None] | None = None,
-    ) -> None:
-        """`private`: nobody else has this end, so it may be made non-blocking.
-
-        `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
-        of bytes that wait, when a line comes for a peer that does not read what is waiting already.
-        Both are called with locks held, and must return at once. Nothing is taken from then on.
-        Without `overflowed` all is taken: whoever sends is to heed `gate`.
-
-        The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
-        also someone's standard error, it would surprise whoever shares it.
-        """
-        self.descriptor = descriptor
-        self.broken = False
-        self.closing = False
-        self.lock = _thread.allocate_lock()
-        self._backlog: Backlog | None = None
-        self._broke = broke
-        self._overflowed = overflowed
-        self._private = private and hasattr(os, "set_blocking")
-        if self._private:
-            os.set_blocking(descriptor, False)
-
-    def send(self, line: bytes) -> None:
-        """Write a line, which ends in a newline, now or as soon as the peer reads."""
-        with self.lock:
-            if self.broken or self.closing:
-                return
-            backlog = self._backlog
-            if backlog is None or not backlog.alive:
-                rest = self._write_at_once(line)
-                if rest:
-                    self._begin(rest)
-            elif self._overflowed is not None and backlog.overflows():
-                self.broken = True
-                self._overflowed(backlog.waiting)
-                backlog.discard()
-            else:
-                backlog.add(line)
-
-    def gate(self) -> Any:
-        """Return a lock that is held while too much waits for the peer; None if that is not so.
-
-        Whoever has more for it waits for that lock, with no other one held.
-        """
-        backlog = self._backlog
-        if backlog is None or not backlog.crowded:
-            return None
-        with self.lock:
-            return backlog.gate(emptied=False)
-
-    def flush(self, seconds: float) -> bool:
-        """Wait until all is written, no longer than `seconds`; return whether it is."""
-        with self.lock:
-            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
-        return gate is None or bool(gate.acquire(True, seconds))
-
-    def close(self) -> None:
-        """Close the descriptor once what is queued is written; nothing more is taken.
-
-        Never under the thread's feet: the number might be another file's by the next write.
-        """
-        with self.lock:
-            if not self.closing:
-                self.closing = True
-                if self._backlog is None or not self._backlog.alive:
-                    os.close(self.descriptor)
-
-    def break_off(self) -> None:
-        """Note that the peer takes nothing any more."""
-        if self._broke is not None and not self.broken:
-            self._broke()
-        self.broken = True
-
-    def _begin(self, rest: memoryview) -> None:
-        if self._backlog is None:
-            unfold(FOLDED, "backlog")
-
-            self._backlog = Backlog(self)
-        self._backlog.begin(rest)
-
-    def _write_at_once(self, line: bytes) -> memoryview:
-        """Write what can be written without waiting; return the rest, which is no copy."""
-        rest = memoryview(line)
-        try:
-            if self._private or self._has_room(line):
-                return rest[os.write(self.descriptor, line) :]
-        except BlockingIOError:
-            return rest
-        except OSError:
-            self.break_off()
-            return rest[:0]
-        return rest
-
-    def _has_room(self, line: bytes) -> bool:
-        # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
-        if len(line) > getattr(select, "PIPE_BUF", 0):
-            return False
-        return writable(self.descriptor, 0)
-
-
-def writable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever."""
-    return _ready(descriptor, seconds, "POLLOUT")
-
-
-def readable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor has something to read, or its end; None: for ever."""
-    return _ready(descriptor, seconds, "POLLIN")
-
-
-def hung_up(descriptor: int) -> bool:
-    """Whether the writer of a pipe is gone, though something may be left to read."""
-    if not hasattr(select, "poll"):
-        return False
-    poll = select.poll()
-    # A socket may be closed in one direction alone.
-    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
-    return bool(poll.poll(0))
-
-
-def _ready(descriptor: int, seconds: float | None, event: str) -> bool:
-    # poll, because select knows no descriptor above 1,023; Windows has neither for pipes.
-    if not hasattr(select, "poll"):
-        return event == "POLLOUT"
-    poll = select.poll()
-    poll.register(descriptor, getattr(select, event))
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
-
-
-# --------------------------------------------------------------------------------------------------
-# stdio: The stdio face: one client on standard input and output.
-# --------------------------------------------------------------------------------------------------
-
-
-# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
-# they leave it that moment.
-HEAD_START_SECONDS = 0.02
-# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal.
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15)
-DRAIN_SECONDS = 5.0
-FLUSH_SECONDS = 1.0
-STDIN_CHUNK = 1 << 16
-# Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
-UNREADABLE = 2
-MISSING_VARIABLE = 3
-
-
-class Stopped(Exception):
-    """Raised while the main thread waits for input: by a signal, or as nobody reads any more."""
-
-
-class Stdio:
-    """Serves standard input until it ends or a signal comes.
-
-    The desk answers until a child is needed; then the relay takes over, desk and client included.
-    """
-
-    def __init__(self, plan: Plan, folder: str) -> None:
-        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
-        self.outbox = _taken_output()
-        os.dup2(2, 1)
-        self.folder = folder
-        self.desk = Desk(plan)
-        self.client = Client(plan.options["names"])
-        self.relay: Relay | None = None
-        self.log: Outbox | None = None
-        self.waiting = False
-        self.stopped = False
-        self.input = _Input(self.outbox.descriptor)
-
-    def run(self) -> int:
-        """Serve, then end: answers already owed are written, and no child is left.
-
-        Returns the exit status.
-        """
-        if not self._may_start():
-            return MISSING_VARIABLE
-        if os.isatty(0):
-            waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-            complain(f"{self.desk.plan.name}: {waits}; -h shows what else it does")
-        status = 0
-        for number in ENDING:
-            signal(number, self._stop)
-        try:
-            self._read()
-            if self.relay is not None:
-                self.relay.settle(self.client, DRAIN_SECONDS)
-        except Stopped:
-            pass
-        except OSError as problem:
-            complain(f"{self.desk.plan.name}: cannot read standard input: {problem.strerror}")
-            status = UNREADABLE
-        finally:
-            self.waiting = False
-            self.outbox.flush(FLUSH_SECONDS)
-            if self.relay is not None:
-                self.relay.close()
-                self.outbox.flush(FLUSH_SECONDS)
-        return status
-
-    def _may_start(self) -> bool:
-        """Whether all that servers need is set; what is not is named.
-
-        With `--allow-failed` the proxy goes on without the servers that lack something.
-        """
-        plan = self.desk.plan
-        if all(name in os.environ for name in plan.needs):
-            return True
-        # What is not in the environment may be in an env file.
-        unfold(FOLDED, "launch")
-
-        missing = unset(plan.servers, os.environ, self.folder)
-        for server, problem in missing.items():
-            complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
-        if missing and not plan.options.get("allow_failed"):
-            remedy = "set it in the environment, or in the client's `env` for this program"
-            complain(f"{plan.name}: nothing was started; {remedy}")
-            return False
-        self.desk.down.update(missing)
-        return True
-
-    def _read(self) -> None:
-        lines = Lines(self._refuse)
-        while True:
-            # A signal may raise only where nothing is half done: while waiting for input.
-            self.waiting = True
-            if self.stopped or self.outbox.broken:
-                raise Stopped
-            wakes = self._wants_children() and not readable(0, HEAD_START_SECONDS)
-            data = self.input.read() if not wakes else None
-            self.waiting = False
-            if data is None:
-                self._open()
-            elif data:
-                for line in lines.feed(data):
-                    self._hear(line)
-            else:
-                self._hear(lines.rest())
-                self.waiting = True
-                return
-
-    def _hear(self, line: bytes) -> None:
-        try:
-            answer = self.desk.serve(self.client, line) if self.relay is None else None
-        except Exception as fault:
-            self._open().fail(self.client, line, fault)
-            answer = ""
-        if answer is None:
-            self._open().hear(self.client, line)
-        elif answer:
-            self._send(answer)
-        gate = self.outbox.gate()
-        if gate is not None:
-            self._await_reading(gate)
-
-    def _await_reading(self, gate: Any) -> None:
-        """Wait until the client has read what it is owed: memory has an end, too.
-
-        Unless it is gone: what is left of its input is no more than a pipe holds.
-        """
-        self.waiting = True
-        if self.stopped:
-            raise Stopped
-        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
-            pass
-        self.waiting = False
-
-    def _refuse(self) -> None:
-        """Answer a line that is too long; which request it was is in what was never read."""
-        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
-        self._send(failure("null", error(INVALID_REQUEST, text)))
-
-    def _send(self, text: str) -> None:
-        self.outbox.send(text.encode("utf-8") + b"\n")
-
-    def _wants_children(self) -> bool:
-        eager = self.desk.plan.options["start"] == "eager"
-        asked = self.client.initialized or self.client.modern is not None
-        return self.relay is None and asked and eager
-
-    def _open(self) -> Relay:
-        if self.relay is None:
-            unfold(FOLDED, "relay")
-
-            self.relay = Relay(self.desk, self.folder, self.log)
-            self.relay.connect(self.client, self.outbox)
-        return self.relay
-
-    def _stop(self, *_: object) -> None:
-        if self.stopped:
-            # The second signal: whoever sends it wants no more waiting.
-            if self.relay is not None:
-                self.relay.kill()
-            os._exit(1)
-        self.stopped = True
-        if self.waiting:
-            raise Stopped
-
-
-class _Input:
-    """Standard input, whose reading a signal ends, whenever it comes.
-
-    So does a client that reads no more from `output`, where the system can say so.
-    """
-
-    def __init__(self, output: int) -> None:
-        self.output = output
-        self.poll: Any = None
-        if hasattr(select, "poll"):
-            # One that comes just before the wait would not end it; the byte that it writes does.
-            woken, wake = os.pipe()
-            os.set_blocking(wake, False)
-            set_wakeup_fd(wake, warn_on_full_buffer=False)
-            self.poll = select.poll()
-            self.poll.register(0, select.POLLIN)
-            self.poll.register(woken, select.POLLIN)
-            self.poll.register(output, 0)
-
-    def read(self) -> bytes:
-        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
-
-        What else wakes up is a signal, whose handler has then been called.
-        """
-        while True:
-            if self.poll is not None and any(
-                number == self.output for number, _ in self.poll.poll()
-            ):
-                raise Stopped
-            try:
-                return os.read(0, STDIN_CHUNK)
-            except BlockingIOError:
-                readable(0, None)
-            except OSError as problem:  # a folder, or what is open for writing alone
-                complain(f"standard input cannot be read: {problem.strerror}")
-                return b""
-
-
-def _taken_output() -> Outbox:
-    """Return standard output, as an open file of our own where the system has a way to it."""
-    if stat.S_ISFIFO(os.fstat(1).st_mode):
-        try:
-            return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
-        except OSError:
-            pass
-    return Outbox(os.dup(1), private=False)
-
-
-# --------------------------------------------------------------------------------------------------
-# main: What the emitted file does when it is run.
-# --------------------------------------------------------------------------------------------------
-
-
-def main(plan: Plan, file: str) -> None:
-    """Serve `plan` on standard input and output, or do what the command line says instead.
-
-    `file` is the emitted file. Does not return: threads may still wait for input that never comes.
-    """
-    folder = os.path.dirname(os.path.realpath(file))
-    open_standard_files()
-    if len(sys.argv) > 1:
-        unfold(FOLDED, "commands")
-
-        status = run_command(plan, folder, sys.argv[1:])
-    else:
-        status = Stdio(plan, folder).run()
-    os._exit(status)
-
+''')
 
 PLAN = Plan(
     name="mcp",
     version="c1f5686e73b5",  # pragma: allowlist secret
-    compiler="0.1.0",
+    compiler=COMPILER,
     servers=SERVERS,
     routes=ROUTES,
     snapshot=SNAPSHOT,
