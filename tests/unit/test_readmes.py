@@ -22,6 +22,9 @@ TEST = re.compile(
 MEMBER = re.compile(r"`(\w+)\.(\w+)(?:\([^`]*\))?`")
 """What a module or a class defines: `a.b`, `A.b` or `A.b(…)`."""
 
+PART = re.compile(r"^\*\*(\w+)/\*\*(.*?)(?=^\*\*\w+/\*\*|\Z)", re.MULTILINE | re.DOTALL)
+"""What the map says of a part."""
+
 FILES = ("md", "py")
 
 
@@ -61,3 +64,18 @@ def test_every_test_that_is_named_is_there(readme: str) -> None:
 def test_every_function_that_the_walks_name_is_there() -> None:
     named = set(MEMBER.findall((ROOT / "templates/README.md").read_text("utf-8")))
     assert {pair for pair in named if pair[1] not in FILES} - members() == set()
+
+
+def test_the_map_of_the_runtime_has_every_module_in_its_part() -> None:
+    text = (ROOT / "templates/README.md").read_text("utf-8")
+    _, _, rest = text.partition("\n## The map\n")
+    shown = {
+        part: set(re.findall(r"`(\w+)`", about))
+        for part, about in PART.findall(rest.partition("\n## ")[0])
+    }
+    there = {
+        folder.name: {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        for folder in RUNTIME.iterdir()
+        if folder.is_dir() and not folder.name.startswith("_")
+    }
+    assert shown == there
