@@ -56,4 +56,4 @@ def legacy_result(result: Json, wraps: bool) -> Json:
     text = result.edited(drop=MODERN_MEMBERS, add=add)
     # What stays has been read already: the router looks for URIs in it.
     kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
-    return Json.known(kept, text)
+    return Json(text, value=kept)

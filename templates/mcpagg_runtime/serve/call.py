@@ -104,7 +104,7 @@ class Call:
         changes: list[tuple[Span, str]] = []
         if self.path:
             changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken")
+        token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
         if token not in ("", "null"):
             self.token = token
             changes.append((params.place(("_meta", "progressToken")), str(number)))

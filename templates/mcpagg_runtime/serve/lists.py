@@ -412,7 +412,7 @@ class Lists:
 
     def withheld(self, method: str, name: str) -> str | None:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
-        for reader in self:
+        for reader in [one for one in self if one.refused]:
             kind = reader.kind
             # A prompt may be called like a tool; what is completed is a prompt or a template.
             meant = method.startswith((kind.name, kind.capability)) or (

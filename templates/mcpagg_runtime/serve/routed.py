@@ -41,6 +41,9 @@ def ambiguity(message: Message) -> str:
 
 def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
     """Say which of the wanted members the object at text[start] has twice, in whatever case."""
+    whole = text.casefold()
+    if "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
+        return ""  # nearly always, and without reading the text once more
     names: list[str] = []
     read_members(text, start, {}, names)
     folded = [name.casefold() for name in names]

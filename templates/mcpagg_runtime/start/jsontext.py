@@ -96,28 +96,34 @@ def read_members(
         while True:
             if text[index] != '"':
                 raise Malformed(f"no member name at character {index}")
-            key, index = scanned_string(text, index)
-            index = skip(text, index)
-            if text[index] != ":":
-                raise Malformed(f"no colon at character {index}")
-            begin = skip(text, index + 1)
+            key, begin = _value_of(text, index)
             within = inner.get(key) if inner is not None else None
             value, index = _member_value(text, begin, levels, within)
             found[key] = value, begin, index
             if names is not None:
                 names.append(key)
-            index = skip(text, index)
+            # Most texts have no white space there: it is looked for, not skipped.
+            index = skip(text, index) if text[index] in BLANK else index
             if text[index] == "}":
                 return index + 1
             if text[index] != ",":
                 raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
+            index = skip(text, index + 1) if text[index + 1] in BLANK else index + 1
     except IndexError:
         raise Malformed("it ends too early") from None
     except (ValueError, SystemError) as problem:
         if isinstance(problem, Malformed):
             raise
         raise Malformed("a member name is no JSON string") from None
+
+
+def _value_of(text: str, index: int) -> tuple[str, int]:
+    """Read the name of a member; return it and the index of its value."""
+    key, index = scanned_string(text, index)
+    index = skip(text, index) if text[index] in BLANK else index
+    if text[index] != ":":
+        raise Malformed(f"no colon at character {index}")
+    return key, skip(text, index + 1) if text[index + 1] in BLANK else index + 1
 
 
 def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:

@@ -32,40 +32,40 @@ if TYPE_CHECKING:
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
 
+# Of a longer line, the members of params and of a result are noted while it is read. In a shorter
+# one, they are looked for by whoever wants them: that takes less than to note them all.
+NOTED = 1 << 13
+
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("id", "method", "params", "result", "error")
 
 
+_UNREAD: Any = object()
+
+
 class Json:
-    """One JSON value: its text, and what is known of it without reading that again.
+    """One JSON value: its text, and what has been read of it.
 
     The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
     when first asked for, if it has not been read with what surrounds it.
     """
 
-    __slots__ = ("_base", "_end", "_known", "_members", "_source", "_start", "_value")
+    __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value")
 
-    def __init__(self, source: str, start: int = 0, end: int = -1) -> None:
-        self._source = source
-        self._start = self._base = start
-        self._end = end if end >= 0 else len(source)
-        self._known = False
-        self._value: Any = None
-        self._members: Members | None = None
-
-    @classmethod
-    def known(
-        cls,
-        value: Any,
+    def __init__(
+        self,
         source: str,
         start: int = 0,
         end: int = -1,
+        value: Any = _UNREAD,
         inner: Members | None = None,
-    ) -> Json:
-        """Return one whose value has been read already; `inner` are the members of an object."""
-        json = cls(source, start, end)
-        json._known, json._value, json._members = True, value, inner
-        return json
+    ) -> None:
+        """`value` and `inner`, the members of an object, are given if they have been read."""
+        self._source = source
+        self._start = self._base = start
+        self._end = end if end >= 0 else len(source)
+        self._value = value
+        self._members = inner
 
     @property
     def text(self) -> str:
@@ -78,31 +78,27 @@ class Json:
     @property
     def value(self) -> Any:
         """The value; one that came in a large text was read a few levels deep, see `outline`."""
-        if not self._known:
-            self._known, self._value = True, parse(self.text)
+        if self._value is _UNREAD:
+            self._value = parse(self.text)
         return self._value
 
-    def _places(self) -> list[tuple[str, int, int]]:
-        """Return where the values of an object's members stand in the text, in their order."""
+    def _noted(self) -> Members:
+        """Return the members of an object, with their places relative to `_base`."""
         if self._members is None:
             self._base = 0
             self._members, _ = members(self.text)
-        base = self._base
-        return sorted(
-            [(name, start - base, end - base) for name, (_, start, end) in self._members.items()],
-            key=lambda place: place[1],
-        )
+        return self._members
 
     def place(self, path: tuple[str, ...]) -> Span:
         """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
-        first, *rest = path
-        for name, start, end in self._places():
-            if name == first and not rest:
-                return start, end
-            if name == first:
-                begin, stop = place_of(self.text[start:end], tuple(rest))
-                return (start + begin, start + stop) if stop else (0, 0)
-        return 0, 0
+        found = self._noted().get(path[0])
+        if found is None:
+            return 0, 0
+        start, end = found[1] - self._base, found[2] - self._base
+        if len(path) == 1:
+            return start, end
+        begin, stop = place_of(self.text[start:end], path[1:])
+        return (start + begin, start + stop) if stop else (0, 0)
 
     def part(self, *path: str) -> str:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
@@ -119,7 +115,9 @@ class Json:
         if not changed:
             return extended(text, add)
         segments, done = [], 1
-        for name, start, end in self._places():
+        noted = self._noted().items()
+        places = [(a - self._base, b - self._base, name) for name, (_, a, b) in noted]
+        for start, end, name in sorted(places):
             if name in add:
                 segments.append(text[done:start] + add[name])
             elif name not in drop:
@@ -221,7 +219,7 @@ class Message:
         return self._line
 
 
-_EMPTY = Json.known({}, "{}")
+_EMPTY = Json("{}", value={})
 
 
 def is_id(value: object) -> bool:
@@ -257,12 +255,12 @@ def read_message(text: str) -> Message:
     if text[start : start + 1] != "{":
         parse(text)
     found: Members = {}
-    inner: dict[str, Members] = {"params": {}, "result": {}}
+    inner: dict[str, Members] = {"params": {}, "result": {}} if len(text) > NOTED else {}
     end = read_members(text, start, found, inner=inner)
     if skip(text, end) != len(text):
         raise Malformed(f"unexpected text at character {end}")
     return Message(
-        {name: Json.known(v, text, a, b, inner.get(name)) for name, (v, a, b) in found.items()}
+        {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()}
     )
 
 
@@ -292,7 +290,7 @@ def _message(text: str) -> Message | Malformed:
 
 def request(identifier: int | str, method: str, params: str = "") -> Message:
     """Return a request; `params` is JSON text, "" for none."""
-    return _composed({"id": Json.known(identifier, id_text(identifier))}, method, params)
+    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
 
 
 def notification(method: str, params: str = "") -> Message:
@@ -301,7 +299,7 @@ def notification(method: str, params: str = "") -> Message:
 
 
 def _composed(head: dict[str, Json], method: str, params: str) -> Message:
-    head["method"] = Json.known(method, quote(method))
+    head["method"] = Json(quote(method), value=method)
     if params:
         head["params"] = Json(params)
     return Message(head)

@@ -1,0 +1,75 @@
+"""Messages as objects: what is known of their members, and edits that leave the rest alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcpagg_runtime.start.message import Json, Message, notification, read_message, result
+
+RESULT = '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" }'
+
+
+def read(text: str = RESULT) -> Json:
+    """Return the result of a response, as it is when a line has been read."""
+    return read_message(f'{{"id":1,"result":{text},"jsonrpc":"2.0"}}').json("result")
+
+
+def test_the_members_of_a_result_have_their_places() -> None:
+    found = read()
+    assert (found.text, found.part("a"), found.part("b", "c")) == (RESULT, "1.0", "[1e999]")
+    assert (found.part("b", "x"), found.part("x"), found.place(("x",))) == ("", "", (0, 0))
+    assert found.value["b"] == {"c": [float("inf")]}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("drop", "add", "expected"),
+    [
+        ((), {}, RESULT),
+        (("x",), {}, RESULT),
+        ((), {"e": "5"}, '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" ,"e":5}'),
+        ((), {"a": "2"}, '{ "a" : 2,"b":{"c" : [1e999]},"d":"\\ud800"}'),
+        (("a",), {}, '{"b":{"c" : [1e999]},"d":"\\ud800"}'),
+        (("b",), {}, '{ "a" : 1.0,"d":"\\ud800"}'),
+        (("d",), {"e": "5"}, '{ "a" : 1.0,"b":{"c" : [1e999]},"e":5}'),
+        (("a", "b", "d"), {}, "{}"),
+    ],
+)
+def test_an_edit_leaves_the_other_members_as_they_were_written(
+    known: bool, drop: tuple[str, ...], add: dict[str, str], expected: str
+) -> None:
+    json_ = read() if known else Json(RESULT)
+    assert json_.edited(drop, add) == expected
+
+
+@pytest.mark.parametrize("text", ["{}", "{ }"])
+def test_an_empty_object_can_be_added_to(text: str) -> None:
+    assert json.loads(Json(text).edited(add={"a": "1"})) == {"a": 1}
+
+
+def test_a_response_passes_on_under_another_id_without_being_read_again() -> None:
+    message = read_message(f'{{"id":1,"result":{RESULT}}}')
+    passed = message.under('"x"')
+    assert passed.value("result") is message.value("result")
+    assert passed.line().decode() == f'{{"jsonrpc":"2.0","id":"x","result":{RESULT}}}\n'
+
+
+def test_a_response_that_was_prepared_is_printed_once() -> None:
+    message = read_message(f'{{"id":1,"result":{RESULT}}}')
+    message.prepare("7")
+    assert message.under("7") is message.under("7")
+    assert message.under("8") is not message.under("8")
+
+
+def test_an_error_counts_before_a_result_unless_it_is_null() -> None:
+    both = read_message('{"id":1,"result":{},"error":{"code":5}}')
+    assert both.under("1").members.keys() == {"id", "error"}
+    null = read_message('{"id":1,"result":{"a":1},"error":null}')
+    assert null.under("1").raw("result") == '{"a":1}'
+
+
+@pytest.mark.parametrize("message", [notification("n"), result("1", "[]"), read_message("{}")])
+def test_what_is_no_object_counts_as_an_empty_one(message: Message) -> None:
+    assert (message.json("params").text, message.json("result").value) == ("{}", {})
