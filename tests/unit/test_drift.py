@@ -329,6 +329,29 @@ def test_a_change_while_the_child_runs_is_served_and_reported() -> None:
     assert world.said == []
 
 
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_only_what_a_fresh_start_shows_is_to_be_recompiled(policy: str) -> None:
+    world, _, a = drifted(["x"], on_drift=policy)
+    for listed, summary, advised in (
+        (["x"], "-y", True),
+        (["x", "new"], "+new -y", False),
+        (["x"], "-y", True),
+    ):
+        world.say(a, TOOLS_CHANGED)
+        world.wait(CALM_SECONDS)
+        world.give_list(a, listed)
+        assert f"differs from its snapshot: {summary};" in world.said[-1]
+        assert ("recompile" in world.said[-1]) == advised
+    assert len(world.said) == 3
+    world, _, a = drifted(["x", "y"], on_drift=policy)
+    world.say(a, TOOLS_CHANGED)
+    world.wait(CALM_SECONDS)
+    world.give_list(a, ["x"])
+    [line] = world.said
+    assert "differs from its snapshot: -y" in line
+    assert "recompile" not in line
+
+
 def lives(world: World, lists: list[list[str | Json] | None]) -> list[str]:
     """Let child "a" wake for a call, list this and fall asleep, again and again.
 

@@ -164,6 +164,8 @@ class ListReader:
         self._pause = 0.0
         """How long after an announcement it is read."""
         self._served_at = -FOREVER
+        self._drift_at_start: str | None = None
+        """The difference that its first comparison found, None before that."""
 
     @property
     def is_known(self) -> bool:
@@ -296,6 +298,8 @@ class ListReader:
             return
         self._apply(items, difference)
         self.drift = str(difference)
+        if self._drift_at_start is None:
+            self._drift_at_start = self.drift
         self._report(difference)
         self.compared = not overtaken
         if not overtaken:
@@ -345,13 +349,18 @@ class ListReader:
             self._served_at = now
 
     def _report(self, difference: Difference) -> None:
+        """Say how the list differs; advise to recompile only where that would record it.
+
+        A compile sees what a fresh start shows, not what changes while the server runs.
+        """
         if not difference:
             self._reports.forget(self.kind.name)
             return
         what = "" if self.kind is TOOLS else f" {self.kind.name}"
         how = f"differs from its snapshot:{what} {self.drift}"
         does = _DOES[self._options.on_drift]
-        self._reports.say(self.kind.name, f"{how}; {does}, recompile to review it")
+        advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
+        self._reports.say(self.kind.name, f"{how}; {does}{advice}")
 
 
 class Lists:
