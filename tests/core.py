@@ -212,6 +212,8 @@ class World:
         self.states: list[tuple[str, str, str | None]] = []
         self.masks: dict[str, dict[str, str]] = {}
         """{server: the values of its variables that are masked}."""
+        self.secrets: dict[str, str] = {}
+        """{secret: what is shown in its place}."""
         self._sent: dict[Peer, list[str]] = {}
 
     def __getitem__(self, server: str) -> Child:
@@ -237,6 +239,12 @@ class World:
                 assert kind == SAY
                 self.said.append(what)
 
+    def redact(self, text: str) -> str:
+        """Return a text without secrets."""
+        for secret, shown in self.secrets.items():
+            text = text.replace(secret, shown)
+        return text
+
     def lines(self, peer: Peer) -> list[str]:
         """Return what was sent to a peer since this was last asked, as it was sent."""
         return self._sent.pop(peer, [])
@@ -253,7 +261,7 @@ class World:
             if isinstance(peer, Client):
                 self.do(self.core.from_client(peer, line))
             else:
-                self.do(self.core.from_child(peer, self.core.read(peer, line)))
+                self.do(self.core.from_child(peer, self.core.read(peer, line, self.redact)))
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""

@@ -204,7 +204,7 @@ class Collector:
 
     def _hear(self, line: bytes) -> None:
         """Take a line; called by the thread that reads it."""
-        messages, oddity = read_line(line)
+        messages, oddity = read_line(line, str if self.noise else self.launch.redact)
         with self._changed:
             for message in messages:
                 if isinstance(message, Fragment):
@@ -212,7 +212,8 @@ class Collector:
                 elif message.method is None:
                     self._answered(message)
                     if not oddity and message.id is None and not message.is_response:
-                        oddity = repr(line.decode("utf-8", "replace")[:SHOWN_CHARACTERS])
+                        text = self.launch.redact(line.decode("utf-8", "replace"))
+                        oddity = repr(text[:SHOWN_CHARACTERS])
                 elif message.id is not None:
                     self._send(self._reply(message))
                 elif message.method == TOOLS.announcement:

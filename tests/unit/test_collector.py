@@ -114,6 +114,8 @@ def test_what_is_no_result_ends_the_request(
     [
         ("Server started", '"Server started"'),
         ("hidden", '"${T}"'),
+        ("-" * 57 + "hidden", '"' + "-" * 57 + "${T"),
+        ('{"x":"' + "-" * 51 + "hidden" + '"}', '\'{"x":"' + "-" * 51 + "${T"),
         ("{}", "'{}'"),
         ('{"level":"info","result":"up"}', '\'{"level":"info","result":"up"}\''),
         ("", ""),

@@ -42,7 +42,7 @@ def test_bytes_that_are_no_utf_8_are_replaced() -> None:
         ("Loading... ", '"Loading..."'),
         ("\x1b]0;title\x07", '""'),
         ("[12:00:01] ", '"12:00:01"'),
-        ("got {x}: ", '"got"'),
+        ("got {x}: ", '"got {x}:"'),
     ],
 )
 def test_what_stands_before_a_message_is_passed_over(before: str, shown: str) -> None:

@@ -486,6 +486,18 @@ def test_answers_are_of_one_round() -> None:
     scene.end()
 
 
+def test_an_answer_that_may_be_to_several_calls_is_warned_of_once() -> None:
+    scene = Scene()
+    scene.call(2)
+    scene.call(3)
+    lost = {"id": None, "error": {"code": 5, "message": "m"}}
+    scene.world.say(scene.m, lost, lost)
+    assert scene.world.said == [
+        "server 'm' gave an answer without a usable id while several requests were in flight; "
+        "it ends the one that is left when the others ended"
+    ]
+
+
 def test_an_answer_counts_once() -> None:
     scene = Scene()
     [asked] = scene.asked(k=elicitation())

@@ -894,6 +894,28 @@ def test_a_lost_answer_of_several_calls_is_of_the_one_that_is_left() -> None:
     assert world.idle()
 
 
+def test_an_answer_that_may_be_to_several_calls_is_warned_of_once() -> None:
+    lost = {"id": None, "error": {"code": 5, "message": "m"}}
+    world, _, a = lost_scene(4)
+    world.say(a, lost, lost)
+    assert world.said == [
+        "server 'a' gave an answer without a usable id while several requests were in flight; "
+        "it ends the one that is left when the others ended"
+    ]
+    world, _, a = lost_scene(1)
+    world.say(a, lost)
+    assert world.said == []
+
+
+def test_a_secret_in_an_odd_line_is_hidden_before_the_line_is_cut() -> None:
+    world, _, a = lost_scene(0)
+    world.secrets = {"correcthorse": "${K}"}
+    world.say(a, "-" * 50 + "correcthorse and more")
+    assert world.said == [
+        f"""server 'a' wrote something else than JSON-RPC: "{"-" * 50}${{K}} and m\""""
+    ]
+
+
 def test_as_many_lost_answers_as_calls_answer_them_all() -> None:
     world, client, a = lost_scene(2)
     world.say(a, *[{"id": None, "error": {"code": code, "message": "m"}} for code in (5, 6)])

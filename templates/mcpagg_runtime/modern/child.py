@@ -292,7 +292,13 @@ class ModernChildPort:
         if fragment.id is not None:
             self._answered(failure(str(minted(fragment.id)), problem))
         else:
-            self._lost.add(self._owed(), problem)
+            self._lose(problem)
+
+    def _lose(self, problem: str) -> None:
+        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        owed = self._owed()
+        self._connection.warn_of_lost(owed)
+        self._lost.add(owed, problem)
 
     def _owed(self) -> set[int]:
         """Return what the child is to answer, by the ids that it knows."""
@@ -310,7 +316,7 @@ class ModernChildPort:
     def _answered(self, message: Message) -> None:
         sent = minted(message.value("id"))
         if message.id is None and not sent and message.is_response:
-            self._lost.add(self._owed(), self._connection.without_id(message))
+            self._lose(self._connection.without_id(message))
             return
         if sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")

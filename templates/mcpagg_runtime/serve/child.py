@@ -178,12 +178,14 @@ class Child:
 
     # What it says
 
-    def read(self, line: bytes) -> Said:
+    def read(self, line: bytes, redact: Callable[[str], str]) -> Said:
         """Read a line of it, for `receive`; the lock need not be held.
 
-        What takes long about it is done here: nothing of it depends on what others do.
+        What takes long about it is done here: nothing of it depends on what others do. `redact`
+        hides secrets in what is odd about the line.
         """
-        said = read_line(line)
+        # Only the first odd line is shown; no other one is searched for secrets.
+        said = read_line(line, str if self.connection.warned else redact)
         for message in said[0]:
             if isinstance(message, Message) and message.method is None and not message.is_error:
                 own, call = self.connection.asked(message)

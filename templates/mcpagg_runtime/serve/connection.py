@@ -115,7 +115,9 @@ class Connection:
         self.port: ChildPort = self._legacy
         """What stands between the child and the router."""
         self._masks: Masks | None = None
-        self._warned = False
+        self.warned = False
+        """Whether it was said that the child's lines are odd."""
+        self._ambiguity_said = False
 
     def clear(self) -> None:
         """Forget one life."""
@@ -188,7 +190,9 @@ class Connection:
 
     def lose(self, problem: str) -> None:
         """An answer is to nobody knows what: its request ends as soon as it can be told which."""
-        self.lost.add(self.owed(), problem)
+        owed = self.owed()
+        self.warn_of_lost(owed)
+        self.lost.add(owed, problem)
 
     def settled(self) -> Iterator[tuple[int, str]]:
         """Yield (id, error) of the requests that answers without an id must have been for."""
@@ -204,9 +208,16 @@ class Connection:
 
     def warn(self, oddity: str) -> None:
         """Say what is odd about the child's lines, "" for nothing; once."""
-        if oddity and not self._warned:
-            self._warned = True
+        if oddity and not self.warned:
+            self.warned = True
             self.say(f"wrote something else than JSON-RPC: {oddity}")
+
+    def warn_of_lost(self, in_flight: Collection[int]) -> None:
+        """Say that an answer without an id may be to several requests; once."""
+        if len(in_flight) > 1 and not self._ambiguity_said:
+            self._ambiguity_said = True
+            how = "without a usable id while several requests were in flight"
+            self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
 
     def gone(self, reason: str) -> str:
         """Return the error for what the child will not answer, naming it and the reason."""

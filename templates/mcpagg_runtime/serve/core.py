@@ -124,9 +124,12 @@ class Core:
         child.down(reason, last_words)
         return self._done()
 
-    def read(self, child: Child, line: bytes) -> Said:
-        """Read a line of a child, for `from_child`; the lock need not be held."""
-        return child.read(line)
+    def read(self, child: Child, line: bytes, redact: Callable[[str], str]) -> Said:
+        """Read a line of a child, for `from_child`; the lock need not be held.
+
+        `redact` hides secrets in what may be shown of it.
+        """
+        return child.read(line, redact)
 
     def from_child(self, child: Child, said: Said) -> list[Action]:
         """Take what was read of a line of a child; what is odd is warned of once."""

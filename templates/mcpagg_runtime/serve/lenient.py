@@ -16,6 +16,7 @@ from mcpagg_runtime.start.message import Message, decode, is_id, read_message
 from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from mcpagg_runtime.start.message import Id
@@ -42,10 +43,14 @@ class Fragment:
         self.problem = problem
 
 
-def read_line(line: bytes) -> tuple[list[Message | Fragment], str]:
+def read_line(
+    line: bytes, redact: Callable[[str], str] = str
+) -> tuple[list[Message | Fragment], str]:
     """Return what a line of a server holds, and what is odd about it, "" for nothing.
 
-    A blank line holds nothing, a line of other words neither; a batch holds its messages.
+    A blank line holds nothing, a line of other words neither; a batch holds its messages. `redact`
+    hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
+    not be recognised.
     """
     try:
         text, oddity = decode(line), ""
@@ -58,30 +63,36 @@ def read_line(line: bytes) -> tuple[list[Message | Fragment], str]:
         return [read_message(text)], oddity
     except Malformed:
         found, passed_over = _parts(text)
-    return found, oddity or passed_over
+    return found, oddity or _shown(redact(passed_over))
 
 
 def _parts(text: str) -> tuple[list[Message | Fragment], str]:
-    """Return the messages and fragments in a text, and the beginning of what else is there."""
+    """Return the messages and fragments in a text, and what else comes first in it.
+
+    That reaches up to the next message, whatever braces are in it.
+    """
     found: list[Message | Fragment] = []
-    others: list[str] = []
+    others: list[str] = [""]
     index = 0
     while True:
         start = text.find("{", index)
-        others.append(text[index : start if start >= 0 else len(text)].strip(_BETWEEN))
+        others[-1] += text[index : start if start >= 0 else len(text)]
         if start < 0:
             break
         try:
             _, index = members(text, start)
             found.append(read_message(text[start:index]))
+            others.append("")
         except Malformed as problem:
             index = _next_message(text, start)
             fragment = _fragment(text[start:index], str(problem))
             if fragment is None:
-                others.append(text[start:index])
+                others[-1] += text[start:index]
             else:
                 found.append(fragment)
-    return found, _shown(next((other for other in others if other), ""))
+                others.append("")
+    stripped = [other.strip(_BETWEEN) for other in others]
+    return found, next((other for other in stripped if other), "")
 
 
 def _shown(text: str) -> str:

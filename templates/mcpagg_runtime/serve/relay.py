@@ -235,7 +235,7 @@ class Relay:
 
         def hear(line: bytes) -> None:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = self.core.read(child, line)
+            said = self.core.read(child, line, self.redact)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
