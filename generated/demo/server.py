@@ -16,7 +16,7 @@
 #   check:    mcpagg-compile --check -o server.py
 #   needs:    [DEMO_AUTHOR]
 #   data:     sha256:453896741759504b075ba473ffcf84046f1c5ad6b5abf00cc232d9f2f9be8399 (3 servers, 8 tools)
-#   runtime:  sha256:d597f311af534089aef45d9c4c9f7c3b508a44e7e322bb3c92752b4020f49cfd (mcpagg 0.1.0; without composite, extensions, masking, skills)
+#   runtime:  sha256:ff58f0ad64617e4891cca28219cda23b976af2e09d47391f50f67289d96e5b7c (mcpagg 0.1.0; without composite, extensions, masking, skills)
 
 from __future__ import annotations
 
@@ -529,28 +529,34 @@ def read_members(
         while True:
             if text[index] != '"':
                 raise Malformed(f"no member name at character {index}")
-            key, index = scanned_string(text, index)
-            index = skip(text, index)
-            if text[index] != ":":
-                raise Malformed(f"no colon at character {index}")
-            begin = skip(text, index + 1)
+            key, begin = _value_of(text, index)
             within = inner.get(key) if inner is not None else None
             value, index = _member_value(text, begin, levels, within)
             found[key] = value, begin, index
             if names is not None:
                 names.append(key)
-            index = skip(text, index)
+            # Most texts have no white space there: it is looked for, not skipped.
+            index = skip(text, index) if text[index] in BLANK else index
             if text[index] == "}":
                 return index + 1
             if text[index] != ",":
                 raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
+            index = skip(text, index + 1) if text[index + 1] in BLANK else index + 1
     except IndexError:
         raise Malformed("it ends too early") from None
     except (ValueError, SystemError) as problem:
         if isinstance(problem, Malformed):
             raise
         raise Malformed("a member name is no JSON string") from None
+
+
+def _value_of(text: str, index: int) -> tuple[str, int]:
+    """Read the name of a member; return it and the index of its value."""
+    key, index = scanned_string(text, index)
+    index = skip(text, index) if text[index] in BLANK else index
+    if text[index] != ":":
+        raise Malformed(f"no colon at character {index}")
+    return key, skip(text, index + 1) if text[index + 1] in BLANK else index + 1
 
 
 def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:
@@ -1072,40 +1078,40 @@ def _cut(kind: Kind, server: str, text: str) -> list[Item]:
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
 
+# Of a longer line, the members of params and of a result are noted while it is read. In a shorter
+# one, they are looked for by whoever wants them: that takes less than to note them all.
+NOTED = 1 << 13
+
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("id", "method", "params", "result", "error")
 
 
+_UNREAD: Any = object()
+
+
 class Json:
-    """One JSON value: its text, and what is known of it without reading that again.
+    """One JSON value: its text, and what has been read of it.
 
     The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
     when first asked for, if it has not been read with what surrounds it.
     """
 
-    __slots__ = ("_base", "_end", "_known", "_members", "_source", "_start", "_value")
+    __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value")
 
-    def __init__(self, source: str, start: int = 0, end: int = -1) -> None:
-        self._source = source
-        self._start = self._base = start
-        self._end = end if end >= 0 else len(source)
-        self._known = False
-        self._value: Any = None
-        self._members: Members | None = None
-
-    @classmethod
-    def known(
-        cls,
-        value: Any,
+    def __init__(
+        self,
         source: str,
         start: int = 0,
         end: int = -1,
+        value: Any = _UNREAD,
         inner: Members | None = None,
-    ) -> Json:
-        """Return one whose value has been read already; `inner` are the members of an object."""
-        json = cls(source, start, end)
-        json._known, json._value, json._members = True, value, inner
-        return json
+    ) -> None:
+        """`value` and `inner`, the members of an object, are given if they have been read."""
+        self._source = source
+        self._start = self._base = start
+        self._end = end if end >= 0 else len(source)
+        self._value = value
+        self._members = inner
 
     @property
     def text(self) -> str:
@@ -1118,31 +1124,27 @@ class Json:
     @property
     def value(self) -> Any:
         """The value; one that came in a large text was read a few levels deep, see `outline`."""
-        if not self._known:
-            self._known, self._value = True, parse(self.text)
+        if self._value is _UNREAD:
+            self._value = parse(self.text)
         return self._value
 
-    def _places(self) -> list[tuple[str, int, int]]:
-        """Return where the values of an object's members stand in the text, in their order."""
+    def _noted(self) -> Members:
+        """Return the members of an object, with their places relative to `_base`."""
         if self._members is None:
             self._base = 0
             self._members, _ = members(self.text)
-        base = self._base
-        return sorted(
-            [(name, start - base, end - base) for name, (_, start, end) in self._members.items()],
-            key=lambda place: place[1],
-        )
+        return self._members
 
     def place(self, path: tuple[str, ...]) -> Span:
         """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
-        first, *rest = path
-        for name, start, end in self._places():
-            if name == first and not rest:
-                return start, end
-            if name == first:
-                begin, stop = place_of(self.text[start:end], tuple(rest))
-                return (start + begin, start + stop) if stop else (0, 0)
-        return 0, 0
+        found = self._noted().get(path[0])
+        if found is None:
+            return 0, 0
+        start, end = found[1] - self._base, found[2] - self._base
+        if len(path) == 1:
+            return start, end
+        begin, stop = place_of(self.text[start:end], path[1:])
+        return (start + begin, start + stop) if stop else (0, 0)
 
     def part(self, *path: str) -> str:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
@@ -1159,7 +1161,9 @@ class Json:
         if not changed:
             return extended(text, add)
         segments, done = [], 1
-        for name, start, end in self._places():
+        noted = self._noted().items()
+        places = [(a - self._base, b - self._base, name) for name, (_, a, b) in noted]
+        for start, end, name in sorted(places):
             if name in add:
                 segments.append(text[done:start] + add[name])
             elif name not in drop:
@@ -1261,7 +1265,7 @@ class Message:
         return self._line
 
 
-_EMPTY = Json.known({}, "{}")
+_EMPTY = Json("{}", value={})
 
 
 def is_id(value: object) -> bool:
@@ -1297,12 +1301,12 @@ def read_message(text: str) -> Message:
     if text[start : start + 1] != "{":
         parse(text)
     found: Members = {}
-    inner: dict[str, Members] = {"params": {}, "result": {}}
+    inner: dict[str, Members] = {"params": {}, "result": {}} if len(text) > NOTED else {}
     end = read_members(text, start, found, inner=inner)
     if skip(text, end) != len(text):
         raise Malformed(f"unexpected text at character {end}")
     return Message(
-        {name: Json.known(v, text, a, b, inner.get(name)) for name, (v, a, b) in found.items()}
+        {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()}
     )
 
 
@@ -1332,7 +1336,7 @@ def _message(text: str) -> Message | Malformed:
 
 def request(identifier: int | str, method: str, params: str = "") -> Message:
     """Return a request; `params` is JSON text, "" for none."""
-    return _composed({"id": Json.known(identifier, id_text(identifier))}, method, params)
+    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
 
 
 def notification(method: str, params: str = "") -> Message:
@@ -1341,7 +1345,7 @@ def notification(method: str, params: str = "") -> Message:
 
 
 def _composed(head: dict[str, Json], method: str, params: str) -> Message:
-    head["method"] = Json.known(method, quote(method))
+    head["method"] = Json(quote(method), value=method)
     if params:
         head["params"] = Json(params)
     return Message(head)
@@ -2832,7 +2836,7 @@ class Call:
         changes: list[tuple[Span, str]] = []
         if self.path:
             changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken")
+        token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
         if token not in ("", "null"):
             self.token = token
             changes.append((params.place(("_meta", "progressToken")), str(number)))
@@ -3201,7 +3205,9 @@ class Connection:
         self.port: ChildPort = self._legacy
         """What stands between the child and the router."""
         self._masks: Masks | None = None
-        self._warned = False
+        self.warned = False
+        """Whether it was said that the child's lines are odd."""
+        self._ambiguity_said = False
 
     def clear(self) -> None:
         """Forget one life."""
@@ -3274,7 +3280,9 @@ class Connection:
 
     def lose(self, problem: str) -> None:
         """An answer is to nobody knows what: its request ends as soon as it can be told which."""
-        self.lost.add(self.owed(), problem)
+        owed = self.owed()
+        self.warn_of_lost(owed)
+        self.lost.add(owed, problem)
 
     def settled(self) -> Iterator[tuple[int, str]]:
         """Yield (id, error) of the requests that answers without an id must have been for."""
@@ -3290,9 +3298,16 @@ class Connection:
 
     def warn(self, oddity: str) -> None:
         """Say what is odd about the child's lines, "" for nothing; once."""
-        if oddity and not self._warned:
-            self._warned = True
+        if oddity and not self.warned:
+            self.warned = True
             self.say(f"wrote something else than JSON-RPC: {oddity}")
+
+    def warn_of_lost(self, in_flight: Collection[int]) -> None:
+        """Say that an answer without an id may be to several requests; once."""
+        if len(in_flight) > 1 and not self._ambiguity_said:
+            self._ambiguity_said = True
+            how = "without a usable id while several requests were in flight"
+            self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
 
     def gone(self, reason: str) -> str:
         """Return the error for what the child will not answer, naming it and the reason."""
@@ -3360,10 +3375,14 @@ class Fragment:
         self.problem = problem
 
 
-def read_line(line: bytes) -> tuple[list[Message | Fragment], str]:
+def read_line(
+    line: bytes, redact: Callable[[str], str] = str
+) -> tuple[list[Message | Fragment], str]:
     """Return what a line of a server holds, and what is odd about it, "" for nothing.
 
-    A blank line holds nothing, a line of other words neither; a batch holds its messages.
+    A blank line holds nothing, a line of other words neither; a batch holds its messages. `redact`
+    hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
+    not be recognised.
     """
     try:
         text, oddity = decode(line), ""
@@ -3376,30 +3395,36 @@ def read_line(line: bytes) -> tuple[list[Message | Fragment], str]:
         return [read_message(text)], oddity
     except Malformed:
         found, passed_over = _parts(text)
-    return found, oddity or passed_over
+    return found, oddity or _shown(redact(passed_over))
 
 
 def _parts(text: str) -> tuple[list[Message | Fragment], str]:
-    """Return the messages and fragments in a text, and the beginning of what else is there."""
+    """Return the messages and fragments in a text, and what else comes first in it.
+
+    That reaches up to the next message, whatever braces are in it.
+    """
     found: list[Message | Fragment] = []
-    others: list[str] = []
+    others: list[str] = [""]
     index = 0
     while True:
         start = text.find("{", index)
-        others.append(text[index : start if start >= 0 else len(text)].strip(_BETWEEN))
+        others[-1] += text[index : start if start >= 0 else len(text)]
         if start < 0:
             break
         try:
             _, index = members(text, start)
             found.append(read_message(text[start:index]))
+            others.append("")
         except Malformed as problem:
             index = _next_message(text, start)
             fragment = _fragment(text[start:index], str(problem))
             if fragment is None:
-                others.append(text[start:index])
+                others[-1] += text[start:index]
             else:
                 found.append(fragment)
-    return found, _shown(next((other for other in others if other), ""))
+                others.append("")
+    stripped = [other.strip(_BETWEEN) for other in others]
+    return found, next((other for other in stripped if other), "")
 
 
 def _shown(text: str) -> str:
@@ -4563,6 +4588,8 @@ class ListReader:
         self._pause = 0.0
         """How long after an announcement it is read."""
         self._served_at = -FOREVER
+        self._drift_at_start: str | None = None
+        """The difference that its first comparison found, None before that."""
 
     @property
     def is_known(self) -> bool:
@@ -4695,6 +4722,8 @@ class ListReader:
             return
         self._apply(items, difference)
         self.drift = str(difference)
+        if self._drift_at_start is None:
+            self._drift_at_start = self.drift
         self._report(difference)
         self.compared = not overtaken
         if not overtaken:
@@ -4744,13 +4773,18 @@ class ListReader:
             self._served_at = now
 
     def _report(self, difference: Difference) -> None:
+        """Say how the list differs; advise to recompile only where that would record it.
+
+        A compile sees what a fresh start shows, not what changes while the server runs.
+        """
         if not difference:
             self._reports.forget(self.kind.name)
             return
         what = "" if self.kind is TOOLS else f" {self.kind.name}"
         how = f"differs from its snapshot:{what} {self.drift}"
         does = _DOES[self._options.on_drift]
-        self._reports.say(self.kind.name, f"{how}; {does}, recompile to review it")
+        advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
+        self._reports.say(self.kind.name, f"{how}; {does}{advice}")
 
 
 class Lists:
@@ -4811,7 +4845,7 @@ class Lists:
 
     def withheld(self, method: str, name: str) -> str | None:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
-        for reader in self:
+        for reader in [one for one in self if one.refused]:
             kind = reader.kind
             # A prompt may be called like a tool; what is completed is a prompt or a template.
             meant = method.startswith((kind.name, kind.capability)) or (
@@ -5173,12 +5207,14 @@ class Child:
 
     # What it says
 
-    def read(self, line: bytes) -> Said:
+    def read(self, line: bytes, redact: Callable[[str], str]) -> Said:
         """Read a line of it, for `receive`; the lock need not be held.
 
-        What takes long about it is done here: nothing of it depends on what others do.
+        What takes long about it is done here: nothing of it depends on what others do. `redact`
+        hides secrets in what is odd about the line.
         """
-        said = read_line(line)
+        # Only the first odd line is shown; no other one is searched for secrets.
+        said = read_line(line, str if self.connection.warned else redact)
         for message in said[0]:
             if isinstance(message, Message) and message.method is None and not message.is_error:
                 own, call = self.connection.asked(message)
@@ -5439,6 +5475,9 @@ def ambiguity(message: Message) -> str:
 
 def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
     """Say which of the wanted members the object at text[start] has twice, in whatever case."""
+    whole = text.casefold()
+    if "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
+        return ""  # nearly always, and without reading the text once more
     names: list[str] = []
     read_members(text, start, {}, names)
     folded = [name.casefold() for name in names]
@@ -6175,9 +6214,12 @@ class Core:
         child.down(reason, last_words)
         return self._done()
 
-    def read(self, child: Child, line: bytes) -> Said:
-        """Read a line of a child, for `from_child`; the lock need not be held."""
-        return child.read(line)
+    def read(self, child: Child, line: bytes, redact: Callable[[str], str]) -> Said:
+        """Read a line of a child, for `from_child`; the lock need not be held.
+
+        `redact` hides secrets in what may be shown of it.
+        """
+        return child.read(line, redact)
 
     def from_child(self, child: Child, said: Said) -> list[Action]:
         """Take what was read of a line of a child; what is odd is warned of once."""
@@ -7543,7 +7585,7 @@ class Relay:
 
         def hear(line: bytes) -> None:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = self.core.read(child, line)
+            said = self.core.read(child, line, self.redact)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
@@ -7938,7 +7980,7 @@ def legacy_result(result: Json, wraps: bool) -> Json:
     text = result.edited(drop=MODERN_MEMBERS, add=add)
     # What stays has been read already: the router looks for URIs in it.
     kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
-    return Json.known(kept, text)
+    return Json(text, value=kept)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -8451,7 +8493,13 @@ class ModernChildPort:
         if fragment.id is not None:
             self._answered(failure(str(minted(fragment.id)), problem))
         else:
-            self._lost.add(self._owed(), problem)
+            self._lose(problem)
+
+    def _lose(self, problem: str) -> None:
+        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        owed = self._owed()
+        self._connection.warn_of_lost(owed)
+        self._lost.add(owed, problem)
 
     def _owed(self) -> set[int]:
         """Return what the child is to answer, by the ids that it knows."""
@@ -8469,7 +8517,7 @@ class ModernChildPort:
     def _answered(self, message: Message) -> None:
         sent = minted(message.value("id"))
         if message.id is None and not sent and message.is_response:
-            self._lost.add(self._owed(), self._connection.without_id(message))
+            self._lose(self._connection.without_id(message))
             return
         if sent in self._streams:
             self._streams.ended(sent, message.raw("error") if message.is_error else "")
