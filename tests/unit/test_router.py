@@ -894,6 +894,22 @@ def test_a_lost_answer_of_several_calls_is_of_the_one_that_is_left() -> None:
     assert world.idle()
 
 
+def test_no_server_waits_for_answers_of_a_client_whose_input_has_ended() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ASKABLE), world.up("a")
+    world.say(client, call(1, "a:t"))
+    world.say(a, request("q", "sampling/createMessage", {}))
+    world.lines(a)
+    world.do(world.core.end_input(client))
+    assert world.received(a) == [failure("q", -32601, "The client is gone")]
+    world.lines(client)
+    world.say(a, request("r", "roots/list"))
+    assert world.received(a) == [failure("r", -32601, "The client is gone")]
+    world.say(a, result(3, {}))
+    assert world.received(client) == [result(1, {})]
+    assert not world.core.owes(client)
+
+
 def test_an_answer_that_may_be_to_several_calls_is_warned_of_once() -> None:
     lost = {"id": None, "error": {"code": 5, "message": "m"}}
     world, _, a = lost_scene(4)

@@ -26,6 +26,8 @@ class Clients:
         """Whether the proxy declares that it logs."""
         self._watched: dict[Client, dict[str, str]] = {}
         """{client: {URI: the server that has agreed to tell of it}}, in order of connection."""
+        self._ended: set[Client] = set()
+        """Those that will send nothing more."""
 
     def __iter__(self) -> Iterator[Client]:
         return iter([*self._watched])
@@ -37,8 +39,17 @@ class Clients:
         """Take on a client."""
         self._watched[client] = {}
 
+    def end_input(self, client: Client) -> None:
+        """A client will send nothing more."""
+        self._ended.add(client)
+
+    def may_answer(self, client: Client) -> bool:
+        """Whether a client may still answer what it is asked."""
+        return client not in self._ended
+
     def disconnect(self, client: Client) -> dict[str, str]:
         """Let a client go; return the {URI: server} that it watched."""
+        self._ended.discard(client)
         return self._watched.pop(client)
 
     # Resources

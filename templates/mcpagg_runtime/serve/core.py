@@ -63,6 +63,11 @@ class Core:
         self.router.connect(client)
         return self._done()
 
+    def end_input(self, client: Client) -> list[Action]:
+        """A client will send nothing more; it still reads what it is owed."""
+        self.router.end_input(client)
+        return self._done()
+
     def disconnect(self, client: Client) -> list[Action]:
         """Let a client go, with all that it asked for: nobody will read what it is still owed."""
         if self.modern is not None:

@@ -106,7 +106,8 @@ class Relay:
         self._attempt(lambda core: core.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
-        """Wait until the client is owed no answer, no longer than `seconds`."""
+        """The client sends no more: wait until it is owed no answer, no longer than `seconds`."""
+        self._attempt(lambda core: core.end_input(client))
         with self._lock:
             if not self.core.owes(client):
                 return

@@ -103,6 +103,12 @@ class Router:
         if client.starter is not None:
             self.want_children(client.starter)
 
+    def end_input(self, client: Client) -> None:
+        """A client will send nothing more: no server waits for its answers any longer."""
+        self.clients.end_input(client)
+        for child in self.children.values():
+            child.requests.input_ended(client)
+
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
         calls = self._calls_of(client)

@@ -116,6 +116,9 @@ class ServerRequests:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._connection.send(failure(message.raw("id") or "null", refusal))
             return
+        if not self._clients.may_answer(client):
+            self._refuse_gone(message.raw("id"))
+            return
         asked = ServerRequest(client, message, client.mint())
         self._pending.append(asked)
         params, method = message.json("params"), message.method or ""
@@ -218,8 +221,17 @@ class ServerRequests:
         """Answer what a client was asked that is gone."""
         for asked in [one for one in self._pending if one.client is client]:
             self._pending.remove(asked)
-            gone = error(METHOD_NOT_FOUND, "The client is gone")
-            self._connection.send(failure(asked.identifier, gone))
+            self._refuse_gone(asked.identifier)
+
+    def input_ended(self, client: Client) -> None:
+        """Answer what a client was asked that will send no more answers; what it sent counts."""
+        for asked in [one for one in self._pending if one.client is client and one.reply is None]:
+            self._pending.remove(asked)
+            self._refuse_gone(asked.identifier)
+
+    def _refuse_gone(self, identifier: str) -> None:
+        gone = error(METHOD_NOT_FOUND, "The client is gone")
+        self._connection.send(failure(identifier, gone))
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""
