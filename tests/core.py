@@ -167,6 +167,13 @@ def failure(identifier: Any, code: int, message: str, **data: Any) -> Json:
     return {"jsonrpc": "2.0", "id": identifier, "error": error}
 
 
+def introduction(era: str, capabilities: Json) -> Json:
+    """Return how a server of this era introduces itself."""
+    if era == MODERN:
+        return {"supportedVersions": [MODERN_VERSION], "capabilities": capabilities}
+    return {"protocolVersion": "2025-11-25", "capabilities": capabilities}
+
+
 def by(server: str) -> Json:
     """Return the member of params that says which server asks a client something."""
     return {"_meta": {SERVER_MARK: server}}
@@ -296,7 +303,7 @@ class World:
     def shaken(self, server: str, capabilities: Json | None = None) -> Child:
         """Let a child's process be there and shake hands; it has not said yet what it lists."""
         child, declared = self[server], {"tools": {}} if capabilities is None else capabilities
-        self.say(child, result(self.born(server), {"capabilities": declared}))
+        self.say(child, result(self.born(server), introduction(child.era, declared)))
         return child
 
     def up(self, server: str, tools: Iterable[str | Json] | None = None) -> Child:

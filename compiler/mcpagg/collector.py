@@ -16,7 +16,12 @@ from mcpagg.snapshot import Json
 from mcpagg_runtime.modern.child import envelope
 from mcpagg_runtime.serve.launch import Launch
 from mcpagg_runtime.serve.lenient import SHOWN_CHARACTERS, Fragment, read_line
-from mcpagg_runtime.serve.lifecycle import MODERN_CODES, knows_no_handshake, speaks_modern
+from mcpagg_runtime.serve.lifecycle import (
+    MODERN_CODES,
+    introduction_fault,
+    knows_no_handshake,
+    speaks_modern,
+)
 from mcpagg_runtime.serve.listing import Listing, unreadable
 from mcpagg_runtime.serve.platforms import crashed
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
@@ -330,16 +335,18 @@ class Collector:
             return self.fault(f"answered initialize with {refusal}")
         said = loads(answer.raw("result"))
         self.protocol = str(said.get("protocolVersion"))
+        if fault := introduction_fault("initialize", said):
+            return self.fault(fault)
         if self.protocol not in LEGACY_VERSIONS:
             self.modern = self.protocol == MODERN_VERSION
             self.handshake = not self.modern
             return self._stranger([self.protocol], LEGACY_VERSIONS)
         self.info = _object(said.get("serverInfo"))
-        fault = self._introduced("initialize", said)
-        if fault is None:
+        odd = self._introduced("initialize", said)
+        if odd is None:
             with self._changed:
                 self._send(notification(INITIALIZED))
-        return fault
+        return odd
 
     def _discover(self, deadline: float) -> Fault | None:
         """Ask a child that knows no handshake what it is."""
@@ -354,6 +361,8 @@ class Collector:
             return self.fault(f"answered {DISCOVER} with {refusal}")
         self.modern = True
         said = loads(answer.raw("result"))
+        if fault := introduction_fault(DISCOVER, said):
+            return self.fault(fault)
         versions = _list(said.get("supportedVersions"))
         if MODERN_VERSION not in versions:
             return self._stranger(versions, (MODERN_VERSION,))

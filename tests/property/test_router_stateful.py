@@ -511,7 +511,7 @@ class RouterMachine(RuleBasedStateMachine):
         self.expect(
             self.world[server.name], '{"jsonrpc":"2.0","method":"notifications/initialized"}'
         )
-        answer = '{"capabilities":{"tools":{}}}'
+        answer = '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}}}'
         self.hear(server, f'{{"id":{server.hello},"result":{answer}}}')
         assert server.listing
 

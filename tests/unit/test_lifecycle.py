@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from core import (
     INITIALIZED,
@@ -13,6 +11,7 @@ from core import (
     World,
     call,
     failure,
+    introduction,
     notification,
     request,
     result,
@@ -31,7 +30,7 @@ from mcpagg_runtime.serve.lifecycle import (
 )
 from mcpagg_runtime.serve.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
 from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.protocol import TASKS
+from mcpagg_runtime.start.protocol import LEGACY, TASKS
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 
@@ -183,18 +182,40 @@ def test_initialized_is_sent_before_anything_else() -> None:
     assert a.state == READY
 
 
-@pytest.mark.parametrize("answer", ["null", "{}", "[]", '{"capabilities":[]}', '{"x":1}', "5"])
-def test_a_handshake_of_any_shape_makes_a_child_ready(answer: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", "answered initialize with a result that is no JSON object"),
+        (',"result":null', "answered initialize with a result that is no JSON object"),
+        (',"result":[]', "answered initialize with a result that is no JSON object"),
+        (',"result":{}', "names no protocol version that it speaks"),
+        (',"result":{"protocolVersion":5}', "names no protocol version that it speaks"),
+    ],
+)
+def test_a_server_that_does_not_introduce_itself_is_down(answer: str, reason: str) -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, call(1, "a:t"))
+    world.say(world["a"], f'{{"jsonrpc":"2.0","id":{world.born("a")}{answer}}}')
+    assert world.stopped == [("a", reason)]
+    assert world.lines(world["a"]) == []
+    world.down("a", reason)
+    assert world["a"].state == DOWN
+    [refusal] = [line for line in world.received(client) if line.get("id") == 1]
+    assert refusal == failure(1, -32603, f"Server 'a' {reason}", server="a")
+
+
+def test_capabilities_that_are_no_object_are_none() -> None:
     world = World({"a": []})
     world.client()
-    identifier = world.born("a")
-    world.say(world["a"], f'{{"id":{identifier},"result":{answer}}}')
+    odd = {"protocolVersion": "2025-11-25", "capabilities": []}
+    world.say(world["a"], result(world.born("a"), odd))
     assert world["a"].state == READY
-    assert "tools" not in world["a"].lifecycle.capabilities
+    assert world["a"].lifecycle.capabilities == {}
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01", None])
-def test_a_child_may_answer_with_any_version(version: Any) -> None:
+@pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01"])
+def test_a_child_may_answer_with_any_version(version: str) -> None:
     world = World({"a": ["t"]})
     world.client()
     answer: Json = {"protocolVersion": version, "capabilities": {"tools": {}}}
@@ -228,7 +249,7 @@ def test_noise_before_the_handshake_does_no_harm() -> None:
     assert len(world.said) == 1
     assert world.received(world["a"]) == [result(0, {})]
     assert len(world.received(client)) == 1
-    world.say(world["a"], result(identifier, {"capabilities": {"tools": {}}}))
+    world.say(world["a"], result(identifier, introduction(LEGACY, {"tools": {}})))
     assert world["a"].state == READY
 
 

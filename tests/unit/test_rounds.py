@@ -17,6 +17,7 @@ from core import (
     call,
     enveloped,
     failure,
+    introduction,
     notification,
     request,
     result,
@@ -136,7 +137,9 @@ def test_a_discovery_stands_for_the_handshake() -> None:
     world.do(world.core.child_up(world["m"]))
     [hello] = world.received(world["m"])
     assert hello == request(1, "server/discover", {"_meta": envelope({"roots": {}})})
-    world.say(world["m"], result(1, {"resultType": "complete", "capabilities": {"tools": {}}}))
+    world.say(
+        world["m"], result(1, {"resultType": "complete", **introduction(MODERN, {"tools": {}})})
+    )
     assert world["m"].state == READY
     assert world["m"].lifecycle.capabilities == {"tools": {}}
     assert [line["method"] for line in world.received(world["m"])] == ["tools/list"]
@@ -397,11 +400,14 @@ def test_what_is_no_result_fails_the_call(member: str, modern: bool) -> None:
     scene.end()
 
 
-def test_a_discovery_that_finds_nothing_is_refused() -> None:
+@pytest.mark.parametrize("answer", [{}, {"result": None}, {"result": {}}, {"result": 5}])
+def test_a_discovery_that_finds_nothing_is_refused(answer: Json) -> None:
     world = World({"m": ["t"]}, facts=FACTS)
     world.client()
-    world.say(world["m"], {"id": world.born("m"), "result": 5})
+    world.say(world["m"], {"id": world.born("m"), **answer})
     assert world["m"].era == LEGACY
+    world.say(world["m"], {"id": world.born("m"), **answer})
+    assert [server for server, _ in world.stopped] == ["m"]
 
 
 def test_a_list_that_is_none_leaves_the_snapshot() -> None:

@@ -15,6 +15,7 @@ from mcpagg_runtime.serve.attribution import attributed_input
 from mcpagg_runtime.serve.connection import LostAnswers
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lenient import Fragment
+from mcpagg_runtime.serve.lifecycle import introduction_fault
 from mcpagg_runtime.start.jsontext import edited, members, obj
 from mcpagg_runtime.start.message import error, failure, minted, notification, request, result
 from mcpagg_runtime.start.output_schemas import wraps_output
@@ -333,7 +334,11 @@ class ModernChildPort:
         elif type(message.value("result")) is not dict:
             self._fail(one, "answered with what is no result")
         elif one.method == "server/discover":
-            self._end(one, result(number, _introduction(said)))
+            fault = introduction_fault(one.method, said.value)
+            if fault:
+                self._fail(one, fault)
+            else:
+                self._end(one, result(number, _introduction(said)))
         elif one.client is None or one.client.is_modern:
             # One that speaks the same revision gets all as it is, what input is required too.
             if kind == "input_required":

@@ -8,7 +8,7 @@ from mcpagg_runtime.serve.calls import CallQueue
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lenient import Fragment, read_line
-from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle
+from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.server_requests import ServerRequests
@@ -114,6 +114,10 @@ class Child:
         """It has answered the handshake: send what waited, and read what it offers."""
         if answer.is_error:
             self.lifecycle.refused(answer)
+            return
+        fault = introduction_fault("initialize", answer.value("result"))
+        if fault:
+            self.lifecycle.give_up(fault)
             return
         self.lifecycle.ready(answer)
         self.connection.send(notification(INITIALIZED))

@@ -179,10 +179,9 @@ class Lifecycle:
 
     def ready(self, answer: Message) -> None:
         """It has answered the handshake."""
-        result = answer.value("result")
-        said = result if type(result) is dict else {}
+        said = answer.value("result")
         self.enter(READY)
-        self.protocol = str(said.get("protocolVersion", ""))
+        self.protocol = said["protocolVersion"]
         capabilities = said.get("capabilities")
         self.capabilities = capabilities if type(capabilities) is dict else {}
         self._era_switched = False
@@ -193,7 +192,11 @@ class Lifecycle:
         """It has refused the handshake: speak as in the other era, or give it up."""
         if not (self._means_other_era(answer) and self.switch_era()):
             detail = f"refused the handshake: {answer.raw('error')}"
-            self._effects.stop(self._connection.child, detail)
+            self.give_up(detail)
+
+    def give_up(self, reason: str) -> None:
+        """End it: its handshake is of no use; `reason` completes "Server 'x' …"."""
+        self._effects.stop(self._connection.child, reason)
 
     def _means_other_era(self, answer: Message) -> bool:
         """Whether the error that it answers a handshake with may mean: not in this era.
@@ -237,7 +240,7 @@ class Lifecycle:
             limit = f"{self._connection.options.connect_timeout:g} s"
             self._deadline = FOREVER
             reason = f"did not finish its handshake within {limit}"
-            self._effects.stop(self._connection.child, reason)
+            self.give_up(reason)
         self._effects.arm(self._deadline)
 
     def sleep_if_idle(self, now: float, *, busy: bool) -> bool:
@@ -252,6 +255,22 @@ class Lifecycle:
         self.enter(CREATED, f"had nothing to do for {limit:g} s")
         self._effects.sleep(self._connection.child)
         return True
+
+
+def introduction_fault(method: str, said: object) -> str:
+    """Return why a result introduces no server, "" if it does; completes "Server 'x' …".
+
+    `method` is what was asked: `initialize` or `server/discover`. Compiling and starting refuse
+    the same servers by this rule.
+    """
+    if type(said) is not dict:
+        return f"answered {method} with a result that is no JSON object"
+    if method == "initialize":
+        names_version = type(said.get("protocolVersion")) is str
+    else:
+        versions = said.get("supportedVersions")
+        names_version = type(versions) is list and bool(versions)
+    return "" if names_version else "names no protocol version that it speaks"
 
 
 def knows_no_handshake(refusal: Message) -> bool:
