@@ -14,6 +14,7 @@ from time import monotonic
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg_runtime.modern.child import envelope
+from mcpagg_runtime.serve.compose import id_text, minted, notification, request
 from mcpagg_runtime.serve.launch import Launch
 from mcpagg_runtime.serve.lenient import SHOWN_CHARACTERS, Fragment, read_line
 from mcpagg_runtime.serve.lifecycle import (
@@ -28,16 +29,7 @@ from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.serve.terminal import printable
 from mcpagg_runtime.start.catalogue import TOOLS, Kind
 from mcpagg_runtime.start.jsontext import edited, obj
-from mcpagg_runtime.start.message import (
-    Message,
-    error,
-    failure,
-    id_text,
-    minted,
-    notification,
-    request,
-    result,
-)
+from mcpagg_runtime.start.message import Message, error, failure, result
 from mcpagg_runtime.start.protocol import (
     INITIALIZED,
     INTERNAL_ERROR,

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.serve import deep
-from mcpagg_runtime.serve.deep import extent, extents
+from mcpagg_runtime.serve.deep import extent, extents, outline
 from mcpagg_runtime.start import jsontext
-from mcpagg_runtime.start.jsontext import members, outline
+from mcpagg_runtime.start.jsontext import members
 from mcpagg_runtime.start.scanner import Malformed
 
 VALUES = st.recursive(
@@ -57,5 +57,5 @@ def test_of_a_large_text_what_is_deep_is_only_skipped(monkeypatch: pytest.Monkey
     value = {name: found for name, (found, _, _) in members(text)[0].items()}
     assert value == {"result": {"n": 1, "a": [], "o": {"o": {"o": {}}, "s": "x"}}, "id": 7}
     assert outline('"x"', 0) == ("x", 3)
-    monkeypatch.setattr(jsontext, "LONG_STRING", 2)
+    monkeypatch.setattr(deep, "LONG_STRING", 2)
     assert outline('"x"', 0) == ("", 3)

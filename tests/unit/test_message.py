@@ -6,7 +6,9 @@ import json
 
 import pytest
 
-from mcpagg_runtime.start.message import Json, Message, notification, read_message, result
+from mcpagg_runtime.serve.compose import notification
+from mcpagg_runtime.serve.editing import edited_object
+from mcpagg_runtime.start.message import Json, Message, read_message, result
 
 RESULT = '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" }'
 
@@ -41,12 +43,12 @@ def test_an_edit_leaves_the_other_members_as_they_were_written(
     known: bool, drop: tuple[str, ...], add: dict[str, str], expected: str
 ) -> None:
     json_ = read() if known else Json(RESULT)
-    assert json_.edited(drop, add) == expected
+    assert edited_object(json_, drop, add) == expected
 
 
 @pytest.mark.parametrize("text", ["{}", "{ }"])
 def test_an_empty_object_can_be_added_to(text: str) -> None:
-    assert json.loads(Json(text).edited(add={"a": "1"})) == {"a": 1}
+    assert json.loads(edited_object(Json(text), add={"a": "1"})) == {"a": 1}
 
 
 def test_a_response_passes_on_under_another_id_without_being_read_again() -> None:

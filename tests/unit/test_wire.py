@@ -7,19 +7,13 @@ import sys
 
 import pytest
 
+from mcpagg_runtime.serve.compose import notification, request
 from mcpagg_runtime.serve.deep import MAXIMUM_DEPTH, deep_value
+from mcpagg_runtime.serve.editing import place_of, spliced
+from mcpagg_runtime.serve.readers import elements
 from mcpagg_runtime.start import message as lines_of
-from mcpagg_runtime.start.jsontext import elements, parse, place_of, spliced, value_at
-from mcpagg_runtime.start.message import (
-    Lines,
-    decode,
-    error,
-    failure,
-    notification,
-    read_message,
-    request,
-    result,
-)
+from mcpagg_runtime.start.jsontext import parse, value_at
+from mcpagg_runtime.start.message import Lines, decode, error, failure, read_message, result
 from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 
 

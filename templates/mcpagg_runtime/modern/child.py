@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.streams import Streams
+from mcpagg_runtime.serve.abilities import able
 from mcpagg_runtime.serve.attribution import attributed_input
+from mcpagg_runtime.serve.compose import minted, notification, request
 from mcpagg_runtime.serve.connection import LostAnswers
+from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lenient import Fragment
 from mcpagg_runtime.serve.lifecycle import introduction_fault
+from mcpagg_runtime.start.catalogue import wraps_output
 from mcpagg_runtime.start.jsontext import edited, members, obj
-from mcpagg_runtime.start.message import error, failure, minted, notification, request, result
-from mcpagg_runtime.start.output_schemas import wraps_output
+from mcpagg_runtime.start.message import error, failure, result
 from mcpagg_runtime.start.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -104,7 +107,7 @@ class PendingRequest:
             add["requestState"] = self._state
         meta = self._params.value.get("_meta")
         old = self._params.part("_meta") if type(meta) is dict else ""
-        return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)})
+        return edited_object(self._params, add={**add, "_meta": envelope(asking, info, level, old)})
 
     def next_round(self, required: Json) -> None:
         """The child requires input before it answers."""
@@ -212,7 +215,7 @@ class ModernChildPort:
         self._pending[one.number] = one
         asking, info, level = self._asking, self._info, self._level
         if one.client is not None:
-            asking, level = one.client.able(), one.client.level
+            asking, level = able(one.client), one.client.level
             info = one.client.info or self._answers.plan.info
         self._send(request(one.sent, one.method, one.params(asking, info, level)))
 
@@ -228,7 +231,7 @@ class ModernChildPort:
             return
         self._take_back(one)
         if one.sent:
-            params = message.json("params").edited(add={"requestId": str(one.sent)})
+            params = edited_object(message.json("params"), add={"requestId": str(one.sent)})
             self._send(notification(CANCELLED, params))
         self._settle_lost()
 
@@ -430,7 +433,11 @@ def _unmarked(message: Message) -> str:
         return message.raw("params")
     params = message.json("params")
     rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
-    return params.edited(drop=("_meta",)) if rest == "{}" else params.edited(add={"_meta": rest})
+    return (
+        edited_object(params, drop=("_meta",))
+        if rest == "{}"
+        else edited_object(params, add={"_meta": rest})
+    )
 
 
 def _introduction(said: Json) -> str:
@@ -439,7 +446,7 @@ def _introduction(said: Json) -> str:
         "protocolVersion": quote(MODERN_VERSION),
         "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
     }
-    return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add)
+    return edited_object(said, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
 
 
 def _is_askable(value: Any) -> bool:

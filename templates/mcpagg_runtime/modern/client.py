@@ -11,24 +11,20 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
+from mcpagg_runtime.serve.abilities import visits_urls
 from mcpagg_runtime.serve.attribution import attributed, mark_of
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.serve.compose import notification, request
+from mcpagg_runtime.serve.editing import edited_object, place_of
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.live import same
+from mcpagg_runtime.serve.readers import elements
 from mcpagg_runtime.serve.routed import ambiguity
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.start.client import is_enveloped
 from mcpagg_runtime.start.discover import ModernRequest, discover
-from mcpagg_runtime.start.jsontext import edited, elements, obj, place_of
-from mcpagg_runtime.start.message import (
-    Json,
-    Message,
-    error,
-    failure,
-    notification,
-    request,
-    result,
-)
+from mcpagg_runtime.start.jsontext import edited, obj
+from mcpagg_runtime.start.message import Json, Message, error, failure, result
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
     ENVELOPE,
@@ -125,7 +121,7 @@ class PendingCall:
         elif asking.identifier and message.method == PROGRESS:
             # Whoever resumed the call may want none.
             if asking.token:
-                params = message.json("params").edited(add={"progressToken": asking.token})
+                params = edited_object(message.json("params"), add={"progressToken": asking.token})
                 self._answer(notification(PROGRESS, params))
         elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
             self._answer(message)
@@ -166,7 +162,7 @@ class PendingCall:
     def _requires_visits(self, message: Message) -> bool:
         """Ask the client to visit the URLs that an error names; then it makes its call again."""
         asking = self.request
-        if asking.message.method not in MAY_ASK or not asking.visits_urls:
+        if asking.message.method not in MAY_ASK or not visits_urls(asking):
             return False
         server, several = self._port.server_of(asking.message), len(self._router.children) > 1
         for number, params in enumerate(_visits(message)):
@@ -416,11 +412,11 @@ def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
     """
     params = message.json("params")
     if type(params.value.get("_meta")) is not dict:
-        return params.edited(drop=drop)
+        return edited_object(params, drop=drop)
     meta = edited(params.part("_meta"), drop=ENVELOPE)
     if meta == "{}":
-        return params.edited(drop=("_meta", *drop))
-    return params.edited(drop=drop, add={"_meta": meta})
+        return edited_object(params, drop=("_meta", *drop))
+    return edited_object(params, drop=drop, add={"_meta": meta})
 
 
 def _modern_params(params: str) -> str:

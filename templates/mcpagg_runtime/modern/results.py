@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.start.jsontext import edited, obj
 from mcpagg_runtime.start.message import Json
 from mcpagg_runtime.start.protocol import SERVER_KEY
@@ -40,7 +41,7 @@ def completed(result: Json, plan: Plan, method: str) -> str:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
         add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
-    return result.edited(add=add)
+    return edited_object(result, add=add)
 
 
 def legacy_result(result: Json, wraps: bool) -> Json:
@@ -53,7 +54,7 @@ def legacy_result(result: Json, wraps: bool) -> Json:
     add = {}
     if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
         add["structuredContent"] = obj(result=result.part("structuredContent"))
-    text = result.edited(drop=MODERN_MEMBERS, add=add)
+    text = edited_object(result, drop=MODERN_MEMBERS, add=add)
     # What stays has been read already: the router looks for URIs in it.
     kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
     return Json(text, value=kept)

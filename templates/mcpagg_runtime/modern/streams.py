@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.subscriptions import LISTENABLE
+from mcpagg_runtime.serve.compose import minted, notification, request
 from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import error, failure, minted, notification, request, result
+from mcpagg_runtime.start.message import error, failure, result
 from mcpagg_runtime.start.protocol import CANCELLED, INTERNAL_ERROR, LISTEN, SUBSCRIPTION_KEY
 from mcpagg_runtime.start.scanner import quote
 

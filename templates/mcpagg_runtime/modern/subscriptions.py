@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.compose import notification, request
+from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.message import error, failure, notification, request, result
+from mcpagg_runtime.start.message import error, failure, result
 from mcpagg_runtime.start.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -139,7 +141,7 @@ class Subscription:
         if message.method not in self._methods:
             return
         if self._held is None:
-            params = message.json("params").edited(add={"_meta": self._mark()})
+            params = edited_object(message.json("params"), add={"_meta": self._mark()})
             self.request.connection.deliver(notification(message.method or "", params))
         elif len(self._held) < MAXIMUM_HELD:
             self._held.append(message)

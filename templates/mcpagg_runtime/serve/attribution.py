@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import edited, members, obj, place_of
+from mcpagg_runtime.serve.editing import edited_object, place_of
+from mcpagg_runtime.start.jsontext import edited, members, obj
 from mcpagg_runtime.start.message import Json
 from mcpagg_runtime.start.protocol import SERVER_MARK
 from mcpagg_runtime.start.scanner import quote
@@ -20,7 +21,7 @@ def attributed_log(params: Json, server: str) -> str:
     """Return the params of a log message whose logger is `server`, or `server/logger`."""
     logger = params.value.get("logger")
     named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return params.edited(add={"logger": quote(named)})
+    return edited_object(params, add={"logger": quote(named)})
 
 
 def attributed(method: str, params: Json, server: str, several: bool) -> str:
@@ -35,7 +36,7 @@ def attributed(method: str, params: Json, server: str, several: bool) -> str:
     message = params.value.get("message")
     if several and method == "elicitation/create" and type(message) is str:
         add["message"] = quote(f"[{server}] {message}")
-    return params.edited(add=add)
+    return edited_object(params, add=add)
 
 
 def attributed_input(result: Json, server: str, several: bool) -> str:
@@ -47,7 +48,7 @@ def attributed_input(result: Json, server: str, several: bool) -> str:
         key: _attributed_entry(entry, text[begin:stop], server, several)
         for key, (entry, begin, stop) in members(text)[0].items()
     }
-    return result.edited(add={"inputRequests": edited(text, add=requests)})
+    return edited_object(result, add={"inputRequests": edited(text, add=requests)})
 
 
 def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.compose import request
+from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.start.jsontext import spliced
-from mcpagg_runtime.start.message import Message, request
+from mcpagg_runtime.start.message import Message
 from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.compose import notification
+from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.start.jsontext import obj, replaced
-from mcpagg_runtime.start.message import error, failure, notification
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
     INVALID_PARAMS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.calls import CallQueue
+from mcpagg_runtime.serve.compose import id_text, minted, notification
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lenient import Fragment, read_line
@@ -13,7 +14,7 @@ from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.server_requests import ServerRequests
 from mcpagg_runtime.start.jsontext import LARGE, obj
-from mcpagg_runtime.start.message import Message, error, failure, id_text, minted, notification
+from mcpagg_runtime.start.message import Message, error, failure
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
     INITIALIZED,

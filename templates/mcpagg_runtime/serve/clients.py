@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.attribution import attributed_log
-from mcpagg_runtime.start.message import notification
+from mcpagg_runtime.serve.compose import notification
 from mcpagg_runtime.start.protocol import LEVELS, LOG_MESSAGE, RESOURCE_UPDATED
 
 if TYPE_CHECKING:

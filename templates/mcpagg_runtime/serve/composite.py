@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.editing import place_of, spliced
 from mcpagg_runtime.serve.routed import repeated
-from mcpagg_runtime.start.jsontext import place_of, spliced
 from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.compose import minted, request
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.ports import LegacyChildPort
 from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import error, minted, request
+from mcpagg_runtime.start.message import error
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
 from mcpagg_runtime.start.scanner import quote
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.start.jsontext import read_members, value_at
 from mcpagg_runtime.start.scanner import Malformed, scanned, skip
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MAXIMUM_DEPTH = 100_000
 # How much is searched in one go.
 WINDOW = 1 << 20
+# How long a string in a large text is read.
+LONG_STRING = 1 << 24
 # A whole string, if it is short and plain; or what else opens or closes something.
 _MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
 
@@ -146,3 +149,25 @@ def _string_end(text: str, index: int) -> int:
             behind -= 1
         if (index - behind) % 2 == 0:
             return index + 1
+
+
+def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
+    """Read the JSON value at text[index] of a large text; return it and the index behind it.
+
+    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
+    and stands as an empty value of its type.
+
+    Raises:
+        Malformed: there is no JSON value there, as far as it was read.
+    """
+    kind = text[index : index + 1]
+    if kind == "{" and levels:
+        found: dict[str, tuple[Any, int, int]] = {}
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if kind not in ("{", "[", '"'):
+        return value_at(text, index)
+    end, _ = extent(text, index)
+    if kind == '"' and end - index <= LONG_STRING:
+        return value_at(text, index)
+    return {"{": {}, "[": [], '"': ""}[kind], end

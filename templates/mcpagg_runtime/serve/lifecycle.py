@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.abilities import relayed
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.start.jsontext import obj, parse
 from mcpagg_runtime.start.protocol import (
@@ -172,7 +173,7 @@ class Lifecycle:
         able, info = "{}", ""
         if self.client is not None:
             version = min(version, self.client.version)
-            able, info = self.client.relayed(), self.client.info
+            able, info = relayed(self.client), self.client.info
         return obj(
             protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
         )

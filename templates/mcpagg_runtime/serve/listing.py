@@ -14,16 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.deep import extents
+from mcpagg_runtime.serve.deep import extents, outline
+from mcpagg_runtime.serve.readers import elements, member_stands_twice
 from mcpagg_runtime.start.catalogue import Item
-from mcpagg_runtime.start.jsontext import (
-    LARGE,
-    elements,
-    member_stands_twice,
-    members,
-    outline,
-    value_at,
-)
+from mcpagg_runtime.start.jsontext import LARGE, members, value_at
 from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:

@@ -8,6 +8,8 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.alarm import Alarm
+from mcpagg_runtime.serve.batches import read_messages
+from mcpagg_runtime.serve.compose import notification
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.faults import where
@@ -17,7 +19,7 @@ from mcpagg_runtime.serve.platforms import not_found
 from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import error, failure, notification, read_messages
+from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.outbox import Outbox
 from mcpagg_runtime.start.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
 from mcpagg_runtime.start.scanner import Malformed, quote

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import place_of, read_members
+from mcpagg_runtime.serve.editing import place_of
+from mcpagg_runtime.start.jsontext import read_members
 
 if TYPE_CHECKING:
     from mcpagg_runtime.start.message import Message

@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
+from mcpagg_runtime.serve.compose import minted, notification
 from mcpagg_runtime.serve.dispatch import Dispatch
+from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 from mcpagg_runtime.serve.origins import Origins
 from mcpagg_runtime.serve.resources import ResourceRouting
 from mcpagg_runtime.serve.routed import ambiguity
 from mcpagg_runtime.serve.tools import NameRouting
-from mcpagg_runtime.start.jsontext import obj, replaced
-from mcpagg_runtime.start.message import (
-    error,
-    failure,
-    is_id,
-    minted,
-    notification,
-    result,
-)
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.message import error, failure, is_id, result
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
     FORWARDED,

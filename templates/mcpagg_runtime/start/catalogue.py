@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.output_schemas import legacy_item
+from mcpagg_runtime.start.jsontext import members, obj, parse
 from mcpagg_runtime.start.protocol import SKILLS_EXTENSION
 from mcpagg_runtime.start.scanner import quote
 
@@ -185,6 +184,10 @@ class Catalogue:
         return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
 
     def _understood(self, text: str) -> str:
+        if not wraps_output(text):
+            return text
+        from mcpagg_runtime.serve.output_schemas import legacy_item
+
         return legacy_item(text)
 
     def served(self, server: str) -> list[Item]:
@@ -230,6 +233,14 @@ class Catalogue:
 def labelled(server: str, name: str) -> str:
     """Return the name that a resource or a template is listed under: its URI stays as it is."""
     return f"[{server}] {name}"
+
+
+def wraps_output(text: str) -> bool:
+    """Whether older revisions do not know such an output schema: `legacy_item` wraps it."""
+    if '"outputSchema"' not in text:
+        return False
+    schema = members(text)[0].get("outputSchema", (None,))[0]
+    return type(schema) is dict and schema.get("type") != "object"
 
 
 def _cut(kind: Kind, server: str, text: str) -> list[Item]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import edited, members, obj
+from mcpagg_runtime.start.jsontext import members
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
     LEGACY_VERSIONS,
     RELAYED,
-    TASKS,
     VERSION_KEY,
 )
 
@@ -107,26 +106,6 @@ class Client:
     def capable(self) -> bool:
         """Whether it declared anything on which the tools of a server may depend."""
         return bool(self.capabilities or self.extensions)
-
-    def able(self) -> str:
-        """Return what a server is told that it can do when it asks for something, as JSON text."""
-        return self.relayed()
-
-    def relayed(self) -> str:
-        """Return what servers are told that it can do in a handshake, as JSON text."""
-        able = dict(self.capabilities)
-        if self.extensions:
-            able["extensions"] = self.passing_extensions()
-        return obj(able)
-
-    def passing_extensions(self) -> str:
-        """Return the extensions that it declared without the one that does not pass a proxy.
-
-        Later requests about a task name no server, so they could not be routed.
-        """
-        if TASKS not in self.extensions:
-            return self.extensions
-        return edited(self.extensions, drop=(TASKS,))
 
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.client import Client, is_enveloped
-from mcpagg_runtime.start.jsontext import edited, members, obj, parse
+from mcpagg_runtime.start.jsontext import edited, members, obj
 from mcpagg_runtime.start.message import decode, error, failure, read_message, result
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
@@ -71,17 +71,6 @@ class ModernRequest(Client):
         self.level = level if type(level) is str else ""
         self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
-
-    @property
-    def visits_urls(self) -> bool:
-        """Whether the client can be asked to have a URL visited."""
-        return "url" in parse(self.capabilities.get("elicitation", "{}"))
-
-    def able(self) -> str:
-        """Return all that the client can do, but for what does not pass a proxy."""
-        if not self.extensions:
-            return self.declared
-        return edited(self.declared, add={"extensions": self.passing_extensions()})
 
 
 def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:

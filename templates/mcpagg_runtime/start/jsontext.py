@@ -1,4 +1,4 @@
-"""Reads and writes JSON by its text: values are cut out where they stand, and edited in place.
+"""Takes JSON apart by its text, and writes it: values are cut out where they stand.
 
 What passes through unread keeps its numbers, the order of its members, names that stand twice, lone
 surrogates and members that nobody knows, as whoever wrote it did.
@@ -14,7 +14,6 @@ from mcpagg_runtime.start.scanner import (
     NotAnObject,
     quote,
     scanned,
-    scanned_pairs,
     scanned_string,
     skip,
 )
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 # Of a value in a longer text, in characters, nothing is read that is not needed.
 LARGE = 1 << 20
-# How long a string in a large text is read.
-LONG_STRING = 1 << 24
 
 
 def value_at(text: str, index: int) -> tuple[Any, int]:
@@ -134,63 +131,9 @@ def _member_value(text: str, index: int, levels: int, found: Members | None) -> 
         return {name: value for name, (value, _, _) in found.items()}, end
     if len(text) - index <= LARGE:
         return value_at(text, index)
+    from mcpagg_runtime.serve.deep import outline
+
     return outline(text, index, levels)
-
-
-def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
-    """Read the JSON value at text[index] of a large text; return it and the index behind it.
-
-    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
-    and stands as an empty value of its type.
-
-    Raises:
-        Malformed: there is no JSON value there, as far as it was read.
-    """
-    kind = text[index : index + 1]
-    if kind == "{" and levels:
-        found: dict[str, tuple[Any, int, int]] = {}
-        end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
-    if kind not in ("{", "[", '"'):
-        return value_at(text, index)
-    from mcpagg_runtime.serve.deep import extent
-
-    end, _ = extent(text, index)
-    if kind == '"' and end - index <= LONG_STRING:
-        return value_at(text, index)
-    return {"{": {}, "[": [], '"': ""}[kind], end
-
-
-def member_stands_twice(text: str, start: int) -> bool:
-    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
-    pairs = scanned_pairs(text, start)
-    return len({name for name, _ in pairs}) < len(pairs)
-
-
-def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
-    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
-
-    Raises:
-        Malformed: there is no JSON array there.
-    """
-    found: list[tuple[Any, int, int]] = []
-    try:
-        if text[start] != "[":
-            raise Malformed("not a JSON array")
-        index = skip(text, start + 1)
-        if text[index] == "]":
-            return found
-        while True:
-            value, end = value_at(text, index)
-            found.append((value, index, end))
-            index = skip(text, end)
-            if text[index] == "]":
-                return found
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
-    except IndexError:
-        raise Malformed("it ends too early") from None
 
 
 def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
@@ -206,42 +149,3 @@ def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -
     found, _ = members(text)
     kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
     return obj({**kept, **add})
-
-
-def extended(text: str, add: Mapping[str, str]) -> str:
-    """Return the JSON text of an object with members that it lacks; it is not read for that."""
-    if not add:
-        return text
-    end = text.rstrip(BLANK)[:-1]
-    comma = "" if end.rstrip(BLANK).endswith("{") else ","
-    return end + comma + obj(add)[1:]
-
-
-def place_of(text: str, path: tuple[str, ...]) -> Span:
-    """Return where the value that `path` leads to stands in the JSON text of an object.
-
-    (0, 0) if there is none.
-    """
-    start = end = 0
-    for name in path:
-        if text[start : start + 1] != "{":
-            return 0, 0
-        found, _ = members(text, start)
-        if name not in found:
-            return 0, 0
-        _, start, end = found[name]
-    return start, end
-
-
-def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
-    """Return a text with some places of it replaced."""
-    parts, done = [], 0
-    for (start, end), replacement in sorted(changes):
-        parts += [text[done:start], replacement]
-        done = end
-    return "".join([*parts, text[done:]])
-
-
-def replaced(text: str, member: str, value: str) -> str:
-    """Return the JSON text of an object with the value of a member that it has replaced."""
-    return spliced(text, [(place_of(text, (member,)), value)])

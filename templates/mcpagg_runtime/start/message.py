@@ -11,18 +11,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.jsontext import (
-    elements,
-    extended,
     members,
     obj,
     parse,
-    place_of,
     read_members,
 )
-from mcpagg_runtime.start.scanner import BLANK, Malformed, NotAnObject, quote, skip
+from mcpagg_runtime.start.scanner import BLANK, Malformed, quote, skip
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mcpagg_runtime.start.jsontext import Members, Span
@@ -97,6 +94,8 @@ class Json:
         start, end = found[1] - self._base, found[2] - self._base
         if len(path) == 1:
             return start, end
+        from mcpagg_runtime.serve.editing import place_of
+
         begin, stop = place_of(self.text[start:end], path[1:])
         return (start + begin, start + stop) if stop else (0, 0)
 
@@ -104,30 +103,6 @@ class Json:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
         start, end = self.place(path)
         return self.text[start:end]
-
-    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-        """Return the text of an object without some members, and with others {name: JSON text}.
-
-        All else of it stays as it was written.
-        """
-        text, known = self.text, self.value
-        changed = [name for name in (*drop, *add) if name in known]
-        if not changed:
-            return extended(text, add)
-        segments, done = [], 1
-        noted = self._noted().items()
-        places = [(a - self._base, b - self._base, name) for name, (_, a, b) in noted]
-        for start, end, name in sorted(places):
-            if name in add:
-                segments.append(text[done:start] + add[name])
-            elif name not in drop:
-                segments.append(text[done:end])
-            done = end
-            comma = skip(text, end)
-            if text[comma : comma + 1] == ",":
-                done = skip(text, comma + 1)
-        new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
-        return "{" + ",".join([*segments, *new]) + "}"
 
 
 class Message:
@@ -230,20 +205,6 @@ def is_id(value: object) -> bool:
     return type(value) is int or type(value) is str
 
 
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    if type(identifier) is float and identifier.is_integer():
-        return int(identifier)
-    return identifier if type(identifier) is int else 0
-
-
-def id_text(identifier: Id) -> str:
-    """Return the JSON text of a request id."""
-    return quote(identifier) if type(identifier) is str else str(identifier)
-
-
 def read_message(text: str) -> Message:
     """Read one message from its text.
 
@@ -262,47 +223,6 @@ def read_message(text: str) -> Message:
     return Message(
         {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()}
     )
-
-
-def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
-    """Read the message of a line, or those of a batch; a blank line has none.
-
-    What is no message stands as the error that says why.
-    """
-    try:
-        text = decode(line)
-        if not text:
-            return []
-        if batches and text.startswith("["):
-            parts = [text[start:end] for _, start, end in elements(text, 0)]
-            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
-    except Malformed as problem:
-        return [problem]
-    return [_message(text)]
-
-
-def _message(text: str) -> Message | Malformed:
-    try:
-        return read_message(text)
-    except Malformed as problem:
-        return problem
-
-
-def request(identifier: int | str, method: str, params: str = "") -> Message:
-    """Return a request; `params` is JSON text, "" for none."""
-    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
-
-
-def notification(method: str, params: str = "") -> Message:
-    """Return a notification; `params` is JSON text, "" for none."""
-    return _composed({}, method, params)
-
-
-def _composed(head: dict[str, Json], method: str, params: str) -> Message:
-    head["method"] = Json(quote(method), value=method)
-    if params:
-        head["params"] = Json(params)
-    return Message(head)
 
 
 def result(identifier: str, value: str | Json) -> Message:

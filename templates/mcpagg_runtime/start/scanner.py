@@ -29,21 +29,7 @@ class NotAnObject(Malformed):
     """Raised for a text that is JSON, but no object."""
 
 
-class _Number(str):
-    """An integer too long for Python's conversion limit, kept as its digits."""
-
-    __slots__ = ()
-
-
-def _integer(digits: str) -> int | _Number:
-    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
-    try:
-        return int(digits)
-    except ValueError:
-        return _Number(digits)
-
-
-class _Options:
+class ScannerOptions:
     """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
 
     strict = True
@@ -54,17 +40,13 @@ class _Options:
     parse_constant = float
 
 
-class _LongIntegers(_Options):
-    parse_int = staticmethod(_integer)
+def new_scanner(options: ScannerOptions) -> Scanner:
+    """Return a function that reads the JSON value at an index, and says where it ends."""
+    scanner: Scanner = make_scanner(options)  # type: ignore[arg-type]
+    return scanner
 
 
-class _Pairs(_LongIntegers):
-    object_pairs_hook = list
-
-
-_scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
-_scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
-_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
+_scan = new_scanner(ScannerOptions())
 
 
 def scanned(text: str, index: int) -> tuple[Any, int]:
@@ -78,10 +60,9 @@ def scanned(text: str, index: int) -> tuple[Any, int]:
         try:
             return _scan(text, index)
         except (ValueError, SystemError):
-            # Before 3.12 the scanner can only name its error once json.decoder is there.
-            import json.decoder  # noqa: F401
+            from mcpagg_runtime.serve.readers import scanned_again
 
-            return _scan_long(text, index)
+            return scanned_again(text, index)
     except StopIteration as problem:
         raise Malformed(f"no JSON value at character {problem.value}") from None
     except ValueError as problem:
@@ -95,12 +76,6 @@ def scanned_string(text: str, index: int) -> tuple[str, int]:
         ValueError: it is none.
     """
     return scanstring(text, index + 1, True)
-
-
-def scanned_pairs(text: str, index: int) -> list[tuple[str, Any]]:
-    """Read the JSON object at text[index], of which it is known that it is one, as pairs."""
-    pairs: list[tuple[str, Any]] = _scan_pairs(text, index)[0]
-    return pairs
 
 
 def skip(text: str, index: int) -> int:

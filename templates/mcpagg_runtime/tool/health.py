@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.compose import request
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
@@ -12,7 +13,6 @@ from mcpagg_runtime.serve.relay import Relay
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import request
 from mcpagg_runtime.start.protocol import RELAYED
 from mcpagg_runtime.tool.printing import print_json, print_lines
 

@@ -13,23 +13,13 @@ if TYPE_CHECKING:
 def legacy_item(text: str) -> str:
     """Return a tool as older revisions know it: its output is an object.
 
-    Any other is wrapped as {"result": …}, as the TypeScript SDK does.
+    One for which `wraps_output` is true is wrapped as {"result": …}, as the TypeScript SDK does.
     """
-    if not wraps_output(text):
-        return text
     schema = members(text)[0]["outputSchema"][0]
     try:
         return edited(text, add={"outputSchema": _wrapped(schema)})
     except RecursionError:  # nobody validates by such a schema
         return edited(text, add={"outputSchema": '{"type":"object"}'})
-
-
-def wraps_output(text: str) -> bool:
-    """Whether `legacy_item` wraps the output schema of a tool, and so its structured content."""
-    if '"outputSchema"' not in text:
-        return False
-    schema = members(text)[0].get("outputSchema", (None,))[0]
-    return type(schema) is dict and schema.get("type") != "object"
 
 
 def _wrapped(schema: dict[str, Any]) -> str:

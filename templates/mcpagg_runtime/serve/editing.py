@@ -1,0 +1,76 @@
+"""Edits JSON in its text: all else of it stays as it was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.jsontext import members, obj
+from mcpagg_runtime.start.scanner import BLANK, quote, skip
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from mcpagg_runtime.start.jsontext import Span
+    from mcpagg_runtime.start.message import Json
+
+
+def edited_object(json: Json, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+    """Return the text of an object without some members, and with others {name: JSON text}.
+
+    All else of it stays as it was written.
+    """
+    text, known = json.text, json.value
+    changed = [name for name in (*drop, *add) if name in known]
+    if not changed:
+        return extended(text, add)
+    segments, done = [], 1
+    for start, end, name in sorted((*json.place((name,)), name) for name in known):
+        if name in add:
+            segments.append(text[done:start] + add[name])
+        elif name not in drop:
+            segments.append(text[done:end])
+        done = end
+        comma = skip(text, end)
+        if text[comma : comma + 1] == ",":
+            done = skip(text, comma + 1)
+    new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
+    return "{" + ",".join([*segments, *new]) + "}"
+
+
+def extended(text: str, add: Mapping[str, str]) -> str:
+    """Return the JSON text of an object with members that it lacks; it is not read for that."""
+    if not add:
+        return text
+    end = text.rstrip(BLANK)[:-1]
+    comma = "" if end.rstrip(BLANK).endswith("{") else ","
+    return end + comma + obj(add)[1:]
+
+
+def place_of(text: str, path: tuple[str, ...]) -> Span:
+    """Return where the value that `path` leads to stands in the JSON text of an object.
+
+    (0, 0) if there is none.
+    """
+    start = end = 0
+    for name in path:
+        if text[start : start + 1] != "{":
+            return 0, 0
+        found, _ = members(text, start)
+        if name not in found:
+            return 0, 0
+        _, start, end = found[name]
+    return start, end
+
+
+def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with some places of it replaced."""
+    parts, done = [], 0
+    for (start, end), replacement in sorted(changes):
+        parts += [text[done:start], replacement]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def replaced(text: str, member: str, value: str) -> str:
+    """Return the JSON text of an object with the value of a member that it has replaced."""
+    return spliced(text, [(place_of(text, (member,)), value)])
