@@ -75,3 +75,9 @@ def test_an_error_counts_before_a_result_unless_it_is_null() -> None:
 @pytest.mark.parametrize("message", [notification("n"), result("1", "[]"), read_message("{}")])
 def test_what_is_no_object_counts_as_an_empty_one(message: Message) -> None:
     assert (message.json("params").text, message.json("result").value) == ("{}", {})
+
+
+@pytest.mark.parametrize("code", ["[-1,-1]", "{}", '"-1"', "-1.5", "true", "null"])
+def test_an_error_has_a_code_only_if_that_is_an_integer(code: str) -> None:
+    assert read_message(f'{{"id":1,"error":{{"code":{code},"message":"m"}}}}').code is None
+    assert read_message('{"id":1,"error":{"code":-1,"message":"m"}}').code == -1

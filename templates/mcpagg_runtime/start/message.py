@@ -164,10 +164,11 @@ class Message:
         )
 
     @property
-    def code(self) -> object:
-        """The code of an error response, None if it has none."""
+    def code(self) -> int | None:
+        """The code of an error response, None if it has none that is an integer."""
         problem = self.value("error")
-        return problem.get("code") if type(problem) is dict else None
+        code = problem.get("code") if type(problem) is dict else None
+        return code if type(code) is int else None
 
     def changed(self, texts: Mapping[str, str]) -> Message:
         """Return the message with other JSON texts for some of its members."""
