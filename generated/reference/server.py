@@ -16,7 +16,7 @@
 #   check:    mcpagg-compile --check -o server.py
 #   needs:    no variable of the environment
 #   data:     sha256:a2b1d3fe83af4ae0b747f513052a46a009f487fee309f64395305963777ee8a1 (4 servers, 41 tools, 4 prompts, 8 resources, 2 templates)
-#   runtime:  sha256:ff58f0ad64617e4891cca28219cda23b976af2e09d47391f50f67289d96e5b7c (mcpagg 0.1.0; without composite, extensions, masking, skills)
+#   runtime:  sha256:15f161f2a3a368ffc21e9e422190f9ff94d491c3926843df184d68f578df9d8b (mcpagg 0.1.0; without composite, extensions, masking, skills)
 
 from __future__ import annotations
 
@@ -2411,21 +2411,7 @@ class NotAnObject(Malformed):
     """Raised for a text that is JSON, but no object."""
 
 
-class _Number(str):
-    """An integer too long for Python's conversion limit, kept as its digits."""
-
-    __slots__ = ()
-
-
-def _integer(digits: str) -> int | _Number:
-    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
-    try:
-        return int(digits)
-    except ValueError:
-        return _Number(digits)
-
-
-class _Options:
+class ScannerOptions:
     """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
 
     strict = True
@@ -2436,17 +2422,13 @@ class _Options:
     parse_constant = float
 
 
-class _LongIntegers(_Options):
-    parse_int = staticmethod(_integer)
+def new_scanner(options: ScannerOptions) -> Scanner:
+    """Return a function that reads the JSON value at an index, and says where it ends."""
+    scanner: Scanner = make_scanner(options)  # type: ignore[arg-type]
+    return scanner
 
 
-class _Pairs(_LongIntegers):
-    object_pairs_hook = list
-
-
-_scan: Scanner = make_scanner(_Options())  # type: ignore[arg-type]
-_scan_long: Scanner = make_scanner(_LongIntegers())  # type: ignore[arg-type]
-_scan_pairs: Scanner = make_scanner(_Pairs())  # type: ignore[arg-type]
+_scan = new_scanner(ScannerOptions())
 
 
 def scanned(text: str, index: int) -> tuple[Any, int]:
@@ -2460,10 +2442,9 @@ def scanned(text: str, index: int) -> tuple[Any, int]:
         try:
             return _scan(text, index)
         except (ValueError, SystemError):
-            # Before 3.12 the scanner can only name its error once json.decoder is there.
-            import json.decoder  # noqa: F401
+            load_part("serve")
 
-            return _scan_long(text, index)
+            return scanned_again(text, index)
     except StopIteration as problem:
         raise Malformed(f"no JSON value at character {problem.value}") from None
     except ValueError as problem:
@@ -2477,12 +2458,6 @@ def scanned_string(text: str, index: int) -> tuple[str, int]:
         ValueError: it is none.
     """
     return scanstring(text, index + 1, True)
-
-
-def scanned_pairs(text: str, index: int) -> list[tuple[str, Any]]:
-    """Read the JSON object at text[index], of which it is known that it is one, as pairs."""
-    pairs: list[tuple[str, Any]] = _scan_pairs(text, index)[0]
-    return pairs
 
 
 def skip(text: str, index: int) -> int:
@@ -2499,14 +2474,12 @@ def quote(text: str) -> str:
 
 
 # --------------------------------------------------------------------------------------------------
-# jsontext: Reads and writes JSON by its text: values are cut out where they stand, and edited in place.
+# jsontext: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 # --------------------------------------------------------------------------------------------------
 
 
 # Of a value in a longer text, in characters, nothing is read that is not needed.
 LARGE = 1 << 20
-# How long a string in a large text is read.
-LONG_STRING = 1 << 24
 
 
 def value_at(text: str, index: int) -> tuple[Any, int]:
@@ -2611,63 +2584,9 @@ def _member_value(text: str, index: int, levels: int, found: Members | None) -> 
         return {name: value for name, (value, _, _) in found.items()}, end
     if len(text) - index <= LARGE:
         return value_at(text, index)
-    return outline(text, index, levels)
-
-
-def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
-    """Read the JSON value at text[index] of a large text; return it and the index behind it.
-
-    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
-    and stands as an empty value of its type.
-
-    Raises:
-        Malformed: there is no JSON value there, as far as it was read.
-    """
-    kind = text[index : index + 1]
-    if kind == "{" and levels:
-        found: dict[str, tuple[Any, int, int]] = {}
-        end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
-    if kind not in ("{", "[", '"'):
-        return value_at(text, index)
     load_part("serve")
 
-    end, _ = extent(text, index)
-    if kind == '"' and end - index <= LONG_STRING:
-        return value_at(text, index)
-    return {"{": {}, "[": [], '"': ""}[kind], end
-
-
-def member_stands_twice(text: str, start: int) -> bool:
-    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
-    pairs = scanned_pairs(text, start)
-    return len({name for name, _ in pairs}) < len(pairs)
-
-
-def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
-    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
-
-    Raises:
-        Malformed: there is no JSON array there.
-    """
-    found: list[tuple[Any, int, int]] = []
-    try:
-        if text[start] != "[":
-            raise Malformed("not a JSON array")
-        index = skip(text, start + 1)
-        if text[index] == "]":
-            return found
-        while True:
-            value, end = value_at(text, index)
-            found.append((value, index, end))
-            index = skip(text, end)
-            if text[index] == "]":
-                return found
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
-    except IndexError:
-        raise Malformed("it ends too early") from None
+    return outline(text, index, levels)
 
 
 def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
@@ -2683,103 +2602,6 @@ def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -
     found, _ = members(text)
     kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
     return obj({**kept, **add})
-
-
-def extended(text: str, add: Mapping[str, str]) -> str:
-    """Return the JSON text of an object with members that it lacks; it is not read for that."""
-    if not add:
-        return text
-    end = text.rstrip(BLANK)[:-1]
-    comma = "" if end.rstrip(BLANK).endswith("{") else ","
-    return end + comma + obj(add)[1:]
-
-
-def place_of(text: str, path: tuple[str, ...]) -> Span:
-    """Return where the value that `path` leads to stands in the JSON text of an object.
-
-    (0, 0) if there is none.
-    """
-    start = end = 0
-    for name in path:
-        if text[start : start + 1] != "{":
-            return 0, 0
-        found, _ = members(text, start)
-        if name not in found:
-            return 0, 0
-        _, start, end = found[name]
-    return start, end
-
-
-def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
-    """Return a text with some places of it replaced."""
-    parts, done = [], 0
-    for (start, end), replacement in sorted(changes):
-        parts += [text[done:start], replacement]
-        done = end
-    return "".join([*parts, text[done:]])
-
-
-def replaced(text: str, member: str, value: str) -> str:
-    """Return the JSON text of an object with the value of a member that it has replaced."""
-    return spliced(text, [(place_of(text, (member,)), value)])
-
-
-# --------------------------------------------------------------------------------------------------
-# output_schemas: Output schemas of modern tools as older revisions know them: the output is an object there.
-# --------------------------------------------------------------------------------------------------
-
-
-def legacy_item(text: str) -> str:
-    """Return a tool as older revisions know it: its output is an object.
-
-    Any other is wrapped as {"result": …}, as the TypeScript SDK does.
-    """
-    if not wraps_output(text):
-        return text
-    schema = members(text)[0]["outputSchema"][0]
-    try:
-        return edited(text, add={"outputSchema": _wrapped(schema)})
-    except RecursionError:  # nobody validates by such a schema
-        return edited(text, add={"outputSchema": '{"type":"object"}'})
-
-
-def wraps_output(text: str) -> bool:
-    """Whether `legacy_item` wraps the output schema of a tool, and so its structured content."""
-    if '"outputSchema"' not in text:
-        return False
-    schema = members(text)[0].get("outputSchema", (None,))[0]
-    return type(schema) is dict and schema.get("type") != "object"
-
-
-def _wrapped(schema: dict[str, Any]) -> str:
-    import json
-
-    inner = dict(schema)
-    head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
-    outer = {**head, "type": "object", "properties": {"result": _moved(inner)}}
-    return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
-
-
-def _moved(part: Any) -> Any:
-    """Let the references within a schema be meant from its new place.
-
-    Those within a schema of its own identity are meant from that.
-    """
-    if type(part) is list:
-        return [_moved(item) for item in part]
-    if type(part) is not dict or type(part.get("$id")) is str:
-        return part
-    return {
-        name: (
-            "#/properties/result" + value[1:]
-            if name == "$ref"
-            and type(value) is str
-            and value.startswith("#")
-            and value[1:2] in ("", "/")
-            else _moved(value)
-        )
-        for name, value in part.items()
-    }
 
 
 # --------------------------------------------------------------------------------------------------
@@ -3043,6 +2865,10 @@ class Catalogue:
         return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
 
     def _understood(self, text: str) -> str:
+        if not wraps_output(text):
+            return text
+        load_part("serve")
+
         return legacy_item(text)
 
     def served(self, server: str) -> list[Item]:
@@ -3088,6 +2914,14 @@ class Catalogue:
 def labelled(server: str, name: str) -> str:
     """Return the name that a resource or a template is listed under: its URI stays as it is."""
     return f"[{server}] {name}"
+
+
+def wraps_output(text: str) -> bool:
+    """Whether older revisions do not know such an output schema: `legacy_item` wraps it."""
+    if '"outputSchema"' not in text:
+        return False
+    schema = members(text)[0].get("outputSchema", (None,))[0]
+    return type(schema) is dict and schema.get("type") != "object"
 
 
 def _cut(kind: Kind, server: str, text: str) -> list[Item]:
@@ -3187,6 +3021,8 @@ class Json:
         start, end = found[1] - self._base, found[2] - self._base
         if len(path) == 1:
             return start, end
+        load_part("serve")
+
         begin, stop = place_of(self.text[start:end], path[1:])
         return (start + begin, start + stop) if stop else (0, 0)
 
@@ -3194,30 +3030,6 @@ class Json:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
         start, end = self.place(path)
         return self.text[start:end]
-
-    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-        """Return the text of an object without some members, and with others {name: JSON text}.
-
-        All else of it stays as it was written.
-        """
-        text, known = self.text, self.value
-        changed = [name for name in (*drop, *add) if name in known]
-        if not changed:
-            return extended(text, add)
-        segments, done = [], 1
-        noted = self._noted().items()
-        places = [(a - self._base, b - self._base, name) for name, (_, a, b) in noted]
-        for start, end, name in sorted(places):
-            if name in add:
-                segments.append(text[done:start] + add[name])
-            elif name not in drop:
-                segments.append(text[done:end])
-            done = end
-            comma = skip(text, end)
-            if text[comma : comma + 1] == ",":
-                done = skip(text, comma + 1)
-        new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
-        return "{" + ",".join([*segments, *new]) + "}"
 
 
 class Message:
@@ -3279,10 +3091,11 @@ class Message:
         )
 
     @property
-    def code(self) -> object:
-        """The code of an error response, None if it has none."""
+    def code(self) -> int | None:
+        """The code of an error response, None if it has none that is an integer."""
         problem = self.value("error")
-        return problem.get("code") if type(problem) is dict else None
+        code = problem.get("code") if type(problem) is dict else None
+        return code if type(code) is int else None
 
     def changed(self, texts: Mapping[str, str]) -> Message:
         """Return the message with other JSON texts for some of its members."""
@@ -3320,20 +3133,6 @@ def is_id(value: object) -> bool:
     return type(value) is int or type(value) is str
 
 
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    if type(identifier) is float and identifier.is_integer():
-        return int(identifier)
-    return identifier if type(identifier) is int else 0
-
-
-def id_text(identifier: Id) -> str:
-    """Return the JSON text of a request id."""
-    return quote(identifier) if type(identifier) is str else str(identifier)
-
-
 def read_message(text: str) -> Message:
     """Read one message from its text.
 
@@ -3352,47 +3151,6 @@ def read_message(text: str) -> Message:
     return Message(
         {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()}
     )
-
-
-def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
-    """Read the message of a line, or those of a batch; a blank line has none.
-
-    What is no message stands as the error that says why.
-    """
-    try:
-        text = decode(line)
-        if not text:
-            return []
-        if batches and text.startswith("["):
-            parts = [text[start:end] for _, start, end in elements(text, 0)]
-            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
-    except Malformed as problem:
-        return [problem]
-    return [_message(text)]
-
-
-def _message(text: str) -> Message | Malformed:
-    try:
-        return read_message(text)
-    except Malformed as problem:
-        return problem
-
-
-def request(identifier: int | str, method: str, params: str = "") -> Message:
-    """Return a request; `params` is JSON text, "" for none."""
-    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
-
-
-def notification(method: str, params: str = "") -> Message:
-    """Return a notification; `params` is JSON text, "" for none."""
-    return _composed({}, method, params)
-
-
-def _composed(head: dict[str, Json], method: str, params: str) -> Message:
-    head["method"] = Json(quote(method), value=method)
-    if params:
-        head["params"] = Json(params)
-    return Message(head)
 
 
 def result(identifier: str, value: str | Json) -> Message:
@@ -3642,26 +3400,6 @@ class Client:
         """Whether it declared anything on which the tools of a server may depend."""
         return bool(self.capabilities or self.extensions)
 
-    def able(self) -> str:
-        """Return what a server is told that it can do when it asks for something, as JSON text."""
-        return self.relayed()
-
-    def relayed(self) -> str:
-        """Return what servers are told that it can do in a handshake, as JSON text."""
-        able = dict(self.capabilities)
-        if self.extensions:
-            able["extensions"] = self.passing_extensions()
-        return obj(able)
-
-    def passing_extensions(self) -> str:
-        """Return the extensions that it declared without the one that does not pass a proxy.
-
-        Later requests about a task name no server, so they could not be routed.
-        """
-        if TASKS not in self.extensions:
-            return self.extensions
-        return edited(self.extensions, drop=(TASKS,))
-
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`.
 
@@ -3740,17 +3478,6 @@ class ModernRequest(Client):
         self.level = level if type(level) is str else ""
         self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
-
-    @property
-    def visits_urls(self) -> bool:
-        """Whether the client can be asked to have a URL visited."""
-        return "url" in parse(self.capabilities.get("elicitation", "{}"))
-
-    def able(self) -> str:
-        """Return all that the client can do, but for what does not pass a proxy."""
-        if not self.extensions:
-            return self.declared
-        return edited(self.declared, add={"extensions": self.passing_extensions()})
 
 
 def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
@@ -4488,6 +4215,46 @@ import sys
 
 
 # --------------------------------------------------------------------------------------------------
+# abilities: What servers are told that a client can do.
+# --------------------------------------------------------------------------------------------------
+
+
+def relayed(client: Client) -> str:
+    """Return what servers are told that a client can do in a handshake, as JSON text."""
+    able = dict(client.capabilities)
+    if client.extensions:
+        able["extensions"] = _passing_extensions(client)
+    return obj(able)
+
+
+def able(client: Client) -> str:
+    """Return what a server is told that a client can do when it asks for something, as JSON text.
+
+    That is all that a modern request declares, but for what does not pass a proxy.
+    """
+    if not isinstance(client, ModernRequest):
+        return relayed(client)
+    if not client.extensions:
+        return client.declared
+    return edited(client.declared, add={"extensions": _passing_extensions(client)})
+
+
+def visits_urls(request: ModernRequest) -> bool:
+    """Whether the client of a request can be asked to have a URL visited."""
+    return "url" in parse(request.capabilities.get("elicitation", "{}"))
+
+
+def _passing_extensions(client: Client) -> str:
+    """Return the extensions that a client declared without the one that does not pass a proxy.
+
+    Later requests about a task name no server, so they could not be routed.
+    """
+    if TASKS not in client.extensions:
+        return client.extensions
+    return edited(client.extensions, drop=(TASKS,))
+
+
+# --------------------------------------------------------------------------------------------------
 # effects: What the core wants done, in order: sent, said, started; and when it wants to be called next.
 # --------------------------------------------------------------------------------------------------
 
@@ -4613,6 +4380,73 @@ class Alarm:
 
 
 # --------------------------------------------------------------------------------------------------
+# editing: Edits JSON in its text: all else of it stays as it was written.
+# --------------------------------------------------------------------------------------------------
+
+
+def edited_object(json: Json, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
+    """Return the text of an object without some members, and with others {name: JSON text}.
+
+    All else of it stays as it was written.
+    """
+    text, known = json.text, json.value
+    changed = [name for name in (*drop, *add) if name in known]
+    if not changed:
+        return extended(text, add)
+    segments, done = [], 1
+    for start, end, name in sorted((*json.place((name,)), name) for name in known):
+        if name in add:
+            segments.append(text[done:start] + add[name])
+        elif name not in drop:
+            segments.append(text[done:end])
+        done = end
+        comma = skip(text, end)
+        if text[comma : comma + 1] == ",":
+            done = skip(text, comma + 1)
+    new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
+    return "{" + ",".join([*segments, *new]) + "}"
+
+
+def extended(text: str, add: Mapping[str, str]) -> str:
+    """Return the JSON text of an object with members that it lacks; it is not read for that."""
+    if not add:
+        return text
+    end = text.rstrip(BLANK)[:-1]
+    comma = "" if end.rstrip(BLANK).endswith("{") else ","
+    return end + comma + obj(add)[1:]
+
+
+def place_of(text: str, path: tuple[str, ...]) -> Span:
+    """Return where the value that `path` leads to stands in the JSON text of an object.
+
+    (0, 0) if there is none.
+    """
+    start = end = 0
+    for name in path:
+        if text[start : start + 1] != "{":
+            return 0, 0
+        found, _ = members(text, start)
+        if name not in found:
+            return 0, 0
+        _, start, end = found[name]
+    return start, end
+
+
+def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with some places of it replaced."""
+    parts, done = [], 0
+    for (start, end), replacement in sorted(changes):
+        parts += [text[done:start], replacement]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def replaced(text: str, member: str, value: str) -> str:
+    """Return the JSON text of an object with the value of a member that it has replaced."""
+    return spliced(text, [(place_of(text, (member,)), value)])
+
+
+# --------------------------------------------------------------------------------------------------
 # attribution: Says which server speaks: a client knows the proxy alone, and must be able to say who asks.
 # --------------------------------------------------------------------------------------------------
 
@@ -4621,7 +4455,7 @@ def attributed_log(params: Json, server: str) -> str:
     """Return the params of a log message whose logger is `server`, or `server/logger`."""
     logger = params.value.get("logger")
     named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return params.edited(add={"logger": quote(named)})
+    return edited_object(params, add={"logger": quote(named)})
 
 
 def attributed(method: str, params: Json, server: str, several: bool) -> str:
@@ -4636,7 +4470,7 @@ def attributed(method: str, params: Json, server: str, several: bool) -> str:
     message = params.value.get("message")
     if several and method == "elicitation/create" and type(message) is str:
         add["message"] = quote(f"[{server}] {message}")
-    return params.edited(add=add)
+    return edited_object(params, add=add)
 
 
 def attributed_input(result: Json, server: str, several: bool) -> str:
@@ -4648,7 +4482,7 @@ def attributed_input(result: Json, server: str, several: bool) -> str:
         key: _attributed_entry(entry, text[begin:stop], server, several)
         for key, (entry, begin, stop) in members(text)[0].items()
     }
-    return result.edited(add={"inputRequests": edited(text, add=requests)})
+    return edited_object(result, add={"inputRequests": edited(text, add=requests)})
 
 
 def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
@@ -4784,6 +4618,147 @@ class Backlog:
                 os.close(self.outbox.descriptor)
         self._open_gates()
         return line
+
+
+# --------------------------------------------------------------------------------------------------
+# readers: Reads JSON that no start reads: arrays by element, long integers, members that stand twice.
+# --------------------------------------------------------------------------------------------------
+
+
+class _Number(str):
+    """An integer too long for Python's conversion limit, kept as its digits."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _Number:
+    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
+    try:
+        return int(digits)
+    except ValueError:
+        return _Number(digits)
+
+
+class _LongIntegers(ScannerOptions):
+    parse_int = staticmethod(_integer)
+
+
+class _Pairs(_LongIntegers):
+    object_pairs_hook = list
+
+
+_scan_long = new_scanner(_LongIntegers())
+_scan_pairs = new_scanner(_Pairs())
+
+
+def scanned_again(text: str, index: int) -> tuple[Any, int]:
+    """Read a JSON value that the scanner has refused: it may hold an integer that is too long.
+
+    Raises:
+        ValueError: there is no JSON value there, and why.
+        StopIteration: the same, at its value.
+    """
+    # Before 3.12 the scanner can only name its error once json.decoder is there.
+    import json.decoder  # noqa: F401
+
+    return _scan_long(text, index)
+
+
+def member_stands_twice(text: str, start: int) -> bool:
+    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
+    pairs = _scan_pairs(text, start)[0]
+    return len({name for name, _ in pairs}) < len(pairs)
+
+
+def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
+    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
+
+    Raises:
+        Malformed: there is no JSON array there.
+    """
+    found: list[tuple[Any, int, int]] = []
+    try:
+        if text[start] != "[":
+            raise Malformed("not a JSON array")
+        index = skip(text, start + 1)
+        if text[index] == "]":
+            return found
+        while True:
+            value, end = value_at(text, index)
+            found.append((value, index, end))
+            index = skip(text, end)
+            if text[index] == "]":
+                return found
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index = skip(text, index + 1)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+
+
+# --------------------------------------------------------------------------------------------------
+# batches: Reads the messages of a line: one, or those of a batch.
+# --------------------------------------------------------------------------------------------------
+
+
+def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
+    """Read the message of a line, or those of a batch; a blank line has none.
+
+    What is no message stands as the error that says why.
+    """
+    try:
+        text = decode(line)
+        if not text:
+            return []
+        if batches and text.startswith("["):
+            parts = [text[start:end] for _, start, end in elements(text, 0)]
+            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+    except Malformed as problem:
+        return [problem]
+    return [_message(text)]
+
+
+def _message(text: str) -> Message | Malformed:
+    try:
+        return read_message(text)
+    except Malformed as problem:
+        return problem
+
+
+# --------------------------------------------------------------------------------------------------
+# compose: Composes the proxy's own requests and notifications, and reads the ids of answers to them.
+# --------------------------------------------------------------------------------------------------
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    if type(identifier) is float and identifier.is_integer():
+        return int(identifier)
+    return identifier if type(identifier) is int else 0
+
+
+def id_text(identifier: Id) -> str:
+    """Return the JSON text of a request id."""
+    return quote(identifier) if type(identifier) is str else str(identifier)
+
+
+def request(identifier: int | str, method: str, params: str = "") -> Message:
+    """Return a request; `params` is JSON text, "" for none."""
+    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
+
+
+def notification(method: str, params: str = "") -> Message:
+    """Return a notification; `params` is JSON text, "" for none."""
+    return _composed({}, method, params)
+
+
+def _composed(head: dict[str, Json], method: str, params: str) -> Message:
+    head["method"] = Json(quote(method), value=method)
+    if params:
+        head["params"] = Json(params)
+    return Message(head)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -5680,17 +5655,16 @@ class Lifecycle:
         able, info = "{}", ""
         if self.client is not None:
             version = min(version, self.client.version)
-            able, info = self.client.relayed(), self.client.info
+            able, info = relayed(self.client), self.client.info
         return obj(
             protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
         )
 
     def ready(self, answer: Message) -> None:
         """It has answered the handshake."""
-        result = answer.value("result")
-        said = result if type(result) is dict else {}
+        said = answer.value("result")
         self.enter(READY)
-        self.protocol = str(said.get("protocolVersion", ""))
+        self.protocol = said["protocolVersion"]
         capabilities = said.get("capabilities")
         self.capabilities = capabilities if type(capabilities) is dict else {}
         self._era_switched = False
@@ -5701,7 +5675,11 @@ class Lifecycle:
         """It has refused the handshake: speak as in the other era, or give it up."""
         if not (self._means_other_era(answer) and self.switch_era()):
             detail = f"refused the handshake: {answer.raw('error')}"
-            self._effects.stop(self._connection.child, detail)
+            self.give_up(detail)
+
+    def give_up(self, reason: str) -> None:
+        """End it: its handshake is of no use; `reason` completes "Server 'x' …"."""
+        self._effects.stop(self._connection.child, reason)
 
     def _means_other_era(self, answer: Message) -> bool:
         """Whether the error that it answers a handshake with may mean: not in this era.
@@ -5745,7 +5723,7 @@ class Lifecycle:
             limit = f"{self._connection.options.connect_timeout:g} s"
             self._deadline = FOREVER
             reason = f"did not finish its handshake within {limit}"
-            self._effects.stop(self._connection.child, reason)
+            self.give_up(reason)
         self._effects.arm(self._deadline)
 
     def sleep_if_idle(self, now: float, *, busy: bool) -> bool:
@@ -5760,6 +5738,22 @@ class Lifecycle:
         self.enter(CREATED, f"had nothing to do for {limit:g} s")
         self._effects.sleep(self._connection.child)
         return True
+
+
+def introduction_fault(method: str, said: object) -> str:
+    """Return why a result introduces no server, "" if it does; completes "Server 'x' …".
+
+    `method` is what was asked: `initialize` or `server/discover`. Compiling and starting refuse
+    the same servers by this rule.
+    """
+    if type(said) is not dict:
+        return f"answered {method} with a result that is no JSON object"
+    if method == "initialize":
+        names_version = type(said.get("protocolVersion")) is str
+    else:
+        versions = said.get("supportedVersions")
+        names_version = type(versions) is list and bool(versions)
+    return "" if names_version else "names no protocol version that it speaks"
 
 
 def knows_no_handshake(refusal: Message) -> bool:
@@ -5797,6 +5791,8 @@ def _other(era: str) -> str:
 MAXIMUM_DEPTH = 100_000
 # How much is searched in one go.
 WINDOW = 1 << 20
+# How long a string in a large text is read.
+LONG_STRING = 1 << 24
 # A whole string, if it is short and plain; or what else opens or closes something.
 _MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
 
@@ -5924,6 +5920,28 @@ def _string_end(text: str, index: int) -> int:
             behind -= 1
         if (index - behind) % 2 == 0:
             return index + 1
+
+
+def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
+    """Read the JSON value at text[index] of a large text; return it and the index behind it.
+
+    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
+    and stands as an empty value of its type.
+
+    Raises:
+        Malformed: there is no JSON value there, as far as it was read.
+    """
+    kind = text[index : index + 1]
+    if kind == "{" and levels:
+        found: dict[str, tuple[Any, int, int]] = {}
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if kind not in ("{", "[", '"'):
+        return value_at(text, index)
+    end, _ = extent(text, index)
+    if kind == '"' and end - index <= LONG_STRING:
+        return value_at(text, index)
+    return {"{": {}, "[": [], '"': ""}[kind], end
 
 
 # --------------------------------------------------------------------------------------------------
@@ -6995,6 +7013,9 @@ class ServerRequests:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._connection.send(failure(message.raw("id") or "null", refusal))
             return
+        if not self._clients.may_answer(client):
+            self._refuse_gone(message.raw("id"))
+            return
         asked = ServerRequest(client, message, client.mint())
         self._pending.append(asked)
         params, method = message.json("params"), message.method or ""
@@ -7097,8 +7118,17 @@ class ServerRequests:
         """Answer what a client was asked that is gone."""
         for asked in [one for one in self._pending if one.client is client]:
             self._pending.remove(asked)
-            gone = error(METHOD_NOT_FOUND, "The client is gone")
-            self._connection.send(failure(asked.identifier, gone))
+            self._refuse_gone(asked.identifier)
+
+    def input_ended(self, client: Client) -> None:
+        """Answer what a client was asked that will send no more answers; what it sent counts."""
+        for asked in [one for one in self._pending if one.client is client and one.reply is None]:
+            self._pending.remove(asked)
+            self._refuse_gone(asked.identifier)
+
+    def _refuse_gone(self, identifier: str) -> None:
+        gone = error(METHOD_NOT_FOUND, "The client is gone")
+        self._connection.send(failure(identifier, gone))
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""
@@ -7187,6 +7217,10 @@ class Child:
         """It has answered the handshake: send what waited, and read what it offers."""
         if answer.is_error:
             self.lifecycle.refused(answer)
+            return
+        fault = introduction_fault("initialize", answer.value("result"))
+        if fault:
+            self.lifecycle.give_up(fault)
             return
         self.lifecycle.ready(answer)
         self.connection.send(notification(INITIALIZED))
@@ -7378,6 +7412,8 @@ class Clients:
         """Whether the proxy declares that it logs."""
         self._watched: dict[Client, dict[str, str]] = {}
         """{client: {URI: the server that has agreed to tell of it}}, in order of connection."""
+        self._ended: set[Client] = set()
+        """Those that will send nothing more."""
 
     def __iter__(self) -> Iterator[Client]:
         return iter([*self._watched])
@@ -7389,8 +7425,17 @@ class Clients:
         """Take on a client."""
         self._watched[client] = {}
 
+    def end_input(self, client: Client) -> None:
+        """A client will send nothing more."""
+        self._ended.add(client)
+
+    def may_answer(self, client: Client) -> bool:
+        """Whether a client may still answer what it is asked."""
+        return client not in self._ended
+
     def disconnect(self, client: Client) -> dict[str, str]:
         """Let a client go; return the {URI: server} that it watched."""
+        self._ended.discard(client)
         return self._watched.pop(client)
 
     # Resources
@@ -8011,6 +8056,12 @@ class Router:
         if client.starter is not None:
             self.want_children(client.starter)
 
+    def end_input(self, client: Client) -> None:
+        """A client will send nothing more: no server waits for its answers any longer."""
+        self.clients.end_input(client)
+        for child in self.children.values():
+            child.requests.input_ended(client)
+
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
         calls = self._calls_of(client)
@@ -8195,6 +8246,11 @@ class Core:
         """Take on a client, which may have shaken hands already."""
         client.attach(lambda message: self.effects.send(client, message))
         self.router.connect(client)
+        return self._done()
+
+    def end_input(self, client: Client) -> list[Action]:
+        """A client will send nothing more; it still reads what it is owed."""
+        self.router.end_input(client)
         return self._done()
 
     def disconnect(self, client: Client) -> list[Action]:
@@ -9150,6 +9206,54 @@ class _LaunchScope:
 
 
 # --------------------------------------------------------------------------------------------------
+# output_schemas: Output schemas of modern tools as older revisions know them: the output is an object there.
+# --------------------------------------------------------------------------------------------------
+
+
+def legacy_item(text: str) -> str:
+    """Return a tool as older revisions know it: its output is an object.
+
+    One for which `wraps_output` is true is wrapped as {"result": …}, as the TypeScript SDK does.
+    """
+    schema = members(text)[0]["outputSchema"][0]
+    try:
+        return edited(text, add={"outputSchema": _wrapped(schema)})
+    except RecursionError:  # nobody validates by such a schema
+        return edited(text, add={"outputSchema": '{"type":"object"}'})
+
+
+def _wrapped(schema: dict[str, Any]) -> str:
+    import json
+
+    inner = dict(schema)
+    head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
+    outer = {**head, "type": "object", "properties": {"result": _moved(inner)}}
+    return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
+
+
+def _moved(part: Any) -> Any:
+    """Let the references within a schema be meant from its new place.
+
+    Those within a schema of its own identity are meant from that.
+    """
+    if type(part) is list:
+        return [_moved(item) for item in part]
+    if type(part) is not dict or type(part.get("$id")) is str:
+        return part
+    return {
+        name: (
+            "#/properties/result" + value[1:]
+            if name == "$ref"
+            and type(value) is str
+            and value.startswith("#")
+            and value[1:2] in ("", "/")
+            else _moved(value)
+        )
+        for name, value in part.items()
+    }
+
+
+# --------------------------------------------------------------------------------------------------
 # process: One life of a child started over stdio: its process group, its pipes and who reads them.
 # --------------------------------------------------------------------------------------------------
 
@@ -9500,7 +9604,8 @@ class Relay:
         self._attempt(lambda core: core.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
-        """Wait until the client is owed no answer, no longer than `seconds`."""
+        """The client sends no more: wait until it is owed no answer, no longer than `seconds`."""
+        self._attempt(lambda core: core.end_input(client))
         with self._lock:
             if not self.core.owes(client):
                 return
@@ -10008,7 +10113,7 @@ def completed(result: Json, plan: Plan, method: str) -> str:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
         add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
-    return result.edited(add=add)
+    return edited_object(result, add=add)
 
 
 def legacy_result(result: Json, wraps: bool) -> Json:
@@ -10021,7 +10126,7 @@ def legacy_result(result: Json, wraps: bool) -> Json:
     add = {}
     if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
         add["structuredContent"] = obj(result=result.part("structuredContent"))
-    text = result.edited(drop=MODERN_MEMBERS, add=add)
+    text = edited_object(result, drop=MODERN_MEMBERS, add=add)
     # What stays has been read already: the router looks for URIs in it.
     kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
     return Json(text, value=kept)
@@ -10143,7 +10248,7 @@ class Subscription:
         if message.method not in self._methods:
             return
         if self._held is None:
-            params = message.json("params").edited(add={"_meta": self._mark()})
+            params = edited_object(message.json("params"), add={"_meta": self._mark()})
             self.request.connection.deliver(notification(message.method or "", params))
         elif len(self._held) < MAXIMUM_HELD:
             self._held.append(message)
@@ -10348,7 +10453,7 @@ class PendingRequest:
             add["requestState"] = self._state
         meta = self._params.value.get("_meta")
         old = self._params.part("_meta") if type(meta) is dict else ""
-        return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)})
+        return edited_object(self._params, add={**add, "_meta": envelope(asking, info, level, old)})
 
     def next_round(self, required: Json) -> None:
         """The child requires input before it answers."""
@@ -10456,7 +10561,7 @@ class ModernChildPort:
         self._pending[one.number] = one
         asking, info, level = self._asking, self._info, self._level
         if one.client is not None:
-            asking, level = one.client.able(), one.client.level
+            asking, level = able(one.client), one.client.level
             info = one.client.info or self._answers.plan.info
         self._send(request(one.sent, one.method, one.params(asking, info, level)))
 
@@ -10472,7 +10577,7 @@ class ModernChildPort:
             return
         self._take_back(one)
         if one.sent:
-            params = message.json("params").edited(add={"requestId": str(one.sent)})
+            params = edited_object(message.json("params"), add={"requestId": str(one.sent)})
             self._send(notification(CANCELLED, params))
         self._settle_lost()
 
@@ -10578,7 +10683,11 @@ class ModernChildPort:
         elif type(message.value("result")) is not dict:
             self._fail(one, "answered with what is no result")
         elif one.method == "server/discover":
-            self._end(one, result(number, _introduction(said)))
+            fault = introduction_fault(one.method, said.value)
+            if fault:
+                self._fail(one, fault)
+            else:
+                self._end(one, result(number, _introduction(said)))
         elif one.client is None or one.client.is_modern:
             # One that speaks the same revision gets all as it is, what input is required too.
             if kind == "input_required":
@@ -10670,7 +10779,11 @@ def _unmarked(message: Message) -> str:
         return message.raw("params")
     params = message.json("params")
     rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
-    return params.edited(drop=("_meta",)) if rest == "{}" else params.edited(add={"_meta": rest})
+    return (
+        edited_object(params, drop=("_meta",))
+        if rest == "{}"
+        else edited_object(params, add={"_meta": rest})
+    )
 
 
 def _introduction(said: Json) -> str:
@@ -10679,7 +10792,7 @@ def _introduction(said: Json) -> str:
         "protocolVersion": quote(MODERN_VERSION),
         "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
     }
-    return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add)
+    return edited_object(said, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
 
 
 def _is_askable(value: Any) -> bool:
@@ -10777,7 +10890,7 @@ class PendingCall:
         elif asking.identifier and message.method == PROGRESS:
             # Whoever resumed the call may want none.
             if asking.token:
-                params = message.json("params").edited(add={"progressToken": asking.token})
+                params = edited_object(message.json("params"), add={"progressToken": asking.token})
                 self._answer(notification(PROGRESS, params))
         elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
             self._answer(message)
@@ -10818,7 +10931,7 @@ class PendingCall:
     def _requires_visits(self, message: Message) -> bool:
         """Ask the client to visit the URLs that an error names; then it makes its call again."""
         asking = self.request
-        if asking.message.method not in MAY_ASK or not asking.visits_urls:
+        if asking.message.method not in MAY_ASK or not visits_urls(asking):
             return False
         server, several = self._port.server_of(asking.message), len(self._router.children) > 1
         for number, params in enumerate(_visits(message)):
@@ -11068,11 +11181,11 @@ def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
     """
     params = message.json("params")
     if type(params.value.get("_meta")) is not dict:
-        return params.edited(drop=drop)
+        return edited_object(params, drop=drop)
     meta = edited(params.part("_meta"), drop=ENVELOPE)
     if meta == "{}":
-        return params.edited(drop=("_meta", *drop))
-    return params.edited(drop=drop, add={"_meta": meta})
+        return edited_object(params, drop=("_meta", *drop))
+    return edited_object(params, drop=drop, add={"_meta": meta})
 
 
 def _modern_params(params: str) -> str:
