@@ -26,7 +26,7 @@ from typing import NoReturn
 from mcpagg.problems import InternalFault
 
 PACKAGE = "mcpagg_runtime"
-START, *DEFERRED = PARTS = ("start", "serve", "windows", "modern", "tool")
+START, *DEFERRED = PARTS = ("start", "envelope", "serve", "windows", "modern", "tool")
 """The parts, in the order in which one may import another."""
 
 QUOTES = "'''"

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from core import INITIALIZED, ROOTS, Json, call, notification, plan, request, tool
 
-from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.client import REFUSE_COLON, Client
-from mcpagg_runtime.start.discover import answer_line
 from mcpagg_runtime.start.message import Message
 from mcpagg_runtime.start.plan import Plan
 from mcpagg_runtime.start.protocol import LEGACY_VERSIONS

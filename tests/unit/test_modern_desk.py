@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
+from mcpagg_runtime.envelope.discover import LIST_MILLISECONDS
 from mcpagg_runtime.modern.results import completed, legacy_result
 from mcpagg_runtime.serve.output_schemas import legacy_item
-from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.catalogue import wraps_output
 from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.discover import LIST_MILLISECONDS, answer_line
 from mcpagg_runtime.start.jsontext import edited
 from mcpagg_runtime.start.message import Json as Text
 from mcpagg_runtime.start.message import Message

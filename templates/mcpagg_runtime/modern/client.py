@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.envelope.discover import ModernRequest, discover
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
 from mcpagg_runtime.serve.abilities import visits_urls
@@ -22,7 +23,6 @@ from mcpagg_runtime.serve.readers import elements
 from mcpagg_runtime.serve.routed import ambiguity
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.discover import ModernRequest, discover
 from mcpagg_runtime.start.jsontext import edited, obj
 from mcpagg_runtime.start.message import Json, Message, error, failure, result
 from mcpagg_runtime.start.protocol import (

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mcpagg_runtime.envelope.discover import ModernRequest
     from mcpagg_runtime.serve.router import Router
-    from mcpagg_runtime.start.discover import ModernRequest
     from mcpagg_runtime.start.message import Message
 
 # What a subscription may ask for, and the capability that has it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.discover import ModernRequest
+from mcpagg_runtime.envelope.discover import ModernRequest
 from mcpagg_runtime.start.jsontext import edited, obj, parse
 from mcpagg_runtime.start.protocol import TASKS
 

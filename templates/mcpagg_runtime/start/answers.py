@@ -8,15 +8,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
+from mcpagg_runtime.start.client import is_enveloped
 from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.message import error, failure, result
+from mcpagg_runtime.start.message import decode, error, failure, read_message, result
 from mcpagg_runtime.start.protocol import (
+    INITIALIZED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.start.scanner import quote
+from mcpagg_runtime.start.scanner import Malformed, quote
 
 if TYPE_CHECKING:
     from mcpagg_runtime.start.catalogue import Kind
@@ -101,3 +103,24 @@ class Answers:
             serverInfo=self.plan.info,
             **words,
         )
+
+
+def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:
+    """Return the answer to a line of a client, "" if it wants none, None if the file has none."""
+    try:
+        text = decode(line)
+        message = read_message(text) if text else None
+    except Malformed:
+        return None
+    if message is None:
+        return ""
+    if message.method == INITIALIZED and "id" not in message.members:
+        client.shake_hands()
+        return ""
+    if message.id is None:
+        return None
+    if message.method != "initialize" and is_enveloped(message):
+        from mcpagg_runtime.envelope.discover import discover
+
+        return discover(answers, client, message)[1]
+    return answers.answer(client, message)

@@ -7,9 +7,8 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.discover import answer_line
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines, error, failure
 from mcpagg_runtime.start.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.start.polling import (

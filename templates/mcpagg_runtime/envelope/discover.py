@@ -1,4 +1,4 @@
-"""Answers from the file what clients ask before they need a child, modern ones included.
+"""Answers from the file what modern clients ask before they need a child.
 
 Such a client shakes no hands: each request carries an envelope that says who asks.
 https://modelcontextprotocol.io/specification/2026-07-28/basic, and server/discover
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.client import Client, is_enveloped
+from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import edited, members, obj
-from mcpagg_runtime.start.message import decode, error, failure, read_message, result
+from mcpagg_runtime.start.message import error, failure, result
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
-    INITIALIZED,
     INVALID_PARAMS,
     LEVEL_KEY,
     LEVELS,
@@ -26,7 +25,7 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -93,25 +92,6 @@ def _fault(meta: Mapping[str, Any]) -> str:
     if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
         return error(INVALID_PARAMS, "Unknown log level")
     return ""
-
-
-def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:
-    """Return the answer to a line of a client, "" if it wants none, None if the file has none."""
-    try:
-        text = decode(line)
-        message = read_message(text) if text else None
-    except Malformed:
-        return None
-    if message is None:
-        return ""
-    if message.method == INITIALIZED and "id" not in message.members:
-        client.shake_hands()
-        return ""
-    if message.id is None:
-        return None
-    if message.method != "initialize" and is_enveloped(message):
-        return discover(answers, client, message)[1]
-    return answers.answer(client, message)
 
 
 def discover(
