@@ -65,7 +65,7 @@ def test_a_client_without_a_config_names_the_places(client: str, tmp_path: Path)
 
 
 def test_an_unknown_client_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="unknown client; known are amazon-q, "):
+    with pytest.raises(ConfigError, match=f"unknown client; known are {min(PLACES)}, "):
         find("emacs", tmp_path)
     with pytest.raises(ConfigError, match=r"unknown client; did you mean `cursor`\?"):
         find("curser", tmp_path)
