@@ -16,7 +16,7 @@
 #   check:    mcpagg-compile --check -o server.py
 #   needs:    [DEMO_AUTHOR]
 #   data:     sha256:453896741759504b075ba473ffcf84046f1c5ad6b5abf00cc232d9f2f9be8399 (3 servers, 8 tools)
-#   runtime:  sha256:15f161f2a3a368ffc21e9e422190f9ff94d491c3926843df184d68f578df9d8b (mcpagg 0.1.0; without composite, extensions, masking, skills)
+#   runtime:  sha256:4f69d10c522bd6f37e02a6aa1efa53a6f38495f20be018118ef8e8297e23dfb2 (mcpagg 0.1.0; without composite, extensions, masking, skills)
 
 from __future__ import annotations
 
@@ -905,6 +905,137 @@ def _cut(kind: Kind, server: str, text: str) -> list[Item]:
 
 
 # --------------------------------------------------------------------------------------------------
+# client: Whoever speaks to the proxy over one connection, and what it said about itself.
+# --------------------------------------------------------------------------------------------------
+
+
+# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
+# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
+REFUSE_COLON = {
+    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
+    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
+    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
+    "copilot-cli": "the same, under its other name",
+}
+
+# The attribute of Item that each choice of --names shows; `auto` depends on the client.
+SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
+
+
+class Client:
+    """One client: who it is, and what it can do."""
+
+    __slots__ = (
+        "_deliver",
+        "_last_id",
+        "_names",
+        "capabilities",
+        "connection",
+        "extensions",
+        "info",
+        "initialized",
+        "level",
+        "name",
+        "spelling",
+        "starter",
+        "version",
+    )
+
+    is_modern = False
+    """Whether it is a request of a modern client."""
+
+    def __init__(self, names: str) -> None:
+        """`names` is the option of that name."""
+        self._names = names
+        self.version = LEGACY_VERSIONS[0]
+        self.name = ""
+        """The one in its clientInfo."""
+        self.info = ""
+        """Its clientInfo as JSON text."""
+        self.capabilities: dict[str, str] = {}
+        """{name: JSON text} of those among what it declared that the proxy passes on."""
+        self.extensions = ""
+        """Those that it declared, as JSON text, "" for none."""
+        self.spelling = SPELLINGS[names]
+        """The attribute of Item that it is shown as name."""
+        self.initialized = False
+        """Whether it has shaken hands."""
+        self.level = ""
+        """The log level that it asked for, "" for none."""
+        self.connection: Client = self
+        """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.starter: Client | None = None
+        """On whose behalf servers are started, None as long as it may not want any."""
+        self._last_id = 0
+        self._deliver: Callable[[Message], None] = _lost
+
+    def attach(self, deliver: Callable[[Message], None]) -> None:
+        """From now on its messages go there."""
+        self._deliver = deliver
+
+    def deliver(self, message: Message) -> None:
+        """Take what the router says to it."""
+        self._deliver(message)
+
+    def mint(self) -> int:
+        """Return an id for a request to the client."""
+        self._last_id += 1
+        return self._last_id
+
+    def shake_hands(self) -> None:
+        """It has shaken hands: from now on it may want servers."""
+        self.initialized = True
+        self.starter = self
+
+    def want_servers(self, request: Client) -> None:
+        """One of its modern requests may want servers: they are started on behalf of that."""
+        self.starter = request
+
+    @property
+    def capable(self) -> bool:
+        """Whether it declared anything on which the tools of a server may depend."""
+        return bool(self.capabilities or self.extensions)
+
+    def introduce(self, message: Message) -> None:
+        """Note what the client says about itself in its `initialize`.
+
+        Any revision that we know is spoken, anything else answered with the newest: some clients
+        take another version than their own for fatal.
+        """
+        asked = message.params.get("protocolVersion")
+        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        text = message.params_text
+        given, _ = members(text)
+        self._present(text, given.get("clientInfo"), given.get("capabilities"))
+
+    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
+        """Note who it is and what it can do, from those members of a JSON text."""
+        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+        self.spelling = SPELLINGS[self._names]
+        if info is not None and type(info[0]) is dict:
+            self.info = text[info[1] : info[2]]
+            name = info[0].get("name")
+            self.name = name if type(name) is str else ""
+        if declared is not None and type(declared[0]) is dict:
+            found, _ = members(text, declared[1])
+            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+            self.extensions = objects.get("extensions", "")
+        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
+            self.spelling = "portable"
+
+
+def _lost(message: Message) -> None:
+    """Take a message for a client that is not connected."""
+
+
+def is_enveloped(message: Message) -> bool:
+    """Whether a request is modern: it says so itself."""
+    meta = message.params.get("_meta")
+    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+
+
+# --------------------------------------------------------------------------------------------------
 # message: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
 # --------------------------------------------------------------------------------------------------
 
@@ -1264,200 +1395,6 @@ class Answers:
         )
 
 
-# --------------------------------------------------------------------------------------------------
-# client: Whoever speaks to the proxy over one connection, and what it said about itself.
-# --------------------------------------------------------------------------------------------------
-
-
-# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
-# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
-REFUSE_COLON = {
-    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
-    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
-    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
-    "copilot-cli": "the same, under its other name",
-}
-
-# The attribute of Item that each choice of --names shows; `auto` depends on the client.
-SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
-
-
-class Client:
-    """One client: who it is, and what it can do."""
-
-    __slots__ = (
-        "_deliver",
-        "_last_id",
-        "_names",
-        "capabilities",
-        "connection",
-        "extensions",
-        "info",
-        "initialized",
-        "level",
-        "name",
-        "spelling",
-        "starter",
-        "version",
-    )
-
-    is_modern = False
-    """Whether it is a request of a modern client."""
-
-    def __init__(self, names: str) -> None:
-        """`names` is the option of that name."""
-        self._names = names
-        self.version = LEGACY_VERSIONS[0]
-        self.name = ""
-        """The one in its clientInfo."""
-        self.info = ""
-        """Its clientInfo as JSON text."""
-        self.capabilities: dict[str, str] = {}
-        """{name: JSON text} of those among what it declared that the proxy passes on."""
-        self.extensions = ""
-        """Those that it declared, as JSON text, "" for none."""
-        self.spelling = SPELLINGS[names]
-        """The attribute of Item that it is shown as name."""
-        self.initialized = False
-        """Whether it has shaken hands."""
-        self.level = ""
-        """The log level that it asked for, "" for none."""
-        self.connection: Client = self
-        """The client that owns the pipe: itself, except for a request of a modern client."""
-        self.starter: Client | None = None
-        """On whose behalf servers are started, None as long as it may not want any."""
-        self._last_id = 0
-        self._deliver: Callable[[Message], None] = _lost
-
-    def attach(self, deliver: Callable[[Message], None]) -> None:
-        """From now on its messages go there."""
-        self._deliver = deliver
-
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to it."""
-        self._deliver(message)
-
-    def mint(self) -> int:
-        """Return an id for a request to the client."""
-        self._last_id += 1
-        return self._last_id
-
-    def shake_hands(self) -> None:
-        """It has shaken hands: from now on it may want servers."""
-        self.initialized = True
-        self.starter = self
-
-    def want_servers(self, request: Client) -> None:
-        """One of its modern requests may want servers: they are started on behalf of that."""
-        self.starter = request
-
-    @property
-    def capable(self) -> bool:
-        """Whether it declared anything on which the tools of a server may depend."""
-        return bool(self.capabilities or self.extensions)
-
-    def introduce(self, message: Message) -> None:
-        """Note what the client says about itself in its `initialize`.
-
-        Any revision that we know is spoken, anything else answered with the newest: some clients
-        take another version than their own for fatal.
-        """
-        asked = message.params.get("protocolVersion")
-        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-        text = message.params_text
-        given, _ = members(text)
-        self._present(text, given.get("clientInfo"), given.get("capabilities"))
-
-    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
-        """Note who it is and what it can do, from those members of a JSON text."""
-        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.spelling = SPELLINGS[self._names]
-        if info is not None and type(info[0]) is dict:
-            self.info = text[info[1] : info[2]]
-            name = info[0].get("name")
-            self.name = name if type(name) is str else ""
-        if declared is not None and type(declared[0]) is dict:
-            found, _ = members(text, declared[1])
-            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
-            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
-            self.extensions = objects.get("extensions", "")
-        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
-            self.spelling = "portable"
-
-
-def _lost(message: Message) -> None:
-    """Take a message for a client that is not connected."""
-
-
-def is_enveloped(message: Message) -> bool:
-    """Whether a request is modern: it says so itself."""
-    meta = message.params.get("_meta")
-    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
-
-# --------------------------------------------------------------------------------------------------
-# discover: Answers from the file what clients ask before they need a child, modern ones included.
-# --------------------------------------------------------------------------------------------------
-
-
-FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
-LIST_MILLISECONDS = 3_600_000
-
-
-class ModernRequest(Client):
-    """One request of a modern client, which the router knows as a client of its own."""
-
-    __slots__ = ("declared", "fault", "identifier", "message", "token")
-
-    is_modern = True
-
-    def __init__(self, client: Client, message: Message, names: str) -> None:
-        """`names` is the option of that name."""
-        super().__init__(names)
-        self.connection = client
-        self.version = MODERN_VERSION
-        self.resume(message)
-
-    def resume(self, message: Message) -> None:
-        """Let `message`, which has an envelope, be the request that is to be answered."""
-        text = message.json("params").part("_meta")
-        meta, _ = members(text)
-        self.message = message
-        self.identifier = message.raw("id")
-        """The JSON text of its id."""
-        self.token = _text(text, meta, "progressToken")
-        """The JSON text of its progress token, "" for none."""
-        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
-        """All that the client can do, as JSON text."""
-        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
-        self.level = level if type(level) is str else ""
-        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
-        """The error that a bad envelope is answered with, as JSON text, "" for none."""
-
-
-def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
-    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
-
-
-def _fault(meta: Mapping[str, Any]) -> str:
-    """Return the error that an envelope is refused with; the version comes first.
-
-    Whoever speaks another one may well have another envelope.
-    """
-    version = meta.get(VERSION_KEY)
-    if type(version) is not str:
-        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
-    if version != MODERN_VERSION:
-        data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
-        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    if type(meta.get(CAPABILITIES_KEY)) is not dict:
-        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
-    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
-        return error(INVALID_PARAMS, "Unknown log level")
-    return ""
-
-
 def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:
     """Return the answer to a line of a client, "" if it wants none, None if the file has none."""
     try:
@@ -1473,88 +1410,10 @@ def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str 
     if message.id is None:
         return None
     if message.method != "initialize" and is_enveloped(message):
+        load_part("envelope")
+
         return discover(answers, client, message)[1]
     return answers.answer(client, message)
-
-
-def discover(
-    answers: Answers, client: Client, message: Message
-) -> tuple[ModernRequest, Message | None]:
-    """Take an enveloped request; return it, and its answer if the file has one.
-
-    Any request but a discovery may mean that children will be wanted.
-    """
-    request = ModernRequest(client, message, answers.plan.options.names)
-    method = message.method or ""
-    identifier = request.identifier
-    if request.fault:
-        return request, failure(identifier, request.fault)
-    if method == "server/discover":
-        return request, result(identifier, _discovery(answers.plan))
-    if method in answers.lists:
-        client.want_servers(request)
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return request, failure(identifier, refusal)
-        listing = _list_of(answers, answers.catalogues[answers.lists[method].name], request)
-        return request, result(identifier, listing)
-    if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
-        client.want_servers(request)
-        return request, None
-    refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
-    return request, failure(identifier, refusal)
-
-
-def _discovery(plan: Plan) -> str:
-    words = {"instructions": quote(plan.instructions)} if plan.instructions else {}
-    return obj(
-        {
-            "resultType": '"complete"',
-            "supportedVersions": f"[{quote(MODERN_VERSION)}]",
-            "capabilities": plan.capabilities,
-            **words,
-            "ttlMs": str(LIST_MILLISECONDS),
-            "cacheScope": '"public"',
-            "_meta": plan.signature,
-        }
-    )
-
-
-def _list_of(answers: Answers, catalogue: Catalogue, request: ModernRequest) -> str:
-    """Return the result of a list request."""
-    texts = [text for _, text in catalogue.texts(request.spelling, request.capable)]
-    ttl, scope = _hints(answers.plan, catalogue)
-    return obj(
-        {
-            "resultType": '"complete"',
-            catalogue.kind.member: "[" + ",".join([_modern_item(text) for text in texts]) + "]",
-            "ttlMs": str(ttl),
-            "cacheScope": quote(scope),
-            "_meta": answers.plan.signature,
-        }
-    )
-
-
-def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
-    """Return for how many milliseconds a list may be kept, and for whom.
-
-    No longer and for no more than any child said of its own. What depends on who asks (how names
-    are spelled, tools for clients with capabilities) is for that client alone.
-    """
-    hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-    ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
-    private = any(hint.get("cacheScope") == "private" for hint in hints)
-    spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
-    if private or spelled or any(catalogue.conditional.values()):
-        return ttl, "private"
-    return ttl, "public"
-
-
-def _modern_item(text: str) -> str:
-    """Return an item without what this revision's items lack: tasks are not relayed."""
-    if '"execution"' not in text:
-        return text
-    return edited(text, drop=("execution",))
 
 
 # --------------------------------------------------------------------------------------------------
@@ -2157,6 +2016,152 @@ def load_part(name: str) -> None:
 
 
 # The parts that a start does not need: Python source, compiled when it is first needed.
+define_part("envelope", r'''
+from __future__ import annotations
+
+
+# --------------------------------------------------------------------------------------------------
+# discover: Answers from the file what modern clients ask before they need a child.
+# --------------------------------------------------------------------------------------------------
+
+
+FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
+LIST_MILLISECONDS = 3_600_000
+
+
+class ModernRequest(Client):
+    """One request of a modern client, which the router knows as a client of its own."""
+
+    __slots__ = ("declared", "fault", "identifier", "message", "token")
+
+    is_modern = True
+
+    def __init__(self, client: Client, message: Message, names: str) -> None:
+        """`names` is the option of that name."""
+        super().__init__(names)
+        self.connection = client
+        self.version = MODERN_VERSION
+        self.resume(message)
+
+    def resume(self, message: Message) -> None:
+        """Let `message`, which has an envelope, be the request that is to be answered."""
+        text = message.json("params").part("_meta")
+        meta, _ = members(text)
+        self.message = message
+        self.identifier = message.raw("id")
+        """The JSON text of its id."""
+        self.token = _text(text, meta, "progressToken")
+        """The JSON text of its progress token, "" for none."""
+        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        """All that the client can do, as JSON text."""
+        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        self.level = level if type(level) is str else ""
+        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+        """The error that a bad envelope is answered with, as JSON text, "" for none."""
+
+
+def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
+    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+
+def _fault(meta: Mapping[str, Any]) -> str:
+    """Return the error that an envelope is refused with; the version comes first.
+
+    Whoever speaks another one may well have another envelope.
+    """
+    version = meta.get(VERSION_KEY)
+    if type(version) is not str:
+        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+    if version != MODERN_VERSION:
+        data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    if type(meta.get(CAPABILITIES_KEY)) is not dict:
+        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+        return error(INVALID_PARAMS, "Unknown log level")
+    return ""
+
+
+def discover(
+    answers: Answers, client: Client, message: Message
+) -> tuple[ModernRequest, Message | None]:
+    """Take an enveloped request; return it, and its answer if the file has one.
+
+    Any request but a discovery may mean that children will be wanted.
+    """
+    request = ModernRequest(client, message, answers.plan.options.names)
+    method = message.method or ""
+    identifier = request.identifier
+    if request.fault:
+        return request, failure(identifier, request.fault)
+    if method == "server/discover":
+        return request, result(identifier, _discovery(answers.plan))
+    if method in answers.lists:
+        client.want_servers(request)
+        if message.params.get("cursor") is not None:
+            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+            return request, failure(identifier, refusal)
+        listing = _list_of(answers, answers.catalogues[answers.lists[method].name], request)
+        return request, result(identifier, listing)
+    if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
+        client.want_servers(request)
+        return request, None
+    refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
+    return request, failure(identifier, refusal)
+
+
+def _discovery(plan: Plan) -> str:
+    words = {"instructions": quote(plan.instructions)} if plan.instructions else {}
+    return obj(
+        {
+            "resultType": '"complete"',
+            "supportedVersions": f"[{quote(MODERN_VERSION)}]",
+            "capabilities": plan.capabilities,
+            **words,
+            "ttlMs": str(LIST_MILLISECONDS),
+            "cacheScope": '"public"',
+            "_meta": plan.signature,
+        }
+    )
+
+
+def _list_of(answers: Answers, catalogue: Catalogue, request: ModernRequest) -> str:
+    """Return the result of a list request."""
+    texts = [text for _, text in catalogue.texts(request.spelling, request.capable)]
+    ttl, scope = _hints(answers.plan, catalogue)
+    return obj(
+        {
+            "resultType": '"complete"',
+            catalogue.kind.member: "[" + ",".join([_modern_item(text) for text in texts]) + "]",
+            "ttlMs": str(ttl),
+            "cacheScope": quote(scope),
+            "_meta": answers.plan.signature,
+        }
+    )
+
+
+def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
+    """Return for how many milliseconds a list may be kept, and for whom.
+
+    No longer and for no more than any child said of its own. What depends on who asks (how names
+    are spelled, tools for clients with capabilities) is for that client alone.
+    """
+    hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+    ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+    private = any(hint.get("cacheScope") == "private" for hint in hints)
+    spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+    if private or spelled or any(catalogue.conditional.values()):
+        return ttl, "private"
+    return ttl, "public"
+
+
+def _modern_item(text: str) -> str:
+    """Return an item without what this revision's items lack: tasks are not relayed."""
+    if '"execution"' not in text:
+        return text
+    return edited(text, drop=("execution",))
+''')
 define_part("serve", r'''
 from __future__ import annotations
 
@@ -2168,6 +2173,7 @@ import errno
 import os
 import re
 import sys
+load_part("envelope")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -8036,6 +8042,7 @@ define_part("modern", r'''
 from __future__ import annotations
 
 
+load_part("envelope")
 load_part("serve")
 
 
