@@ -207,7 +207,7 @@ def test_an_answer_without_an_id_ends_the_request_that_is_in_flight() -> None:
     assert [warning.what for warning in warnings][-2:] == [
         "server 'stub' answered prompts/list with error -32603: broken: taken for empty",
         "server 'stub' answered resources/list with error -32603: the answer cannot be read: "
-        "no JSON value at character 22: taken for empty",
+        "it ends too early: taken for empty",
     ]
 
 

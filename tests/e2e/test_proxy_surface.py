@@ -114,7 +114,7 @@ def test_instructions_of_the_servers_are_merged_under_their_names(
     servers = {name: stub_entry(instructions=f"Do {name}, please.") for name in names}
     with running(compiled(tmp_path, {**servers, "mute": stub_entry()})) as wire:
         head, *sections = initialize(wire)["instructions"].split("\n\n")
-        assert "server:tool" in head
+        assert head == "What each server behind this proxy says, by its own names for its tools:"
         assert sections == [f"# {name}\nDo {name}, please." for name in names]
 
 
