@@ -263,7 +263,7 @@ class Collector:
     # What it is asked
 
     def _send(self, message: Message) -> None:
-        self._process.outbox.send(message.line())
+        self._process.writer.send(message.line())
 
     def request(self, method: str, params: str, deadline: float) -> Message:
         """Send a request, in an envelope if need be; return the answer, which holds a result.

@@ -35,7 +35,7 @@ class Scripted:
     ) -> None:
         self.hear = hear
         self.ended = ended
-        self.outbox = self
+        self.writer = self
         self.sent: list[Any] = []
 
     def send(self, line: bytes) -> None:

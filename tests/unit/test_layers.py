@@ -25,19 +25,19 @@ MODULES = {
 
 WITH_IO = {
     "start.main",
-    "start.outbox",
+    "start.writer",
     "start.parts",
     "start.polling",
     "start.standard",
     "start.stdio",
     "serve.alarm",
-    "serve.backlog",
+    "serve.write_queue",
     "serve.dotenv",
     "serve.launch",
     "serve.platforms",
     "serve.process",
     "serve.references",
-    "serve.relay",
+    "serve.engine",
     *(name for name in MODULES if name.startswith(("tool.", "windows."))),
 }
 """Modules that do I/O. All others are the core: they read no clock and start nothing."""

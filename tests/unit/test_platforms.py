@@ -14,7 +14,7 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime.serve import backlog, launch
+from mcpagg_runtime.serve import launch, write_queue
 from mcpagg_runtime.serve.platforms import (
     crashed,
     describe,
@@ -22,9 +22,9 @@ from mcpagg_runtime.serve.platforms import (
     not_found,
     variable_key,
 )
-from mcpagg_runtime.start import outbox, stdio
-from mcpagg_runtime.start.outbox import Outbox
+from mcpagg_runtime.start import stdio, writer
 from mcpagg_runtime.start.polling import Stopped
+from mcpagg_runtime.start.writer import Writer
 from mcpagg_runtime.windows import input as windows_input
 from mcpagg_runtime.windows.programs import (
     batch_line,
@@ -218,17 +218,17 @@ def test_a_pipe_stays_blocking_where_nothing_can_wait_for_it(
         sizes.append(len(data))
         return real(descriptor, data)
 
-    monkeypatch.setattr(outbox, "POLLS", False)
+    monkeypatch.setattr(writer, "POLLS", False)
     monkeypatch.setattr(os, "write", write)
     read_end, write_end = os.pipe()
-    out = Outbox(write_end, private=True)
+    out = Writer(write_end, private=True)
     assert os.get_blocking(write_end)
     out.send(b"x" * (1 << 21) + b"\n")
     with open(read_end, "rb") as pipe:
         assert len(pipe.readline()) == (1 << 21) + 1
     assert out.flush(TIMEOUT)
     out.close()
-    assert max(sizes) == backlog.PIECE  # so that a slow reader is seen to read
+    assert max(sizes) == write_queue.PIECE  # so that a slow reader is seen to read
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 def test_a_thread_reads_standard_input_one_piece_ahead(standard_input: int) -> None:
     read_end, write_end = os.pipe()
-    source = windows_input.ThreadedInput(Outbox(write_end, private=False))
+    source = windows_input.ThreadedInput(Writer(write_end, private=False))
     assert not source.ready(0)
     os.write(standard_input, b"one\n")
     assert source.ready(TIMEOUT)
@@ -268,7 +268,7 @@ def test_input_that_cannot_be_read_is_a_fault_of_whoever_reads(
         raise IsADirectoryError(21, "Is a directory")
 
     monkeypatch.setattr(os, "read", fail)
-    source = windows_input.ThreadedInput(Outbox(os.dup(standard_input), private=False))
+    source = windows_input.ThreadedInput(Writer(os.dup(standard_input), private=False))
     with pytest.raises(IsADirectoryError):
         source.read()
     source.output.close()
@@ -276,7 +276,7 @@ def test_input_that_cannot_be_read_is_a_fault_of_whoever_reads(
 
 
 def test_a_client_that_is_gone_ends_the_waiting_for_its_input(standard_input: int) -> None:
-    output = Outbox(os.dup(standard_input), private=False)
+    output = Writer(os.dup(standard_input), private=False)
     source = windows_input.ThreadedInput(output)
     ended = threading.Event()
 
@@ -298,7 +298,7 @@ def test_standard_input_is_waited_for_as_the_system_can(
     monkeypatch: pytest.MonkeyPatch, standard_input: int
 ) -> None:
     monkeypatch.setattr(stdio, "POLLS", False)
-    output = Outbox(os.dup(standard_input), private=False)
+    output = Writer(os.dup(standard_input), private=False)
     assert isinstance(stdio._input(output), windows_input.ThreadedInput)
     output.close()
     os.close(standard_input)

@@ -1,7 +1,7 @@
 """What the core wants done, in order: sent, said, started; and when it wants to be called next.
 
 The core does no I/O, reads no clock of its own and starts nothing. Each event that it takes returns
-the actions that follow; the relay carries them out.
+the actions that follow; the engine carries them out.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.platforms import command_line, describe, lead_group, start_options
 from mcpagg_runtime.serve.terminal import printable
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines
-from mcpagg_runtime.start.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.start.polling import POLLIN, POLLS, new_poll
+from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,7 +96,7 @@ class Process:
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
-        self.outbox = Outbox(
+        self.writer = Writer(
             ours[0],
             private=True,
             broke=lambda: self._apart(self._deaf),
@@ -195,7 +195,7 @@ class Process:
         if self._open.acquire(False):
             # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
             os.close(self._close)
-        self.outbox.close()
+        self.writer.close()
         if self._group_gone(STDIN_GRACE_SECONDS):
             return
         self._signal(TERMINATE)
@@ -258,7 +258,7 @@ class Process:
             return lambda: None
         poll = new_poll()
         poll.register(descriptor, POLLIN)
-        watched = [self._closed, self.outbox.descriptor]
+        watched = [self._closed, self.writer.descriptor]
         for number in watched:
             poll.register(number, 0)
 
@@ -267,7 +267,7 @@ class Process:
                 ready = [number for number, _ in poll.poll()]
                 # Once it is closed, the number may be another file's.
                 closed = self._closed in ready
-                if watched and (closed or self.outbox.descriptor in ready):
+                if watched and (closed or self.writer.descriptor in ready):
                     while watched:
                         poll.unregister(watched.pop())
                     if not closed:

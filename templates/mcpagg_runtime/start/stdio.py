@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines, error, failure
-from mcpagg_runtime.start.outbox import LOOK_SECONDS, Outbox
 from mcpagg_runtime.start.polling import (
     POLLIN,
     POLLS,
@@ -23,6 +22,7 @@ from mcpagg_runtime.start.polling import (
 )
 from mcpagg_runtime.start.protocol import INVALID_REQUEST
 from mcpagg_runtime.start.standard import complain
+from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
@@ -33,7 +33,7 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.serve.relay import Relay
+    from mcpagg_runtime.serve.engine import Engine
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
     from mcpagg_runtime.windows.input import ThreadedInput
@@ -54,21 +54,21 @@ MISSING_VARIABLE = 3
 class Stdio:
     """Serves standard input until it ends or a signal comes.
 
-    The file answers until a child is needed; then the relay takes over, the client included.
+    The file answers until a child is needed; then the engine takes over, the client included.
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
         # Take standard output for the protocol alone: what a stray print writes goes to stderr.
-        self.outbox = _taken_output()
+        self.writer = _taken_output()
         os.dup2(2, 1)
         self.folder = folder
         self.answers = Answers(plan)
         self.client = Client(plan.options.names)
-        self.relay: Relay | None = None
-        self.log: Outbox | None = None
+        self.engine: Engine | None = None
+        self.log: Writer | None = None
         self.waiting = False
         self.stopped = False
-        self.input = _input(self.outbox)
+        self.input = _input(self.writer)
 
     def run(self) -> int:
         """Serve, then end: answers already owed are written, and no child is left.
@@ -85,8 +85,8 @@ class Stdio:
             signal(number, self._stop)
         try:
             self._read()
-            if self.relay is not None:
-                self.relay.settle(self.client, DRAIN_SECONDS)
+            if self.engine is not None:
+                self.engine.settle(self.client, DRAIN_SECONDS)
         except Stopped:
             pass
         except OSError as problem:
@@ -94,10 +94,10 @@ class Stdio:
             status = UNREADABLE
         finally:
             self.waiting = False
-            self.outbox.flush(FLUSH_SECONDS)
-            if self.relay is not None:
-                self.relay.close()
-                self.outbox.flush(FLUSH_SECONDS)
+            self.writer.flush(FLUSH_SECONDS)
+            if self.engine is not None:
+                self.engine.close()
+                self.writer.flush(FLUSH_SECONDS)
         return status
 
     def _may_start(self) -> bool:
@@ -127,7 +127,7 @@ class Stdio:
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True
-            if self.stopped or self.outbox.broken:
+            if self.stopped or self.writer.broken:
                 raise Stopped
             wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
             data = self.input.read() if not wakes else None
@@ -144,7 +144,7 @@ class Stdio:
 
     def _hear(self, line: bytes) -> None:
         try:
-            answer = answer_line(self.answers, self.client, line) if self.relay is None else None
+            answer = answer_line(self.answers, self.client, line) if self.engine is None else None
         except Exception as fault:
             self._open().fail(self.client, line, fault)
             answer = ""
@@ -152,7 +152,7 @@ class Stdio:
             self._open().hear(self.client, line)
         elif not isinstance(answer, str):
             self._send(answer)
-        gate = self.outbox.gate()
+        gate = self.writer.gate()
         if gate is not None:
             self._await_reading(gate)
 
@@ -174,25 +174,25 @@ class Stdio:
         self._send(failure("null", error(INVALID_REQUEST, text)))
 
     def _send(self, message: Message) -> None:
-        self.outbox.send(message.line())
+        self.writer.send(message.line())
 
     def _wants_children(self) -> bool:
         eager = self.answers.plan.options.start == "eager"
-        return self.relay is None and self.client.starter is not None and eager
+        return self.engine is None and self.client.starter is not None and eager
 
-    def _open(self) -> Relay:
-        if self.relay is None:
-            from mcpagg_runtime.serve.relay import Relay
+    def _open(self) -> Engine:
+        if self.engine is None:
+            from mcpagg_runtime.serve.engine import Engine
 
-            self.relay = Relay(self.answers, self.folder, self.log)
-            self.relay.connect(self.client, self.outbox)
-        return self.relay
+            self.engine = Engine(self.answers, self.folder, self.log)
+            self.engine.connect(self.client, self.writer)
+        return self.engine
 
     def _stop(self, *_: object) -> None:
         if self.stopped:
             # The second signal: whoever sends it wants no more waiting.
-            if self.relay is not None:
-                self.relay.kill()
+            if self.engine is not None:
+                self.engine.kill()
             os._exit(1)
         self.stopped = True
         if self.waiting:
@@ -234,7 +234,7 @@ class _Input:
                 readable(0, None)
 
 
-def _input(output: Outbox) -> _Input | ThreadedInput:
+def _input(output: Writer) -> _Input | ThreadedInput:
     """Return standard input, as this system can wait for it."""
     if POLLS:
         return _Input(output.descriptor)
@@ -243,14 +243,14 @@ def _input(output: Outbox) -> _Input | ThreadedInput:
     return ThreadedInput(output)
 
 
-def _taken_output() -> Outbox:
+def _taken_output() -> Writer:
     """Return standard output, as an open file of our own where the system has a way to it.
 
     Elsewhere, anyone may have put something at that path.
     """
     if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
         try:
-            return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+            return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
         except OSError:
             pass
-    return Outbox(os.dup(1), private=False)
+    return Writer(os.dup(1), private=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.relay import Relay
+from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.catalogue import TOOLS
 from mcpagg_runtime.start.client import Client
@@ -64,15 +64,15 @@ def _answer(plan: Plan, folder: str, params: dict[str, Any]) -> dict[str, Any]:
     import json
 
     answers = _Answers()
-    relay = Relay(Answers(plan), folder)
+    engine = Engine(Answers(plan), folder)
     client = Client("spec")
-    relay.connect(client, answers)
+    engine.connect(client, answers)
     request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
-    relay.hear(client, json.dumps(request).encode())
+    engine.hear(client, json.dumps(request).encode())
     try:
         answers.come.wait()
     finally:
-        relay.close()
+        engine.close()
     return answers.answer
 
 

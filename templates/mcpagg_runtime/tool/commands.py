@@ -6,9 +6,9 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.outbox import Outbox
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
+from mcpagg_runtime.start.writer import Writer
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.health import check_servers
 from mcpagg_runtime.tool.offers import listing, needs, offers, variables
@@ -110,12 +110,12 @@ def _serve(plan: Plan, folder: str, path: str | None) -> int:
     face = Stdio(plan, folder)
     if path is not None:
         try:
-            descriptor = _opened(path, (0, face.outbox.descriptor))
+            descriptor = _opened(path, (0, face.writer.descriptor))
         except (OSError, ValueError) as problem:
             complain(f"cannot write the log {path}: {problem}")
             return 2
         broke = f"{plan.name}: cannot write the log {path} any more"
-        face.log = Outbox(
+        face.log = Writer(
             descriptor,
             private=False,
             broke=lambda: _complain_apart(broke),

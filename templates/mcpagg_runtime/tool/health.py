@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.compose import request
 from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
-from mcpagg_runtime.serve.relay import Relay
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
@@ -27,21 +27,21 @@ def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
     """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
     from time import sleep
 
-    relay = Relay(Answers(plan), folder)
+    engine = Engine(Answers(plan), folder)
     client = Client("spec")
     able = obj(dict.fromkeys(RELAYED, "{}"))
     client.introduce(request(0, "initialize", obj(capabilities=able)))
     client.shake_hands()
-    relay.connect(client, _Silence())
-    children = relay.core.children.values()
+    engine.connect(client, _Silence())
+    children = engine.core.children.values()
     try:
         for child in children:
-            relay.wake(child, client)
+            engine.wake(child, client)
         while not all(child.state == DOWN or _looked_at(child) for child in children):
             sleep(0.01)
     finally:
-        relay.close()
-    servers = {child.name: _health(child, relay) for child in children}
+        engine.close()
+    servers = {child.name: _health(child, engine) for child in children}
     if as_json:
         status = print_json({"servers": servers})
     else:
@@ -59,18 +59,18 @@ def _looked_at(child: Child) -> bool:
     return all(one.is_at_rest for one in child.lists)
 
 
-def _health(child: Child, relay: Relay) -> dict[str, Any]:
+def _health(child: Child, engine: Engine) -> dict[str, Any]:
     """Return how a child is, for programs; without values of variables."""
     life = child.lifecycle
-    drift = {one.kind.name: relay.redact(one.drift) for one in child.lists}
+    drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
     for one in child.lists:
         if life.is_ready and not one.compared:
             drift[one.kind.name] = "changes too often to be compared"
     started = life.ready_at < FOREVER
     return {
         "state": child.state,
-        "reason": relay.redact(life.reason) or None,
-        "protocol": relay.redact(life.protocol) or None,
+        "reason": engine.redact(life.reason) or None,
+        "protocol": engine.redact(life.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
         "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
     }

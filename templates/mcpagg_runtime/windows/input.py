@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.polling import STDIN_CHUNK, Stopped
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.start.outbox import Outbox
+    from mcpagg_runtime.start.writer import Writer
 
 # How long a signal may wait for its handler: nothing wakes the thread that would call it.
 SIGNAL_SECONDS = 0.2
@@ -21,7 +21,7 @@ class ThreadedInput:
     Whoever waits for the next piece wakes up now and then, so that the handlers of signals run.
     """
 
-    def __init__(self, output: Outbox) -> None:
+    def __init__(self, output: Writer) -> None:
         self.output = output
         self._data = b""
         self._problem: OSError | None = None

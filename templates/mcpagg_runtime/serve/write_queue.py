@@ -1,6 +1,6 @@
 """What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
 
-Most outboxes never have one, so a start does not pay for it.
+Most writers never have one, so a start does not pay for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Owner(Protocol):
-        """The outbox that a backlog belongs to."""
+        """The writer that a queue belongs to."""
 
         descriptor: int
         broken: bool
@@ -38,15 +38,15 @@ PATIENCE_FACTOR = 8
 PIECE = 1 << 20
 
 
-class Backlog:
-    """The lines that wait for one peer. Whoever calls a method holds the lock of its outbox.
+class WriteQueue:
+    """The lines that wait for one peer. Whoever calls a method holds the lock of its writer.
 
     `alive` says whether the thread that writes them lives, `waiting` how many bytes there are of
     lines that it has not begun to write.
     """
 
-    def __init__(self, outbox: Owner) -> None:
-        self.outbox = outbox
+    def __init__(self, writer: Owner) -> None:
+        self.writer = writer
         self.alive = False
         self.waiting = 0
         self._queue: list[bytes] = []
@@ -62,7 +62,7 @@ class Backlog:
             self.alive = True
         except RuntimeError:
             # There is no thread to be had. Half a line is written: nothing can follow it.
-            self.outbox.break_off()
+            self.writer.break_off()
 
     def add(self, line: bytes) -> None:
         """Queue a line."""
@@ -111,18 +111,18 @@ class Backlog:
                 while view:
                     view = view[self._write(view) :]
             except OSError:
-                self.outbox.break_off()
-            with self.outbox.lock:
+                self.writer.break_off()
+            with self.writer.lock:
                 line = self._next()
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
         try:
-            taken = os.write(self.outbox.descriptor, data[:PIECE])
+            taken = os.write(self.writer.descriptor, data[:PIECE])
             self._took_at = monotonic()
             return taken
         except BlockingIOError:
-            writable(self.outbox.descriptor, None)
+            writable(self.writer.descriptor, None)
             return 0
 
     def _next(self) -> bytes:
@@ -130,13 +130,13 @@ class Backlog:
         line = b""
         if not self._batch:
             self._batch, self._queue = self._queue[::-1], []
-        if self._batch and not self.outbox.broken:
+        if self._batch and not self.writer.broken:
             line = self._batch.pop()
             self.waiting -= len(line)
         else:
             self.alive = False
             self.discard()
-            if self.outbox.closing:
-                os.close(self.outbox.descriptor)
+            if self.writer.closing:
+                os.close(self.writer.descriptor)
         self._open_gates()
         return line

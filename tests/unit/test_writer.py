@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from wire import TIMEOUT
 
-from mcpagg_runtime.serve import backlog
-from mcpagg_runtime.start.outbox import Outbox
+from mcpagg_runtime.serve import write_queue
 from mcpagg_runtime.start.polling import hung_up
+from mcpagg_runtime.start.writer import Writer
 
 BOUND = 1 << 20
 
@@ -19,7 +19,7 @@ BOUND = 1 << 20
 @pytest.fixture
 def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
     """A pipe that nobody reads yet, with a low bound for what may wait for it."""
-    monkeypatch.setattr(backlog, "MAXIMUM_WAITING_BYTES", BOUND)
+    monkeypatch.setattr(write_queue, "MAXIMUM_WAITING_BYTES", BOUND)
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -42,7 +42,7 @@ def read(descriptor: int, size: int) -> bytes:
 def test_a_gate_is_shut_while_too_much_waits_behind_the_line_being_written(
     pipe: tuple[int, int],
 ) -> None:
-    out = Outbox(pipe[1], private=True)
+    out = Writer(pipe[1], private=True)
     sent = [line(b"a", 3 * BOUND), line(b"b", BOUND), line(b"c", 1)]
     for each in sent[:2]:
         out.send(each)
@@ -58,7 +58,7 @@ def test_a_gate_is_shut_while_too_much_waits_behind_the_line_being_written(
 
 
 def test_lines_keep_their_order_whoever_reads_meanwhile(pipe: tuple[int, int]) -> None:
-    out = Outbox(pipe[1], private=True)
+    out = Writer(pipe[1], private=True)
     sent = b"".join(b"%d\n" % number for number in range(200_000))
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(read(pipe[0], len(sent))))
@@ -76,7 +76,7 @@ def test_lines_keep_their_order_whoever_reads_meanwhile(pipe: tuple[int, int]) -
 def test_what_overflows_is_reported_once_and_ends_the_sending(
     pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch, seconds: float, lines: int
 ) -> None:
-    monkeypatch.setattr(backlog, "STALL_SECONDS", seconds)
+    monkeypatch.setattr(write_queue, "STALL_SECONDS", seconds)
     reports: list[int] = []
     came = threading.Event()
 
@@ -84,7 +84,7 @@ def test_what_overflows_is_reported_once_and_ends_the_sending(
         reports.append(waiting)
         came.set()
 
-    out = Outbox(pipe[1], private=True, overflowed=overflowed)
+    out = Writer(pipe[1], private=True, overflowed=overflowed)
     for size in (5 * BOUND, *[BOUND] * lines):
         out.send(line(b"x", size))
     assert not out.broken
@@ -102,7 +102,7 @@ def test_what_overflows_is_reported_once_and_ends_the_sending(
 def test_whoever_waits_is_let_go_when_the_peer_is_gone(pipe: tuple[int, int]) -> None:
     read_end, write_end = os.pipe()
     broke = threading.Event()
-    out = Outbox(write_end, private=True, broke=broke.set)
+    out = Writer(write_end, private=True, broke=broke.set)
     for _ in range(3):
         out.send(line(b"x", BOUND))
     gate = out.gate()

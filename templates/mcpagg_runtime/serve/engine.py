@@ -20,9 +20,9 @@ from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure
-from mcpagg_runtime.start.outbox import Outbox
 from mcpagg_runtime.start.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
 from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 NO_THREAD = "the system has no thread for it"
 
 
-class Relay:
+class Engine:
     """The core at work. One lock guards it; whoever brings an event carries out what follows.
 
-    Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
+    Carrying out never blocks: lines go to writers, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
     `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, answers: Answers, folder: str, log: Outbox | None = None) -> None:
+    def __init__(self, answers: Answers, folder: str, log: Writer | None = None) -> None:
         self.plan = answers.plan
         self.folder = folder
         self.log = log
@@ -65,7 +65,7 @@ class Relay:
         self._sinks: dict[Client, Sink] = {}
         self._processes: dict[Child, Process] = {}
         self._started: list[Process] = []
-        self._stderr = Outbox(2, private=False, overflowed=lambda waiting: None)
+        self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
         self._closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
@@ -223,7 +223,7 @@ class Relay:
         if isinstance(peer, Client):
             self._sinks[peer].send(message.line())
         elif peer in self._processes:
-            self._processes[peer].outbox.send(message.line())
+            self._processes[peer].writer.send(message.line())
 
     def _gates(self, actions: list[Action]) -> list[Any]:
         """Return the gates of those clients that were sent something and do not read."""
@@ -258,7 +258,7 @@ class Relay:
         try:
             minimal = self.plan.options.env == "minimal"
             launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
-            # Whoever closes the relay waits for a start under way, and none comes after.
+            # Whoever closes the engine waits for a start under way, and none comes after.
             with self._spawning:
                 if self._closing:
                     return

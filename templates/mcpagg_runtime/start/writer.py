@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.serve.backlog import Backlog
+    from mcpagg_runtime.serve.write_queue import WriteQueue
 
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
 
 
-class Outbox:
+class Writer:
     """The way out to one peer: whole lines, in order, whatever the peer's pace.
 
     What the descriptor takes without waiting is written at once, the rest by a thread, out of a
-    backlog: a peer that does not read holds up nobody.
+    queue: a peer that does not read holds up nobody.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Outbox:
         self.broken = False
         self.closing = False
         self.lock = _thread.allocate_lock()
-        self._backlog: Backlog | None = None
+        self._queue: WriteQueue | None = None
         self._broke = broke
         self._overflowed = overflowed
         self._private = private and POLLS
@@ -60,33 +60,33 @@ class Outbox:
         with self.lock:
             if self.broken or self.closing:
                 return
-            backlog = self._backlog
-            if backlog is None or not backlog.alive:
+            queue = self._queue
+            if queue is None or not queue.alive:
                 rest = self._write_at_once(line)
                 if rest:
                     self._begin(rest)
-            elif self._overflowed is not None and backlog.overflows():
+            elif self._overflowed is not None and queue.overflows():
                 self.broken = True
-                self._overflowed(backlog.waiting)
-                backlog.discard()
+                self._overflowed(queue.waiting)
+                queue.discard()
             else:
-                backlog.add(line)
+                queue.add(line)
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the peer; None if that is not so.
 
         Whoever has more for it waits for that lock, with no other one held.
         """
-        backlog = self._backlog
-        if backlog is None or not backlog.crowded:
+        queue = self._queue
+        if queue is None or not queue.crowded:
             return None
         with self.lock:
-            return backlog.gate(emptied=False)
+            return queue.gate(emptied=False)
 
     def flush(self, seconds: float) -> bool:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
         with self.lock:
-            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
+            gate = self._queue.gate(emptied=True) if self._queue is not None else None
         return gate is None or bool(gate.acquire(True, seconds))
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class Outbox:
         with self.lock:
             if not self.closing:
                 self.closing = True
-                if self._backlog is None or not self._backlog.alive:
+                if self._queue is None or not self._queue.alive:
                     os.close(self.descriptor)
 
     def break_off(self) -> None:
@@ -107,11 +107,11 @@ class Outbox:
         self.broken = True
 
     def _begin(self, rest: memoryview) -> None:
-        if self._backlog is None:
-            from mcpagg_runtime.serve.backlog import Backlog
+        if self._queue is None:
+            from mcpagg_runtime.serve.write_queue import WriteQueue
 
-            self._backlog = Backlog(self)
-        self._backlog.begin(rest)
+            self._queue = WriteQueue(self)
+        self._queue.begin(rest)
 
     def _write_at_once(self, line: bytes) -> memoryview:
         """Write what can be written without waiting; return the rest, which is no copy."""
