@@ -1,8 +1,9 @@
 """The arguments of the command line: read, checked, and written down as the file records them.
 
-An emitted file records the options that it was compiled with. `--check` and `--offline` take all of
-them from the file; an option that is given replaces the recorded one, and one that can be repeated
-replaces all recorded ones of its name. A compilation takes nothing from the file that it replaces.
+An emitted file records the options that it was compiled with. `--check`, `--offline` and
+`--refresh` take all of them from the file; an option that is given replaces the recorded one, and
+one that can be repeated replaces all recorded ones of its name. Any other compilation takes no
+option from the file that it replaces.
 """
 
 from __future__ import annotations
@@ -32,11 +33,12 @@ STATUSES = (
     " · 4 a server failed · 5 names clash · 70 a fault of the compiler itself · 130 interrupted"
 )
 INHERITED = (
-    "The file records its options. --check and --offline take all of them from FILE; an option"
-    " that is given replaces the recorded one (a repeatable one: all recorded ones of its name)."
-    " Without the two, nothing is taken from FILE."
+    "The file records its options. --check, --offline and --refresh take all of them from FILE; an"
+    " option that is given replaces the recorded one (a repeatable one: all recorded ones of its"
+    " name). Without the three, no option is taken from FILE."
 )
 _SURROGATE = re.compile("[\ud800-\udfff]")  # a byte that is no UTF-8, as Python reads it
+RENEWS = "--check, --offline and --refresh"
 UNRECORDED: dict[str, Any] = {
     "config": None,
     "output": None,
@@ -44,6 +46,7 @@ UNRECORDED: dict[str, Any] = {
     "dry_run": False,
     "check": False,
     "offline": False,
+    "refresh": [],
     "report": "text",
     "quiet": False,
     "verbose": False,
@@ -69,12 +72,19 @@ def _parser() -> _Parser:
     add("--from", dest="client", metavar="CLIENT", help="the config of claude-desktop, cursor, …")
     add("--check", action="store_true", help="write nothing; exit 1 if FILE is not up to date")
     add("--offline", action="store_true", help="take the snapshot from FILE; start no server")
+    add(
+        "--refresh",
+        action="append",
+        metavar="NAME",
+        help="ask this server, and take the snapshots of the others from FILE (repeatable)",
+    )
     add("--only", action="append", metavar="NAME", help="this server (repeatable)")
     add("--skip", action="append", metavar="NAME", help="not this server (repeatable)")
     add(
         "--allow-failed",
         action="store_true",
-        help="leave out servers that fail, or lack a variable, a program, a file or a folder",
+        help="go on without servers that fail, or lack a variable, a program, a file or a folder;"
+        " one that FILE has stays as it is there",
     )
     add("--expose", action="append", metavar="SERVER:TOOL", help="offer (globs, repeatable)")
     add("--hide", action="append", metavar="SERVER:TOOL", help="withhold (globs, repeatable)")
@@ -210,7 +220,7 @@ class _Version(argparse.Action):
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Parse the arguments; --check and --offline take what is not given from the existing file.
+    """Parse the arguments; where FILE is compared or renewed, it says what is not given.
 
     Options that are neither given nor recorded are absent, so that `Options` has their defaults.
 
@@ -220,7 +230,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = _parser()
     given = parser.given(words)
     chosen = {**UNRECORDED, **given}
-    if chosen["check"] or chosen["offline"]:
+    if chosen["check"] or chosen["offline"] or chosen["refresh"]:
         chosen = _with_recorded(parser, chosen)
     return argparse.Namespace(**chosen)
 
@@ -231,7 +241,7 @@ def _with_recorded(parser: _Parser, chosen: dict[str, Any]) -> dict[str, Any]:
 
     output = chosen["output"] or "-"
     if output == "-":
-        raise ConfigError(PROGRAM, [Problem("", "--check and --offline need -o FILE")])
+        raise ConfigError(PROGRAM, [Problem("", f"{RENEWS} need -o FILE")])
     recorded = recorded_command(Path(output))
     if recorded is None:
         if chosen["config"] is None and not Path(output).exists():
@@ -278,6 +288,9 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         raise ConfigError(PROGRAM, [Problem("", "both a config and --from are given")])
     if chosen.report != "text" and not chosen.dry_run:
         raise ConfigError(PROGRAM, [Problem("", "--report json goes with --dry-run")])
+    for flag, is_given in (("--offline", chosen.offline), ("--dry-run", chosen.dry_run)):
+        if chosen.refresh and is_given:
+            raise ConfigError(PROGRAM, [Problem("", f"--refresh does not go with {flag}")])
     if chosen.client:
         home, here = Path.home(), Path.cwd()
         chosen.config = str(

@@ -87,7 +87,7 @@ def _run(given: list[str]) -> int:
         os.environ,
         file=file,
         commands=advised,
-        offline=chosen.offline,
+        refresh=() if chosen.offline else chosen.refresh or None,
         check=chosen.check,
         progress=None if chosen.quiet else _progress(),
         warn=lambda problem: _warn(source.name, [problem]),
@@ -161,6 +161,8 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield f"  composite tools: {', '.join(result.composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
+    if result.kept:
+        yield f"  as they were, for they failed: {', '.join(result.kept)}"
     if WINDOWS and result.options.allow_secrets:
         yield UNGUARDED
     if result.options.names == "auto" and not result.portable:

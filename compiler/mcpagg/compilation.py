@@ -6,12 +6,13 @@ Reads as a table of contents: each pass is one module with one public function.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
@@ -47,6 +48,8 @@ class Compilation:
     """Whether every tool's name is portable as it is."""
     left_out: dict[str, str]
     """Entries of the config that are no part of the proxy, and why."""
+    kept: tuple[str, ...] = ()
+    """Servers that failed, whose snapshot is that of an earlier compilation."""
     composites: tuple[str, ...] = ()
 
 
@@ -69,7 +72,7 @@ def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
     spec, warnings = _understood(source)
     fault = None
     try:
-        spec, more = _checked(spec, source.options, environ)
+        spec, more = _checked(spec, source.options, environ, asked_servers(spec, None), ())
         warnings += more
     except CompileError as problem:
         fault = problem
@@ -82,7 +85,7 @@ def compile_proxy(
     *,
     file: Path | None,
     commands: Commands,
-    offline: bool = False,
+    refresh: Collection[str] | None = None,
     check: bool = False,
     progress: Progress | None = None,
     warn: Callable[[Problem], None] = lambda problem: None,
@@ -90,9 +93,11 @@ def compile_proxy(
     """Compile a config. `file` is where the proxy will lie, None for standard output.
 
     `warn` is called with each warning as soon as it is known: it may be why a later pass fails.
-    `offline` needs nothing of what a start needs. Where `file` exists, the order in it is kept
-    (see `ordering`). `check`: the text is to be compared with `file`, so what a server computes
-    anew each time is taken from there (see `Snapshot.with_known_ttl`).
+    `refresh` names the servers to ask, None for all. The others need nothing of what a start
+    needs: their snapshots are those of `file`. So is that of a server that fails, if the options
+    allow failures. Where `file` exists, the order in it is kept (see `ordering`). `check`: the text
+    is to be compared with `file`, so what a server computes anew each time is taken from there
+    (see `Snapshot.with_known_ttl`).
 
     Raises:
         CompileError: with all faults of the pass that failed.
@@ -101,49 +106,31 @@ def compile_proxy(
     understood, warnings = _understood(source)
     _each(warn, warnings)
     options = source.options
-    if offline:
-        if problems := _remote(understood):
-            raise ConfigError(source.name, problems)
-        spec = settle_folders(understood)
-    else:
-        spec, warnings = _checked(understood, options, environ)
-        _each(warn, warnings)
+    spec = settle_folders(understood)
+    asked = asked_servers(spec, refresh)
+    rows = launch_rows(spec, file.parent if file else spec.folder)
+    before = _recorded(file, rows, commands.again, is_needed=refresh is not None)
+    check_known(spec, asked, before, str(file), commands.again)
+    ready, warnings = _checked(spec, options, environ, asked, before.names)
+    _each(warn, warnings)
     # Not before the config is known to be good: these bring black along.
     from mcpagg.emission import emit
     from mcpagg.linking import link
 
-    if offline:
-        from mcpagg.recorded import recorded_snapshot
+    found = Snapshot(())
+    if ready.servers:
+        from mcpagg.ordering import in_order_of
 
-        if file is None:
-            raise ConfigError(source.name, [Problem("", "--offline needs -o FILE")])
-        snapshot = _of_these(spec, recorded_snapshot(file, commands.again), file, commands.again)
-    else:
-        from mcpagg.discovery import discover
-
-        snapshot, warnings = discover(
-            spec,
-            environ,
-            connect_timeout=options.connect_timeout,
-            allow_failed=options.allow_failed,
-            minimal=options.minimal,
-            progress=progress,
-        )
-        _each(warn, warnings)
-        found = {child.name for child in snapshot.children}
-        failed = tuple(one.name for one in understood.servers if one.name not in found)
-        snapshot = replace(snapshot, failed=failed)
-        if file is not None:
-            snapshot = _compared_with(file, snapshot, check)
-        if not options.allow_secrets:
-            from mcpagg.leaks import leaks
-
-            if problems := leaks(spec, snapshot, environ, minimal=options.minimal):
-                raise ChildFault(source.name, problems)
-        seen = {child.name: str(child.info.get("version", "?")) for child in snapshot.children}
-        _each(warn, unpinned(spec, seen))
-    found = {child.name for child in snapshot.children}
-    rows = launch_rows(spec, file.parent if file else spec.folder, found)
+        started = frozenset(server.name for server in ready.servers)
+        found = _discovered(spec, started, options, environ, progress, warn)
+        found = in_order_of(before, found)
+        found = found.with_known_ttl(before) if check else found
+        seen = {child.name: str(child.info.get("version", "?")) for child in found.children}
+        _each(warn, unpinned(ready, seen))
+    snapshot = combined(spec, asked, found, before)
+    what = f"is as {file} has it: it could not be asked"
+    _each(warn, (Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept))
+    rows = {name: row for name, row in rows.items() if name in snapshot.names}
     linked, warnings = link(spec, rows, snapshot, options)
     _each(warn, warnings)
     name = options.name or _proxy_name(source.name)
@@ -163,9 +150,62 @@ def compile_proxy(
         options,
         servers=_listed(linked, rows, options),
         portable=all(name == route[2] for name, route in linked.routes["tools"].items()),
-        left_out=left_out | {one.name: one.why for one in spec.left_out},
+        left_out=left_out | {one.name: one.why for one in ready.left_out},
+        kept=snapshot.kept,
         composites=tuple(linked.composed.subtools),
     )
+
+
+def _recorded(file: Path | None, rows: Rows, rebuild: str, *, is_needed: bool) -> Snapshot:
+    """Return the snapshot that `file` has, each server under the name that it has in `rows`.
+
+    Raises:
+        ConfigError: it has none, and one is needed.
+    """
+    from mcpagg.recorded import recorded
+
+    if file is None:
+        return Snapshot(())
+    try:
+        before = recorded(file, rebuild)
+    except ConfigError:
+        if is_needed:
+            raise
+        return Snapshot(())
+    return before.snapshot.renamed(new_names(before.rows, rows))
+
+
+def _discovered(
+    spec: ProxySpec,
+    asked: Collection[str],
+    options: Options,
+    environ: Mapping[str, str],
+    progress: Progress | None,
+    warn: Callable[[Problem], None],
+) -> Snapshot:
+    """Start servers, and return what they say.
+
+    Raises:
+        ChildFault: one fails, and that is not allowed, or repeats a secret.
+    """
+    from mcpagg.discovery import discover
+
+    snapshot, warnings = discover(
+        spec,
+        environ,
+        asked=asked,
+        connect_timeout=options.connect_timeout,
+        allow_failed=options.allow_failed,
+        minimal=options.minimal,
+        progress=progress,
+    )
+    _each(warn, warnings)
+    if not options.allow_secrets:
+        from mcpagg.leaks import leaks
+
+        if problems := leaks(spec, snapshot, environ, minimal=options.minimal):
+            raise ChildFault(spec.source, problems)
+    return snapshot
 
 
 def _listed(linked: Linked, servers: Iterable[str], options: Options) -> dict[str, list[str]]:
@@ -199,9 +239,15 @@ def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
 
 
 def _checked(
-    spec: ProxySpec, options: Options, environ: Mapping[str, str]
+    spec: ProxySpec,
+    options: Options,
+    environ: Mapping[str, str],
+    asked: Collection[str],
+    recorded: Collection[str],
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
-    """Return the spec, made ready for this machine, and warnings.
+    """Return the spec of the servers to start, made ready for this machine, and warnings.
+
+    `asked` and `recorded` are those of `check_environment`.
 
     Raises:
         ConfigError: servers cannot be proxied; tells what others lack as well.
@@ -210,7 +256,12 @@ def _checked(
     refused = _remote(spec)
     try:
         ready = check_environment(
-            spec, environ, minimal=options.minimal, allow_failed=options.allow_failed
+            spec,
+            environ,
+            asked=asked,
+            recorded=recorded,
+            minimal=options.minimal,
+            allow_failed=options.allow_failed,
         )
     except EnvironmentFault as fault:
         if not refused:
@@ -240,18 +291,12 @@ def _bridge(server: ServerSpec) -> str:
     return " ".join(["npx mcp-remote URL", *(f"--header {name}:VALUE" for name in server.headers)])
 
 
-def launch_rows(
-    spec: ProxySpec, folder: Path, found: set[str] | None = None
-) -> dict[str, dict[str, Any]]:
+def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
     """Return the launch table: {server: row}, relative folders meant from `folder`.
 
     A config and its proxy move as a whole, so a relative `cwd` stays relative, to the proxy.
     """
-    rows = {}
-    for server in spec.servers:
-        if found is None or server.name in found:
-            rows[server.name] = relocated(server.row(), spec.folder, folder)
-    return rows
+    return {server.name: relocated(server.row(), spec.folder, folder) for server in spec.servers}
 
 
 def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:
@@ -294,37 +339,6 @@ def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
                 found.append(glob[index + 1 :])
                 break
     return tuple(found)
-
-
-def _compared_with(file: Path, snapshot: Snapshot, check: bool) -> Snapshot:
-    """Return a snapshot less what differs from that of `file` without being a change."""
-    from mcpagg.ordering import in_order_of
-    from mcpagg.recorded import recorded_snapshot
-
-    try:
-        before = recorded_snapshot(file)
-    except ConfigError:  # there is none
-        return snapshot
-    snapshot = in_order_of(before, snapshot)
-    return snapshot.with_known_ttl(before) if check else snapshot
-
-
-def _of_these(spec: ProxySpec, snapshot: Snapshot, file: Path, rebuild: str) -> Snapshot:
-    """Return the part of a recorded snapshot that the config's servers have.
-
-    Raises:
-        ConfigError: one has none.
-    """
-    recorded = [*(child.name for child in snapshot.children), *snapshot.failed]
-    missing = [server for server in spec.servers if server.name not in recorded]
-    if missing:
-        remedy = f"compile without --offline once: {rebuild}"
-        problems = [Problem(s.path, f"is not in the snapshot of {file}", remedy) for s in missing]
-        raise ConfigError(spec.source, problems)
-    children = {child.name: child for child in snapshot.children}
-    names = [server.name for server in spec.servers]
-    kept = tuple(children[name] for name in names if name in children)
-    return Snapshot(kept, tuple(name for name in names if name not in children))
 
 
 def _proxy_name(source: str) -> str:

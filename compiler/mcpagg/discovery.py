@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 
@@ -56,14 +56,15 @@ def discover(
     spec: ProxySpec,
     environ: Mapping[str, str],
     *,
+    asked: Collection[str] | None = None,
     connect_timeout: float = CONNECT_SECONDS,
     allow_failed: bool = False,
     minimal: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Snapshot, tuple[Problem, ...]]:
-    """Start all children side by side; return what they say they offer, and warnings.
+    """Start children side by side; return what they say they offer, and warnings.
 
-    `spec` has passed the environment check.
+    `asked` names those to start, None for all; they have passed the environment check.
 
     `connect_timeout` bounds, in seconds, the handshake of each child and then each reading of its
     list. With `allow_failed`, children that fail are left out and named in the snapshot; with
@@ -76,27 +77,28 @@ def discover(
     Raises:
         ChildFault: naming every child that failed, its exit status and the end of its stderr.
     """
+    servers = [one for one in spec.servers if asked is None or one.name in asked]
     discovery = Discovery(spec, environ, connect_timeout, minimal)
-    discovery.run(progress or (lambda server, text: None))
+    discovery.run(servers, progress or (lambda server, text: None))
     if discovery.faults and not allow_failed:
-        total = len(spec.servers)
+        total = len(servers)
         advice = (
             f"{count(total - len(discovery.faults), 'server')} of {total} came up; "
             "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
             f"--connect-timeout S gives each more than {connect_timeout:g} seconds"
         )
-        failed = [server for server in spec.servers if server.name in discovery.faults]
+        failed = [server for server in servers if server.name in discovery.faults]
         problems = [problem for server in failed for problem in discovery.warnings(server)]
         raise ChildFault(spec.source, problems, advice)
-    found = [server.name for server in spec.servers if server.name in discovery.children]
-    missing = [server.name for server in spec.servers if server.name not in discovery.children]
-    warnings = [warning for server in spec.servers for warning in discovery.warnings(server)]
+    found = [server.name for server in servers if server.name in discovery.children]
+    missing = [server.name for server in servers if server.name not in discovery.children]
+    warnings = [warning for server in servers for warning in discovery.warnings(server)]
     snapshot = Snapshot(tuple(discovery.children[name] for name in found), tuple(missing))
     return snapshot, tuple(warnings)
 
 
 class Discovery:
-    """Asks all children side by side, each in a thread of its own.
+    """Asks children side by side, each in a thread of its own.
 
     `children` are the snapshots, `faults` what is wrong with the other children.
     """
@@ -126,12 +128,11 @@ class Discovery:
         self._is_over = False
         """Whether no child may be started any more."""
 
-    def run(self, progress: Progress) -> None:
-        """Ask all children, and report progress; an interruption ends them all."""
-        servers = self._spec.servers
+    def run(self, servers: Sequence[ServerSpec], progress: Progress) -> None:
+        """Ask these children, and report progress; an interruption ends them all."""
         for server in servers:
             progress(server.name, "starting")
-        rows = {server.name: server.row() for server in servers}
+        rows = {server.name: server.row() for server in self._spec.servers}
         folder = str(self._spec.folder)
         threads = []
         for server in servers:

@@ -39,7 +39,7 @@ TABLES = {
 }
 # The names that the templates define, which no module may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
-DEFINED |= {"COMPILER", "SUBTOOLS", "FAILED", "NEEDS", *TABLES.values()}
+DEFINED |= {"COMPILER", "SUBTOOLS", "FAILED", "KEPT", "NEEDS", *TABLES.values()}
 NEEDS_NOTHING = "no variable of the environment"
 
 
@@ -133,8 +133,9 @@ def _tables(
     tables: dict[str, Any] = {"SERVERS": dict(rows)}
     if required := [name for name, needed in needs.items() if needed]:
         tables["NEEDS"] = required
-    if snapshot.failed:
-        tables["FAILED"] = list(snapshot.failed)
+    for name, servers in (("FAILED", snapshot.failed), ("KEPT", snapshot.kept)):
+        if servers:
+            tables[name] = list(servers)
     for name, routes in linked.routes.items():
         if routes or name == "tools":
             tables[TABLES[name]] = routes

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,19 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.start.catalogue import KINDS
 
 REBUILD = "#   rebuild:  "
+TABLES = ("SERVERS", "SNAPSHOT", "CHILDREN", "FAILED", "KEPT")
 
 
-def recorded_snapshot(file: Path, rebuild: str = "") -> Snapshot:
-    """Return the snapshot in an emitted file; the file is parsed, never run.
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What an emitted file says of its servers: its launch table {server: row}, its snapshot."""
+
+    rows: Mapping[str, Mapping[str, Any]]
+    snapshot: Snapshot
+
+
+def recorded(file: Path, rebuild: str = "") -> Recorded:
+    """Return what an emitted file says of its servers; the file is parsed, never run.
 
     `rebuild` is the command that writes the file anew, for the error.
 
@@ -24,19 +35,17 @@ def recorded_snapshot(file: Path, rebuild: str = "") -> Snapshot:
         ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
     """
     try:
-        tables = read_tables(_read(file), ("SNAPSHOT", "CHILDREN", "FAILED"))
+        tables = read_tables(_read(file), TABLES)
         children = tuple(
             _child(name, tables["CHILDREN"][name], lists)
             for name, lists in tables["SNAPSHOT"].items()
             if name  # what has none are the composite tools, which are built anew
         )
-        failed = tuple(tables.get("FAILED", ()))
+        failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
+        return Recorded(tables["SERVERS"], Snapshot(children, failed, kept))
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
-        raise ConfigError(
-            str(file), [Problem("", what, f"compile it without --offline: {rebuild}")]
-        ) from None
-    return Snapshot(children, failed)
+        raise ConfigError(str(file), [Problem("", what, f"compile it anew: {rebuild}")]) from None
 
 
 def recorded_command(file: Path) -> list[str] | None:

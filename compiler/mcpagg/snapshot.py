@@ -7,6 +7,7 @@ linking, so compiling from a recorded snapshot starts no child.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,10 +49,32 @@ class ChildSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All children's answers, in config order. `failed` names the children that were let go."""
+    """All children's answers, in config order.
+
+    `failed` names the children that failed and were let go, `kept` those that failed and whose
+    answers are of an earlier compilation.
+    """
 
     children: tuple[ChildSnapshot, ...]
     failed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the children whose answers it has."""
+        return frozenset(child.name for child in self.children)
+
+    def renamed(self, names: Mapping[str, str]) -> Snapshot:
+        """Return this snapshot with some children under other names, {old name: new name}."""
+
+        def new(name: str) -> str:
+            return names.get(name, name)
+
+        return Snapshot(
+            tuple(replace(child, name=new(child.name)) for child in self.children),
+            tuple(map(new, self.failed)),
+            tuple(map(new, self.kept)),
+        )
 
     def with_known_ttl(self, before: Snapshot) -> Snapshot:
         """Return this snapshot with the `ttlMs` of an earlier one, for children that have one.

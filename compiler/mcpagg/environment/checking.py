@@ -7,7 +7,7 @@ passes here is what a start finds.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,16 @@ def check_environment(
     spec: ProxySpec,
     environ: Mapping[str, str],
     *,
+    asked: Collection[str] | None = None,
+    recorded: Collection[str] = (),
     minimal: bool = False,
     allow_failed: bool = False,
 ) -> tuple[ProxySpec, tuple[Problem, ...]]:
-    """Return the spec, made ready for this machine, and warnings.
+    """Return the spec of the servers to start, made ready for this machine, and warnings.
 
-    With `allow_failed`, servers that lack something are left out, and what they lack is a warning.
+    `asked` names them, None for all; the others need nothing. With `allow_failed`, servers that
+    lack something are not started, and what they lack is a warning; they are left out, except for
+    those of `recorded`, whose snapshot is at hand.
 
     A server without a `cwd` that names a file of the config's folder gets that folder as its own:
     the children of a project's config expect to be started there. `minimal`: children get the
@@ -40,22 +44,23 @@ def check_environment(
 
     Raises:
         EnvironmentFault: with every variable, program and folder that is missing, if that is not
-            allowed, or of every server.
+            allowed, or no server is left.
     """
     spec = settle_folders(spec)
     rows = {server.name: server.row() for server in spec.servers}
+    judged = [one for one in spec.servers if asked is None or one.name in asked]
     missing = {
-        server.name: _missing(server, rows, environ, spec.folder, minimal)
-        for server in spec.servers
+        server.name: _missing(server, rows, environ, spec.folder, minimal) for server in judged
     }
     problems = [problem for found in missing.values() for problem in found]
-    ready = [server for server in spec.servers if not missing[server.name]]
-    if problems and not (allow_failed and ready):
+    ready = [server for server in judged if not missing[server.name]]
+    is_any_left = ready or any(server.name in recorded for server in spec.servers)
+    if problems and not (allow_failed and is_any_left):
         raise EnvironmentFault(spec.source, problems, "" if allow_failed else ADVICE)
     lacking = [
         LeftOut(name=server.name, path=server.path, why="it lacks what a start needs")
-        for server in spec.servers
-        if missing[server.name]
+        for server in judged
+        if missing[server.name] and server.name not in recorded
     ]
     problems += [Problem(one.path, f"is left out: {one.why}") for one in lacking]
     left_out = (*spec.left_out, *lacking)
