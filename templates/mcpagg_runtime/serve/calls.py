@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.compose import notification
-from mcpagg_runtime.serve.editing import replaced
+from mcpagg_runtime.serve.compose import notification, request
+from mcpagg_runtime.serve.editing import replaced, spliced
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import error, failure
+from mcpagg_runtime.start.message import Message, error, failure
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
     INVALID_PARAMS,
@@ -21,11 +21,11 @@ from mcpagg_runtime.start.protocol import (
     REQUEST_TIMEOUT,
     RESOURCE_NOT_FOUND,
 )
+from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
     from mcpagg_runtime.serve.lists import Lists
@@ -33,12 +33,117 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.server_requests import ServerRequests
     from mcpagg_runtime.start.catalogue import Catalogue
     from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.jsontext import Span
 
+
+# A call may take so many times as long as its limit, if its server reports progress.
+LONGEST_TIMES = 10
+# What stands for the message of a call that was sent: it may be large, and is never sent twice.
+_SENT = Message({})
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
 UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
 # Which list a call asks for an item of by name.
 ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
+
+class Call:
+    """One request of a client: what it asks for, whom else to ask, and until when."""
+
+    __slots__ = (
+        "_latest",
+        "_limit",
+        "_message",
+        "client",
+        "deadline",
+        "identifier",
+        "key",
+        "method",
+        "name",
+        "number",
+        "original",
+        "others",
+        "path",
+        "refusal",
+        "serial",
+        "token",
+    )
+
+    rewrites = False
+    """Whether its result is passed on with something replaced in it."""
+
+    def __init__(
+        self,
+        client: Client,
+        message: Message,
+        name: str,
+        path: tuple[str, ...] = (),
+        original: str = "",
+    ) -> None:
+        self.client = client
+        self.method = message.method or ""
+        self.identifier = message.raw("id")
+        """The client's id as JSON text."""
+        self.key = message.id
+        """The same id as a value."""
+        self.name = name
+        """What it asks for, as the client named it."""
+        self.path = path
+        """Leads within params to the member that becomes `original`; () if nothing is replaced."""
+        self.original = original
+        """The child's own name for what it asks for."""
+        self.others: list[Callable[[Call], None]] = []
+        """Take the call next, one after the other, as long as it is answered with an error."""
+        self.refusal = ""
+        """The error, as JSON text, that says most of those that came so far."""
+        self.serial = 0
+        """Its place among all calls of all clients."""
+        self.number = 0
+        """The id that its child knows it by, 0 before it was sent."""
+        self.token = ""
+        """The JSON text of the client's progress token, "" for none."""
+        self.deadline = FOREVER
+        self._latest = FOREVER
+        self._limit = 0.0
+        self._message = message
+
+    def limit(self, seconds: float, now: float) -> float:
+        """Let it take no longer than so many seconds; return the deadline."""
+        self._limit = seconds
+        self._latest = now + LONGEST_TIMES * seconds
+        self.deadline = now + seconds
+        return self.deadline
+
+    def progressed(self, now: float) -> None:
+        """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
+        if self.deadline < FOREVER:
+            self.deadline = min(now + self._limit, self._latest)
+
+    def sent_as(self, number: int) -> Message:
+        """Return the request to the child, under an id that was minted for it."""
+        self.number = number
+        message = self._message
+        if not self.others:
+            self._message = _SENT
+        params, text = message.json("params"), message.raw("params")
+        changes: list[tuple[Span, str]] = []
+        if self.path:
+            changes.append((params.place(self.path), quote(self.original)))
+        token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
+        if token not in ("", "null"):
+            self.token = token
+            changes.append((params.place(("_meta", "progressToken")), str(number)))
+        return request(number, self.method, spliced(text, changes) if changes else text)
+
+    def is_settled_by(self, code: object) -> bool:
+        """Whether an error with this code is the answer, so that nobody else is asked."""
+        return False
+
+    def succeeded(self, server: str, message: Message) -> Message:
+        """Note that a server has answered with a result; return what is passed on."""
+        return message
+
+    def failed(self) -> None:
+        """Note that the call ends with an error."""
 
 
 class CallQueue:

@@ -31,7 +31,7 @@ from mcpagg_runtime.start.scanner import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpagg_runtime.serve.call import Call
+    from mcpagg_runtime.serve.calls import Call
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.origins import Origins

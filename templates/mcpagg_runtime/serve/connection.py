@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
-    from mcpagg_runtime.serve.call import Call
+    from mcpagg_runtime.serve.calls import Call
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.lenient import Fragment
     from mcpagg_runtime.serve.masking import Masks

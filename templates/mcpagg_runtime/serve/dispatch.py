@@ -9,7 +9,7 @@ from mcpagg_runtime.start.message import error, failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpagg_runtime.serve.call import Call
+    from mcpagg_runtime.serve.calls import Call
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.call import Call
-from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.serve.calls import Call, tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.names import prefix_of
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS, Item, Kind
