@@ -16,11 +16,10 @@ from mcpagg_runtime.serve.abilities import visits_urls
 from mcpagg_runtime.serve.attribution import attributed, mark_of
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.compose import notification, request
-from mcpagg_runtime.serve.editing import edited_object, place_of
+from mcpagg_runtime.serve.editing import edited_object, elements, place_of
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.live import same
-from mcpagg_runtime.serve.readers import elements
-from mcpagg_runtime.serve.routed import ambiguity
+from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.start.client import is_enveloped
 from mcpagg_runtime.start.jsontext import edited, obj

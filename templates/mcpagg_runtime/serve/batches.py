@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.readers import elements
+from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.start.message import decode, read_message
 from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.calls import Call
     from mcpagg_runtime.serve.clients import Clients
+    from mcpagg_runtime.serve.connection import ChildPort
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.origins import Origins
-    from mcpagg_runtime.serve.ports import ChildPort
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.editing import place_of, spliced
-from mcpagg_runtime.serve.routed import repeated
+from mcpagg_runtime.serve.editing import place_of, repeated, spliced
 from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:

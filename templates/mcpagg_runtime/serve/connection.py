@@ -1,4 +1,7 @@
-"""The connection to one child: what is sent over it, and the requests that the child owes."""
+"""The connection to one child: its port, what it is sent, and the requests that it owes.
+
+A port stands between a peer and the router, which knows one form of messages.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.compose import minted, request
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.ports import LegacyChildPort
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
@@ -14,18 +16,49 @@ from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
     from mcpagg_runtime.serve.calls import Call
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.lenient import Fragment
     from mcpagg_runtime.serve.masking import Masks
-    from mcpagg_runtime.serve.ports import ChildPort
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Options
 
+    class ChildPort(Protocol):
+        """One life of a child, as it is spoken to."""
+
+        def deliver(self, message: Message) -> None:
+            """Take what the router says to the child."""
+
+        def receive(self, message: Message | Fragment) -> None:
+            """Take what the child says."""
+
+        def tick(self, now: float) -> None:
+            """Do what is due at this time."""
+
+
 # Of a child that loses more answers than that, nothing that is in flight is waited for.
 MAXIMUM_LOST = 16
+
+
+class LegacyChildPort:
+    """The port of a legacy child: its messages have the form that the router knows."""
+
+    def __init__(
+        self, child: Peer, effects: Effects, receive: Callable[[Message | Fragment], None]
+    ) -> None:
+        """`receive` takes what the child says."""
+        self._child = child
+        self._effects = effects
+        self.receive = receive
+
+    def deliver(self, message: Message) -> None:
+        """Send the child what the router says to it."""
+        self._effects.send(self._child, message)
+
+    def tick(self, now: float) -> None:
+        """Nothing is ever due here."""
 
 
 class OwnRequest:

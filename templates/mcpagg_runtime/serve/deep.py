@@ -1,4 +1,4 @@
-"""Reads JSON that is deeper than the C scanner goes, or so large that it would be in the way.
+"""Reads JSON beyond what the C scanner does: too deep, too large, integers too long.
 
 The scanner goes some 1,000 levels deep before Python 3.12, and while it works no other thread of
 the interpreter does: a large text would hold up every server. Such messages must get through all
@@ -11,11 +11,12 @@ import re
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.jsontext import read_members, value_at
-from mcpagg_runtime.start.scanner import Malformed, scanned, skip
+from mcpagg_runtime.start.scanner import Malformed, ScannerOptions, new_scanner, scanned, skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
 
 MAXIMUM_DEPTH = 100_000
 # How much is searched in one go.
@@ -171,3 +172,50 @@ def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
     if kind == '"' and end - index <= LONG_STRING:
         return value_at(text, index)
     return {"{": {}, "[": [], '"': ""}[kind], end
+
+
+class _Number(str):
+    """An integer too long for Python's conversion limit, kept as its digits."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | _Number:
+    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
+    try:
+        return int(digits)
+    except ValueError:
+        return _Number(digits)
+
+
+class _LongIntegers(ScannerOptions):
+    parse_int = staticmethod(_integer)
+
+
+class _Pairs(_LongIntegers):
+    object_pairs_hook = list
+
+
+_scan_long = new_scanner(_LongIntegers())
+
+
+_scan_pairs = new_scanner(_Pairs())
+
+
+def scanned_again(text: str, index: int) -> tuple[Any, int]:
+    """Read a JSON value that the scanner has refused: it may hold an integer that is too long.
+
+    Raises:
+        ValueError: there is no JSON value there, and why.
+        StopIteration: the same, at its value.
+    """
+    # Before 3.12 the scanner can only name its error once json.decoder is there.
+    import json.decoder  # noqa: F401
+
+    return _scan_long(text, index)
+
+
+def member_stands_twice(text: str, start: int) -> bool:
+    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
+    pairs = _scan_pairs(text, start)[0]
+    return len({name for name, _ in pairs}) < len(pairs)

@@ -1,14 +1,15 @@
-"""Edits JSON in its text: all else of it stays as it was written."""
+"""Edits JSON in its text, and takes it apart: all else of it stays as it was written."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import members, obj
-from mcpagg_runtime.start.scanner import BLANK, quote, skip
+from mcpagg_runtime.start.jsontext import members, obj, read_members, value_at
+from mcpagg_runtime.start.scanner import BLANK, Malformed, quote, skip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from typing import Any
 
     from mcpagg_runtime.start.jsontext import Span
     from mcpagg_runtime.start.message import Json
@@ -74,3 +75,41 @@ def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
 def replaced(text: str, member: str, value: str) -> str:
     """Return the JSON text of an object with the value of a member that it has replaced."""
     return spliced(text, [(place_of(text, (member,)), value)])
+
+
+def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
+    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
+
+    Raises:
+        Malformed: there is no JSON array there.
+    """
+    found: list[tuple[Any, int, int]] = []
+    try:
+        if text[start] != "[":
+            raise Malformed("not a JSON array")
+        index = skip(text, start + 1)
+        if text[index] == "]":
+            return found
+        while True:
+            value, end = value_at(text, index)
+            found.append((value, index, end))
+            index = skip(text, end)
+            if text[index] == "]":
+                return found
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index = skip(text, index + 1)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+
+
+def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
+    """Say which of the wanted members the object at text[start] has twice, in whatever case."""
+    whole = text.casefold()
+    if "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
+        return ""  # nearly always, and without reading the text once more
+    names: list[str] = []
+    read_members(text, start, {}, names)
+    folded = [name.casefold() for name in names]
+    twice = [name for name in wanted if folded.count(name) > 1]
+    return f"{twice[0]} stands more than once in params" if twice else ""

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.deep import extents, outline
-from mcpagg_runtime.serve.readers import elements, member_stands_twice
+from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
+from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.start.catalogue import Item
 from mcpagg_runtime.start.jsontext import LARGE, members, value_at
 from mcpagg_runtime.start.scanner import Malformed

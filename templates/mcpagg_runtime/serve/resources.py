@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.clients import Clients
-    from mcpagg_runtime.serve.dispatch import Dispatch
     from mcpagg_runtime.serve.origins import Origins
+    from mcpagg_runtime.serve.routing import Dispatch
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.serve.names import server_address
-from mcpagg_runtime.serve.readers import elements
 from mcpagg_runtime.start.jsontext import edited, members
 from mcpagg_runtime.start.scanner import quote
 

@@ -60,7 +60,7 @@ def scanned(text: str, index: int) -> tuple[Any, int]:
         try:
             return _scan(text, index)
         except (ValueError, SystemError):
-            from mcpagg_runtime.serve.readers import scanned_again
+            from mcpagg_runtime.serve.deep import scanned_again
 
             return scanned_again(text, index)
     except StopIteration as problem:

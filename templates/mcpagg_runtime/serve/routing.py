@@ -6,22 +6,79 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.calls import Call, tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
+from mcpagg_runtime.serve.editing import place_of, repeated
 from mcpagg_runtime.serve.names import prefix_of
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.serve.dispatch import Dispatch
     from mcpagg_runtime.start.catalogue import Catalogue
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
 
+
 # How errors about names that are in no list begin.
 _UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
+# The member of params by which the proxy decides where a request goes and whether it may.
+_ROUTED = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "resources/subscribe": "uri",
+    "resources/unsubscribe": "uri",
+    "skills/get": "uri",
+    "resources/directory/read": "uri",
+    "completion/complete": "ref",
+}
+_OF_REFERENCE = ("type", "name", "uri")
+
+
+class Dispatch:
+    """Where a request goes once it is decided."""
+
+    def __init__(self, children: Mapping[str, Child]) -> None:
+        self._children = children
+        self._serial = 0
+
+    def send(self, call: Call, children: list[Child]) -> None:
+        """Give a call to the first of these children; the others are asked if it has an error."""
+        first, *others = children
+        self._register(call, first)
+        call.others = [child.submit for child in others]
+        first.submit(call)
+
+    def send_unknown(self, call: Call, child: Child) -> None:
+        """Give a call to a child that may know by now what it is for."""
+        self._register(call, child)
+        child.submit_unknown(call)
+
+    def _register(self, call: Call, child: Child) -> None:
+        """Number a call, and give it its time: a start of its child included."""
+        self._serial += 1
+        call.serial = self._serial
+        child.calls.limit(call)
+
+    def deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
+        """Answer a request with an error of the proxy's own."""
+        self.refuse(client, message, error(code, text, data))
+
+    def refuse(self, client: Client, message: Message, refusal: str) -> None:
+        """Answer a request with an error, as JSON text."""
+        client.deliver(failure(message.raw("id"), refusal))
+
+    def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
+        """Refuse what a child has and is withheld; return whether it is so."""
+        for child in self._children.values():
+            reason = child.lists.withheld(message.method or "", name)
+            if reason is not None:
+                self.refuse(client, message, child.connection.gone(reason))
+                return True
+        return False
 
 
 class NameRouting:
@@ -145,3 +202,19 @@ class NameRouting:
 
     def _deny(self, client: Client, message: Message, text: str) -> None:
         self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+
+def ambiguity(message: Message) -> str:
+    """Say what a request names more than once of what it is for, "" for nothing.
+
+    What an object means that has a name twice is not defined (RFC 8259, section 4): a server may
+    read another one of the two than the proxy has checked and replaced. Some ignore case, too.
+    """
+    member = _ROUTED.get(message.method or "")
+    if member is None or not message.params:
+        return ""
+    text = message.raw("params")
+    fault = repeated(text, 0, (member,))
+    if not fault and member == "ref" and type(message.params.get("ref")) is dict:
+        fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
+    return fault
