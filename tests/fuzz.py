@@ -42,7 +42,7 @@ from wire import Wire, start_call
 
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.effects import SEND, SLEEP, START, STOP
-from mcpagg_runtime.serve.lenient import Fragment, read_line
+from mcpagg_runtime.serve.messages import Fragment, read_line
 from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.catalogue import KINDS
 from mcpagg_runtime.start.client import Client

@@ -14,9 +14,7 @@ from time import monotonic
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg_runtime.modern.child import envelope
-from mcpagg_runtime.serve.compose import id_text, minted, notification, request
 from mcpagg_runtime.serve.launch import Launch
-from mcpagg_runtime.serve.lenient import SHOWN_CHARACTERS, Fragment, read_line
 from mcpagg_runtime.serve.lifecycle import (
     MODERN_CODES,
     introduction_fault,
@@ -24,6 +22,15 @@ from mcpagg_runtime.serve.lifecycle import (
     speaks_modern,
 )
 from mcpagg_runtime.serve.listing import Listing, unreadable
+from mcpagg_runtime.serve.messages import (
+    SHOWN_CHARACTERS,
+    Fragment,
+    id_text,
+    minted,
+    notification,
+    read_line,
+    request,
+)
 from mcpagg_runtime.serve.platforms import crashed
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.serve.terminal import printable

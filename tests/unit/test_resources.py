@@ -17,9 +17,9 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.serve import origins
+from mcpagg_runtime.serve import uris
 from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.origins import Origins
+from mcpagg_runtime.serve.uris import Origins
 from mcpagg_runtime.start.client import Client
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
@@ -203,7 +203,7 @@ def test_a_client_without_a_handshake_reads_what_is_not_listed_too() -> None:
 
 
 def test_only_so_many_uris_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(origins, "MAXIMUM_URIS", 2)
+    monkeypatch.setattr(uris, "MAXIMUM_URIS", 2)
     known = Origins()
     for uri in ("x:1", "x:2", "x:1", "x:3", "x:" + "4" * 10_000):
         known.add(uri, "a")

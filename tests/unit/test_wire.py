@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from mcpagg_runtime.serve.compose import notification, request
 from mcpagg_runtime.serve.deep import MAXIMUM_DEPTH, deep_value
 from mcpagg_runtime.serve.editing import elements, place_of, spliced
+from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.start import message as lines_of
 from mcpagg_runtime.start.jsontext import parse, value_at
 from mcpagg_runtime.start.message import Lines, decode, error, failure, read_message, result

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.streams import Streams
-from mcpagg_runtime.serve.abilities import able
-from mcpagg_runtime.serve.attribution import attributed_input
-from mcpagg_runtime.serve.compose import minted, notification, request
+from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.connection import LostAnswers
 from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lenient import Fragment
 from mcpagg_runtime.serve.lifecycle import introduction_fault
+from mcpagg_runtime.serve.messages import Fragment, minted, notification, request
 from mcpagg_runtime.start.catalogue import wraps_output
 from mcpagg_runtime.start.jsontext import edited, members, obj
 from mcpagg_runtime.start.message import error, failure, result

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.subscriptions import LISTENABLE
-from mcpagg_runtime.serve.compose import minted, notification, request
+from mcpagg_runtime.serve.messages import minted, notification, request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure, result
 from mcpagg_runtime.start.protocol import CANCELLED, INTERNAL_ERROR, LISTEN, SUBSCRIPTION_KEY

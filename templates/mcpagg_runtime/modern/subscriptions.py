@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.compose import notification, request
 from mcpagg_runtime.serve.editing import edited_object
+from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.start.jsontext import obj, parse
 from mcpagg_runtime.start.message import error, failure, result
 from mcpagg_runtime.start.protocol import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.compose import notification, request
 from mcpagg_runtime.serve.editing import replaced, spliced
 from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Message, error, failure
 from mcpagg_runtime.start.protocol import (
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
     from mcpagg_runtime.serve.lists import Lists
-    from mcpagg_runtime.serve.origins import Origins
     from mcpagg_runtime.serve.server_requests import ServerRequests
+    from mcpagg_runtime.serve.uris import Origins
     from mcpagg_runtime.start.catalogue import Catalogue
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.jsontext import Span

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.calls import CallQueue
-from mcpagg_runtime.serve.compose import id_text, minted, notification
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lenient import Fragment, read_line
 from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
+from mcpagg_runtime.serve.messages import Fragment, id_text, minted, notification, read_line
 from mcpagg_runtime.serve.server_requests import ServerRequests
 from mcpagg_runtime.start.jsontext import LARGE, obj
 from mcpagg_runtime.start.message import Message, error, failure
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.connection import ChildPort
     from mcpagg_runtime.serve.effects import Effects
-    from mcpagg_runtime.serve.origins import Origins
+    from mcpagg_runtime.serve.uris import Origins
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
 

@@ -1,15 +1,24 @@
-"""The clients that are connected, and what they are told that they have not asked for."""
+"""The clients: who is connected, what they are told, and what servers are told of them.
+
+A client knows the proxy alone, and must be able to say which server asks and speaks.
+https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation, the security notes
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.attribution import attributed_log
-from mcpagg_runtime.serve.compose import notification
-from mcpagg_runtime.start.protocol import LEVELS, LOG_MESSAGE, RESOURCE_UPDATED
+from mcpagg_runtime.envelope.discover import ModernRequest
+from mcpagg_runtime.serve.editing import edited_object, place_of
+from mcpagg_runtime.serve.messages import notification
+from mcpagg_runtime.start.jsontext import edited, members, obj, parse
+from mcpagg_runtime.start.message import Json
+from mcpagg_runtime.start.protocol import LEVELS, LOG_MESSAGE, RESOURCE_UPDATED, SERVER_MARK, TASKS
+from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from mcpagg_runtime.start.catalogue import Catalogue
     from mcpagg_runtime.start.client import Client
@@ -143,3 +152,87 @@ def _lies_in(uri: str, watched: str) -> bool:
     if not uri.startswith(watched):
         return False
     return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
+
+
+def attributed_log(params: Json, server: str) -> str:
+    """Return the params of a log message whose logger is `server`, or `server/logger`."""
+    logger = params.value.get("logger")
+    named = f"{server}/{logger}" if type(logger) is str and logger else server
+    return edited_object(params, add={"logger": quote(named)})
+
+
+def attributed(method: str, params: Json, server: str, several: bool) -> str:
+    """Return the params of a server's request to a client with the server's name in `_meta`.
+
+    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
+    the names of resources do.
+    """
+    meta = params.value.get("_meta")
+    old = params.part("_meta") if type(meta) is dict else "{}"
+    add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
+    message = params.value.get("message")
+    if several and method == "elicitation/create" and type(message) is str:
+        add["message"] = quote(f"[{server}] {message}")
+    return edited_object(params, add=add)
+
+
+def attributed_input(result: Json, server: str, several: bool) -> str:
+    """Return a result that requires input with the requests for it attributed."""
+    if type(result.value.get("inputRequests")) is not dict:
+        return result.text
+    text = result.part("inputRequests")
+    requests = {
+        key: _attributed_entry(entry, text[begin:stop], server, several)
+        for key, (entry, begin, stop) in members(text)[0].items()
+    }
+    return edited_object(result, add={"inputRequests": edited(text, add=requests)})
+
+
+def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
+    method = entry.get("method") if type(entry) is dict else None
+    params = entry.get("params", {}) if type(entry) is dict else None
+    if type(method) is not str or type(params) is not dict:
+        return text
+    asked = Json(text).part("params") or "{}"
+    return edited(text, add={"params": attributed(method, Json(asked), server, several)})
+
+
+def mark_of(params: str) -> str:
+    """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
+    mark = place_of(params, ("_meta", SERVER_MARK))
+    return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""
+
+
+def relayed(client: Client) -> str:
+    """Return what servers are told that a client can do in a handshake, as JSON text."""
+    able = dict(client.capabilities)
+    if client.extensions:
+        able["extensions"] = _passing_extensions(client)
+    return obj(able)
+
+
+def able(client: Client) -> str:
+    """Return what a server is told that a client can do when it asks for something, as JSON text.
+
+    That is all that a modern request declares, but for what does not pass a proxy.
+    """
+    if not isinstance(client, ModernRequest):
+        return relayed(client)
+    if not client.extensions:
+        return client.declared
+    return edited(client.declared, add={"extensions": _passing_extensions(client)})
+
+
+def visits_urls(request: ModernRequest) -> bool:
+    """Whether the client of a request can be asked to have a URL visited."""
+    return "url" in parse(request.capabilities.get("elicitation", "{}"))
+
+
+def _passing_extensions(client: Client) -> str:
+    """Return the extensions that a client declared without the one that does not pass a proxy.
+
+    Later requests about a task name no server, so they could not be routed.
+    """
+    if TASKS not in client.extensions:
+        return client.extensions
+    return edited(client.extensions, drop=(TASKS,))

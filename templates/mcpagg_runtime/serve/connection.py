@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.compose import minted, request
 from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.messages import minted, request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.calls import Call
     from mcpagg_runtime.serve.effects import Effects, Peer
-    from mcpagg_runtime.serve.lenient import Fragment
     from mcpagg_runtime.serve.masking import Masks
+    from mcpagg_runtime.serve.messages import Fragment
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Options
 

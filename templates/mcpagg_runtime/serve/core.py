@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.batches import read_messages
 from mcpagg_runtime.serve.effects import Effects
+from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.router import Router
 from mcpagg_runtime.start.client import is_enveloped
 from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN

@@ -197,8 +197,6 @@ class _Pairs(_LongIntegers):
 
 
 _scan_long = new_scanner(_LongIntegers())
-
-
 _scan_pairs = new_scanner(_Pairs())
 
 

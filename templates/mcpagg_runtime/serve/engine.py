@@ -8,13 +8,12 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.alarm import Alarm
-from mcpagg_runtime.serve.batches import read_messages
-from mcpagg_runtime.serve.compose import notification
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.faults import where
 from mcpagg_runtime.serve.launch import MissingVariables, prepare
 from mcpagg_runtime.serve.lifecycle import STARTING
+from mcpagg_runtime.serve.messages import notification, read_messages
 from mcpagg_runtime.serve.platforms import not_found
 from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.start.client import Client

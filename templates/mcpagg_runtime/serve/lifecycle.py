@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.abilities import relayed
+from mcpagg_runtime.serve.clients import relayed
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.start.jsontext import obj, parse
 from mcpagg_runtime.start.protocol import (

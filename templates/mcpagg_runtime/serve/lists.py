@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing
 from mcpagg_runtime.serve.live import Difference, drift, name_items, nature, renewed
-from mcpagg_runtime.serve.templates import fits
+from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Message, result

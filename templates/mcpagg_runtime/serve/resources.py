@@ -8,7 +8,7 @@ from mcpagg_runtime.serve.calls import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.names import hides_address, own_address
 from mcpagg_runtime.serve.skills import moved_result
-from mcpagg_runtime.serve.templates import fits
+from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.catalogue import SKILLS
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Message, result
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.clients import Clients
-    from mcpagg_runtime.serve.origins import Origins
     from mcpagg_runtime.serve.routing import Dispatch
+    from mcpagg_runtime.serve.uris import Origins
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.calls import Call
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
-from mcpagg_runtime.serve.compose import minted, notification
 from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
-from mcpagg_runtime.serve.origins import Origins
+from mcpagg_runtime.serve.messages import minted, notification
 from mcpagg_runtime.serve.resources import ResourceRouting
 from mcpagg_runtime.serve.routing import Dispatch, NameRouting, ambiguity
+from mcpagg_runtime.serve.uris import Origins
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure, is_id, result
 from mcpagg_runtime.start.protocol import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.attribution import attributed
-from mcpagg_runtime.serve.compose import notification, request
+from mcpagg_runtime.serve.clients import attributed
 from mcpagg_runtime.serve.editing import replaced, spliced
+from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Json, error, failure, is_id, result
 from mcpagg_runtime.start.protocol import (

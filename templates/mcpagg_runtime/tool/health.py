@@ -5,11 +5,11 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.compose import request
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
+from mcpagg_runtime.serve.messages import request
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj

@@ -1,19 +1,20 @@
-"""Reads a line of a server: a message that is not written as it should be is still a message.
+"""The messages of lines, as clients and as servers write them, and those of our own.
 
-Whoever waits for an answer would otherwise wait for ever. Bytes that are no UTF-8 are replaced,
-what stands around a message is passed over, several messages on one line are all read, and what
-looks like a message but is none is handed on as a fragment. The compiler and the emitted file read
-by this one rule.
+A message of a server that is not written as it should be is still a message: whoever waits for an
+answer would otherwise wait for ever. Bytes that are no UTF-8 are replaced, what stands around a
+message is passed over, several messages on one line are all read, and what looks like a message but
+is none is handed on as a fragment. The compiler and the emitted file read by this one rule.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.serve.terminal import printable
 from mcpagg_runtime.start.jsontext import members, read_members
-from mcpagg_runtime.start.message import Message, decode, is_id, read_message
-from mcpagg_runtime.start.scanner import Malformed
+from mcpagg_runtime.start.message import Json, Message, decode, is_id, read_message
+from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +22,67 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.start.message import Id
 
+
 # White space, and what stands around the messages of a batch: batches are read in every revision.
 _BETWEEN = " \t\r\n[],"
 # How many places are tried as the beginning of a message behind one that cannot be read.
 MAXIMUM_TRIES = 16
 SHOWN_CHARACTERS = 60
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    if type(identifier) is float and identifier.is_integer():
+        return int(identifier)
+    return identifier if type(identifier) is int else 0
+
+
+def id_text(identifier: Id) -> str:
+    """Return the JSON text of a request id."""
+    return quote(identifier) if type(identifier) is str else str(identifier)
+
+
+def request(identifier: int | str, method: str, params: str = "") -> Message:
+    """Return a request; `params` is JSON text, "" for none."""
+    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
+
+
+def notification(method: str, params: str = "") -> Message:
+    """Return a notification; `params` is JSON text, "" for none."""
+    return _composed({}, method, params)
+
+
+def _composed(head: dict[str, Json], method: str, params: str) -> Message:
+    head["method"] = Json(quote(method), value=method)
+    if params:
+        head["params"] = Json(params)
+    return Message(head)
+
+
+def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
+    """Read the message of a line, or those of a batch; a blank line has none.
+
+    What is no message stands as the error that says why.
+    """
+    try:
+        text = decode(line)
+        if not text:
+            return []
+        if batches and text.startswith("["):
+            parts = [text[start:end] for _, start, end in elements(text, 0)]
+            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+    except Malformed as problem:
+        return [problem]
+    return [_message(text)]
+
+
+def _message(text: str) -> Message | Malformed:
+    try:
+        return read_message(text)
+    except Malformed as problem:
+        return problem
 
 
 class Fragment:

@@ -1,8 +1,4 @@
-"""Which server a URI came from: what a result names need not be in any list to be read.
-
-A result is parsed once, where it comes in. Only the members that the protocol has for URIs are
-looked at here, and only so many URIs are kept.
-"""
+"""What URIs tell: whether one fits a template (RFC 6570), and which server named it."""
 
 from __future__ import annotations
 
@@ -12,10 +8,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
 MAXIMUM_URIS = 10_000
 LONGEST_URI = 2_000
 # How many items of one result are looked at.
 MAXIMUM_ITEMS = 1_000
+
+
+def fits(template: str, uri: str) -> bool:
+    """Whether some values of its variables would expand `template` to `uri`.
+
+    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
+    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
+    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
+    server itself decides whether it has such a resource.
+    """
+    first, *parts = template.split("{")
+    if not uri.startswith(first):
+        return False
+    index = len(first)
+    plain, pending = True, False
+    for part in parts:
+        expression, _, literal = part.partition("}")
+        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+        pending = True
+        if not literal:
+            continue
+        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+        if found < 0 or (plain and _crosses(uri[index:found])):
+            return False
+        index, plain, pending = found + len(literal), True, False
+    rest = uri[index:]
+    return not (plain and _crosses(rest)) if pending else not rest
+
+
+def _crosses(text: str) -> bool:
+    return any(mark in text for mark in "/?#")
 
 
 class Origins:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcpagg_runtime.serve.lenient import Fragment, read_line
+from mcpagg_runtime.serve.messages import Fragment, read_line
 from mcpagg_runtime.start.message import Message
 
 ANSWER = '{"jsonrpc":"2.0","id":7,"result":{"n":1}}'
