@@ -33,7 +33,7 @@ from mcpagg_runtime.serve.messages import (
 )
 from mcpagg_runtime.serve.platforms import crashed
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
-from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.start.catalogue import TOOLS, Kind
 from mcpagg_runtime.start.jsontext import edited, obj
 from mcpagg_runtime.start.message import Message, error, failure, result

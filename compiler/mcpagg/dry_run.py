@@ -13,7 +13,7 @@ from mcpagg.config.credentials import find_credentials
 from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.serve.launch import strings
-from mcpagg_runtime.serve.references import references
+from mcpagg_runtime.serve.variables import references
 
 HIDDEN = "***"
 

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from mcpagg.problems import ConfigError, Problem
-from mcpagg_runtime.serve.references import CONFIG_FOLDER, reference_at
+from mcpagg_runtime.serve.variables import CONFIG_FOLDER, reference_at
 
 
 def way(folder: str, path: str, paths: ModuleType = os.path) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.serve.dotenv import parse_env_file
 from mcpagg_runtime.serve.launch import (
     Launch,
     Location,
@@ -18,6 +17,7 @@ from mcpagg_runtime.serve.launch import (
     unset,
     uses,
 )
+from mcpagg_runtime.serve.variables import parse_env_file
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 

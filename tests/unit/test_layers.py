@@ -30,14 +30,12 @@ WITH_IO = {
     "start.polling",
     "start.standard",
     "start.stdio",
-    "serve.alarm",
+    "serve.engine",
     "serve.write_queue",
-    "serve.dotenv",
+    "serve.variables",
     "serve.launch",
     "serve.platforms",
     "serve.process",
-    "serve.references",
-    "serve.engine",
     *(name for name in MODULES if name.startswith(("tool.", "windows."))),
 }
 """Modules that do I/O. All others are the core: they read no clock and start nothing."""

@@ -16,7 +16,7 @@ from mcpagg.literal import is_visible
 from mcpagg.problems import meant
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
 from mcpagg_runtime.serve.launch import Location
-from mcpagg_runtime.serve.references import references
+from mcpagg_runtime.serve.variables import references
 
 _SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
 

@@ -18,7 +18,6 @@ from typing import NamedTuple
 from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
 from mcpagg_runtime.serve.launch import Location, strings
-from mcpagg_runtime.serve.references import references, resolve
 from mcpagg_runtime.serve.secrecy import (
     LIKELY,
     NOTHING,
@@ -27,6 +26,7 @@ from mcpagg_runtime.serve.secrecy import (
     promise,
     words_of,
 )
+from mcpagg_runtime.serve.variables import references, resolve
 
 
 class Credential(NamedTuple):

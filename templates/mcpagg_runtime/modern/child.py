@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
-from mcpagg_runtime.modern.streams import Streams
+from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.connection import LostAnswers
 from mcpagg_runtime.serve.editing import edited_object

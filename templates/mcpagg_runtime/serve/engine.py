@@ -7,10 +7,8 @@ import os
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.alarm import Alarm
 from mcpagg_runtime.serve.core import Core
-from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.serve.faults import where
+from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.launch import MissingVariables, prepare
 from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import notification, read_messages
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
 
 
 NO_THREAD = "the system has no thread for it"
+LONGEST_SLEEP_SECONDS = 3600.0
 
 
 class Engine:
@@ -326,3 +325,58 @@ def _close(process: Process, gate: Any) -> None:
         process.close()
     finally:
         gate.release()
+
+
+class Alarm:
+    """Calls `ring` when it is due; whoever calls a method holds the lock that `ring` takes."""
+
+    def __init__(self, ring: Callable[[], float | None]) -> None:
+        """`ring` returns for how many seconds to wait until it is due again, None to end."""
+        self._ring = ring
+        self._due = FOREVER
+        self._woken: Any = None
+        """Held while the thread has no reason to wake up; None as long as there is no thread."""
+
+    def note(self, due: float) -> None:
+        """Note when the next thing is due; called by `ring`, which has seen to all that was."""
+        self._due = due
+
+    def set(self, due: float) -> bool:
+        """See that `ring` is called by then; return whether there is a thread to be had for it."""
+        if due >= self._due:
+            return True
+        self._due = due
+        if self._woken is None:
+            self._woken = _thread.allocate_lock()
+            self._woken.acquire()
+            try:
+                _thread.start_new_thread(self._run, ())
+            except RuntimeError:
+                self._woken, self._due = None, FOREVER  # the next event tries again
+                return False
+        elif self._woken.locked():
+            self._woken.release()
+        return True
+
+    def _run(self) -> None:
+        while True:
+            wait = self._ring()
+            if wait is None:
+                return
+            self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+
+def where(fault: BaseException) -> str:
+    """Return the kind of an exception, and the last function and line of ours that it came through.
+
+    Not what it says: that may be of a message, and nobody else's to read.
+    """
+    place = ""
+    trace = fault.__traceback__
+    package = __name__.partition(".")[0]
+    while trace is not None:
+        frame = trace.tb_frame
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+            place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return type(fault).__name__ + place

@@ -10,10 +10,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.dotenv import parse_env_file
 from mcpagg_runtime.serve.platforms import find_program, variable_key
-from mcpagg_runtime.serve.references import CONFIG_FOLDER, MissingVariable, references, resolve
 from mcpagg_runtime.serve.secrecy import Redactor, secrets_in, url_password
+from mcpagg_runtime.serve.variables import (
+    CONFIG_FOLDER,
+    MissingVariable,
+    parse_env_file,
+    references,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -13,7 +13,7 @@ from mcpagg_runtime.serve.names import (
     prefixes,
     server_address,
 )
-from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.start.catalogue import RESOURCES, TOOLS, labelled
 from mcpagg_runtime.start.jsontext import parse
 

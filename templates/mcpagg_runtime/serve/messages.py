@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.editing import elements
-from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.start.jsontext import members, read_members
 from mcpagg_runtime.start.message import Json, Message, decode, is_id, read_message
 from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote

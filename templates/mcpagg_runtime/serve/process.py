@@ -12,7 +12,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.platforms import command_line, describe, lead_group, start_options
-from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.start.polling import POLLIN, POLLS, new_poll
 from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer

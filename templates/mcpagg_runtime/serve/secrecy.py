@@ -1,4 +1,4 @@
-"""Secrets in variables: which names promise one, and where a text repeats one.
+"""What may be shown of a text: no secret, and nothing that a terminal would act upon.
 
 The compiler and the emitted file share these rules. A name promises a secret by its words; a text
 repeats a secret as it is, or as JSON, a URL, base64 or hexadecimal digits spell it. Scanned by
@@ -15,11 +15,11 @@ from mcpagg_runtime.start.scanner import quote
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+
 # How much a name promises. What is only likely counts for values that look random.
 NOTHING = 0
 LIKELY = 1
 SURE = 2
-
 # Ends of names, without what separates their words …
 _FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
 PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
@@ -40,19 +40,19 @@ _TRAITS = {"type", "name", "names", "limit", "count", "ttl", "version", "arn", "
 _COINS = {"address", "contract", "mint", "symbol"}
 _ABOUT = _PLACES | _TRAITS | _COINS | {"policy", "store", "manager", "provider"}
 _PUBLIC = {"public", "publishable"}
-
 _NUMERALS = "0123456789"
 _HEX = frozenset("0123456789abcdefABCDEF-")
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
-
 _LONGEST_WORD = 12
 # A shorter value of a variable that nobody refers to is as good as any word.
 _SHORTEST_GIVEN = 6
 # Characters, bytes: what is shorter is found in texts that do not hold it.
 _SHORTEST_LINE = 8
 _SHORTEST_ENCODED = 8
+# Sequences that move the cursor, set colours, and set the window's title.
+_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
 
 
 def promise(name: str) -> int:
@@ -242,3 +242,14 @@ def _encoded_runs(secret: bytes) -> Iterator[str]:
         run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
         yield run
         yield run.replace("+", "-").replace("/", "_")
+
+
+def printable(text: str) -> str:
+    """Return text as one line: no escape sequence, a blank for white space, `?` for the rest."""
+    if text.isprintable():
+        return text
+    import re
+
+    text = re.sub(_SEQUENCES, "", text)
+    blanks = (" " if char.isspace() else char for char in text)
+    return "".join([char if char.isprintable() else "?" for char in blanks])

@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.terminal import printable
+from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.start.standard import complain
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""References to environment variables inside config strings.
+"""Variables: references to them inside config strings, and the files that set them.
 
 `$VAR`, `${VAR}`, `${VAR:-default}` and `${env:VAR}` stand for a variable; `$$` is a dollar; a `$`
 before anything else stays. `${workspaceFolder}` is no variable but the folder of the config. The
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CONFIG_FOLDER = "workspaceFolder"
 
+CONFIG_FOLDER = "workspaceFolder"
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"  # pragma: allowlist secret
+_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 
 class MissingVariable(Exception):
@@ -103,3 +104,49 @@ def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
     if text.startswith(":-", end):
         return name, text[end + 2 : close], close + 1
     return None
+
+
+def parse_env_file(text: str) -> dict[str, str]:
+    """Return the variables that `text` sets: `NAME=value` lines, comments, quotes, `export`.
+
+    Nothing is expanded. Double quotes know the escapes of JSON for newline, return, tab, quote and
+    backslash; single quotes keep everything; both may span lines. Without quotes a value ends at
+    ` #` or at the end of its line. The last of a name wins, other lines are passed by.
+
+    Raises:
+        ValueError: `text` holds a NUL, which no environment can.
+    """
+    if "\0" in text:
+        raise ValueError("holds a NUL character")
+    found = {}
+    rest = text.lstrip("\ufeff").replace("\r\n", "\n")
+    while rest:
+        line, _, rest = rest.partition("\n")
+        name, equals, value = line.partition("=")
+        name = name.strip().removeprefix("export ").strip()
+        if not equals or not name or name.startswith("#"):
+            continue
+        value = value.lstrip()
+        if value[:1] in ("'", '"'):
+            quoted, after = _quoted_value(value + "\n" + rest)
+            if quoted is not None:
+                found[name], rest = quoted, after
+                continue
+        found[name] = (" " + value).partition(" #")[0].strip()
+    return found
+
+
+def _quoted_value(text: str) -> tuple[str | None, str]:
+    """Read the quoted value that `text` begins with: (value, the lines after it)."""
+    quote, index = text[0], 1
+    parts: list[str] = []
+    while index < len(text):
+        character = text[index]
+        if character == quote:
+            return "".join(parts), text[index:].partition("\n")[2]
+        if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
+            index += 1
+            character = _DOTENV_ESCAPES[text[index]]
+        parts.append(character)
+        index += 1
+    return None, ""
