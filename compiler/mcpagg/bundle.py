@@ -1,13 +1,13 @@
-"""Joins the runtime's modules into the parts of the emitted file, as they were written.
+"""Joins the runtime's modules into the parts of the emitted file.
 
 The folders of the runtime are the parts of the emitted file. `start` stands in it as it is. The
 others stand in it as strings, because a script is compiled at every start: each is compiled as a
 whole when it is first needed. A module may import its own part and earlier ones at its top, and
 later ones only within functions, where the import becomes a call that loads the part.
 
-Code is kept as text, comments included. What has no meaning in one file is removed: imports of one
-another, blocks for type checkers, module docstrings (the first line of each becomes the heading of
-its module). Imports of the standard library are gathered at the top of a part.
+Code is kept as text, less what only its authors need (`stripping`) and what has no meaning in one
+file: imports of one another, blocks for type checkers. The path of a module and the first line of
+its docstring become its heading. Imports of the standard library are gathered at the top of a part.
 
 Source that cannot be joined safely is refused with module and line, so this file is also the style
 guide of the runtime.
@@ -24,13 +24,13 @@ from importlib import resources
 from typing import NoReturn
 
 from mcpagg.problems import InternalFault
+from mcpagg.stripping import Source, statements
 
 PACKAGE = "mcpagg_runtime"
 START, *DEFERRED = PARTS = ("start", "envelope", "serve", "windows", "modern", "tool")
 """The parts, in the order in which one may import another."""
 
 QUOTES = "'''"
-_RULE = "# " + "-" * 98
 _FUTURE = "from __future__ import annotations"
 _IMPORT = f"write `from {PACKAGE}.part.module import name`"
 
@@ -133,7 +133,7 @@ def _imports(modules: Iterable[_Module]) -> str:
 
 
 def _joined(modules: Iterable[_Module]) -> str:
-    return "\n\n".join(f"{_RULE}\n# {m.heading}\n{_RULE}\n\n\n{m.code}" for m in modules)
+    return "\n".join(f"# {m.heading}\n{m.code}" for m in modules)
 
 
 def _deferred(part: str, modules: Iterable[_Module]) -> str:
@@ -141,7 +141,7 @@ def _deferred(part: str, modules: Iterable[_Module]) -> str:
     needed = {other for module in modules for other, _ in module.needs}
     loads = [_load(other) for other in DEFERRED if other in needed and other != part]
     head = [_FUTURE, "", _imports(modules), *loads]
-    return "\n".join(head).rstrip("\n") + "\n\n\n" + _joined(modules)
+    return "\n".join(head).rstrip("\n") + "\n\n" + _joined(modules)
 
 
 def _load(part: str) -> str:
@@ -151,29 +151,30 @@ def _load(part: str) -> str:
 class _Module:
     """One module, taken apart."""
 
-    def __init__(self, part: str, name: str, source: str) -> None:
+    def __init__(self, part: str, name: str, text: str) -> None:
         self.part = part
         self.name = name
-        self.lines = source.splitlines()
         self.needs: list[tuple[str, str]] = []  # what it imports at its top: (part, module)
         self.imports: list[str] = []
         self.guarded: list[str] = []
         self.defines: list[str] = []
         self.binds: dict[str, str] = {}  # what its other imports define: {name: source}
-        self.dropped: set[int] = set()
-        if QUOTES in source:
+        if QUOTES in text:
             raise BundleError(f"{name}: three single quotes, which end a deferred part")
-        tree = ast.parse(source)
-        for statement in tree.body:
-            self._take(statement)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import | ast.ImportFrom) and node.lineno not in self.dropped:
-                self._defer(node)
-        self.heading = f"{name}: {(ast.get_docstring(tree) or '').splitlines()[0]}"
-        kept = [line for number, line in enumerate(self.lines, 1) if number not in self.dropped]
-        self.code = "\n".join(kept).strip() + "\n"
+        source = Source(text)
+        for statement in source.tree.body:
+            self._take(statement, source)
+        for definition in source.tree.body:
+            if isinstance(definition, ast.FunctionDef | ast.ClassDef):
+                for statement in statements(definition):
+                    if _is_own(statement):
+                        self._defer(statement, source)
+        source.strip()
+        title = (ast.get_docstring(source.tree) or "").splitlines()[0]
+        self.heading = f"{part}/{name}.py: {title}"
+        self.code = source.rest()
 
-    def _take(self, node: ast.stmt) -> None:
+    def _take(self, node: ast.stmt, source: Source) -> None:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             self.defines.append(node.name)
             return
@@ -181,44 +182,41 @@ class _Module:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             self.defines += [target.id for target in targets if isinstance(target, ast.Name)]
             return
-        self.dropped.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-        if isinstance(node, ast.Import | ast.ImportFrom) and _is_own(node):
+        source.cut(node)
+        if _is_own(node):
             needed = self._imported(node)
             if PARTS.index(needed[0]) > PARTS.index(self.part):
                 self._refuse(node, f"import what is in the later part {needed[0]} in a function")
             self.needs.append(needed)
         elif isinstance(node, ast.Import | ast.ImportFrom):
             if not (isinstance(node, ast.ImportFrom) and node.module in ("__future__", "typing")):
-                self.imports.append(self._source(node))
+                self.imports.append(Source(source.of(node)).rest().rstrip())
                 self.binds.update(_bound(node))
         elif isinstance(node, ast.Try):
-            self.guarded.append(self._source(node))
+            self.guarded.append(Source(source.of(node)).rest().rstrip())
         elif not (_is_docstring(node) or _is_for_checkers(node)):
             self._refuse(node, "only definitions stand in a module")
 
-    def _defer(self, node: ast.Import | ast.ImportFrom) -> None:
+    def _defer(self, node: ast.stmt, source: Source) -> None:
         """Turn an import of a later part within a function into a call that loads it."""
-        if not _is_own(node):
-            return
         part, _ = self._imported(node)
         if PARTS.index(part) <= PARTS.index(self.part):
             self._refuse(node, f"an import of {part} stands at the top of a module in {self.part}")
-        self.lines[node.lineno - 1] = " " * node.col_offset + _load(part)
-        self.dropped.update(range(node.lineno + 1, (node.end_lineno or node.lineno) + 1))
+        source.cut(node, _load(part))
 
-    def _imported(self, node: ast.Import | ast.ImportFrom) -> tuple[str, str]:
+    def _imported(self, node: ast.stmt) -> tuple[str, str]:
         """Return the part and the module of an import of the runtime's own."""
-        words = node.module.split(".") if isinstance(node, ast.ImportFrom) and node.module else []
-        renamed = [alias.name for alias in node.names if alias.asname or alias.name == "*"]
+        words: list[str] = []
+        renamed: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            words = node.module.split(".") if node.module else []
+            renamed = [alias.name for alias in node.names if alias.asname or alias.name == "*"]
         if len(words) != 3 or words[1] not in PARTS or renamed:
             self._refuse(node, _IMPORT)
         return words[1], words[2]
 
     def _refuse(self, node: ast.stmt, why: str) -> NoReturn:
         raise BundleError(f"{self.name}:{node.lineno}: {why}")
-
-    def _source(self, node: ast.stmt) -> str:
-        return "\n".join(self.lines[node.lineno - 1 : node.end_lineno])
 
 
 @cache
@@ -236,10 +234,11 @@ def _bound(node: ast.Import | ast.ImportFrom) -> dict[str, str]:
     }
 
 
-def _is_own(node: ast.Import | ast.ImportFrom) -> bool:
+def _is_own(node: ast.stmt) -> bool:
+    """Whether a statement imports something of the runtime."""
     if isinstance(node, ast.Import):
         return any(_is_package(alias.name) for alias in node.names)
-    return bool(node.level) or _is_package(node.module or "")
+    return isinstance(node, ast.ImportFrom) and (node.level > 0 or _is_package(node.module or ""))
 
 
 def _is_package(name: str) -> bool:
