@@ -132,6 +132,13 @@ def _parser() -> _Parser:
     add("--timeout", type=_seconds, metavar="S", help="per call; default none")
     add("--connect-timeout", type=_seconds, metavar="S", help="per start; default 60")
     add("--stdio-only", action="store_true", help="refuse all but the standard stdio config")
+    add("--strict", action="store_true", help="fail (2) for what clients refuse or texts hide")
+    add(
+        "--ignore",
+        action="append",
+        metavar="RULE[=SERVER:TOOL]",
+        help="a finding that is no fault, named in brackets where it is told (globs, repeatable)",
+    )
     add("--allow-secrets", action="store_true", help="take literal credentials; writes FILE 0600")
     _add_choice(parser, "--report", text="--dry-run prints lines (default)", json="it prints JSON")
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
@@ -333,6 +340,10 @@ def _options(chosen: argparse.Namespace) -> Options:
         if _SURROGATE.search("".join(value) if isinstance(value, tuple) else str(value))
     ]:
         raise ConfigError(PROGRAM, faults)
+    if options.ignore:
+        from mcpagg.lint import check_ignored
+
+        check_ignored(options)
     if any("=" not in pair for pair in options.define):
         # Not shown: it may be a value whose name was forgotten.
         raise ConfigError(PROGRAM, [Problem("", "--define needs NAME=VALUE")])

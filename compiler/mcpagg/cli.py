@@ -80,6 +80,7 @@ def _run(given: list[str]) -> int:
     if chosen.dry_run:
         return _dry_run(source, chosen)
     from mcpagg.compilation import compile_proxy
+    from mcpagg.lint import shortened
 
     advised = commands(chosen, source)
     result = compile_proxy(
@@ -92,6 +93,7 @@ def _run(given: list[str]) -> int:
         progress=None if chosen.quiet else _progress(),
         warn=lambda problem: _warn(source.name, [problem]),
     )
+    _warn(source.name, shortened(result.findings, chosen.verbose))
     if chosen.check:
         return _check(file, result, advised.again)
     _write(file, result, chosen)

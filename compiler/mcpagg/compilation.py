@@ -31,6 +31,7 @@ from mcpagg.spec import ProxySpec, ServerSpec
 
 if TYPE_CHECKING:
     from mcpagg.linking import Linked
+    from mcpagg.lint import Finding
 
 Progress = Callable[[str, str], None]
 
@@ -51,6 +52,8 @@ class Compilation:
     kept: tuple[str, ...] = ()
     """Servers that failed, whose snapshot is that of an earlier compilation."""
     composites: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    """What was found wrong with what it lists, and is no error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def compile_proxy(
     # Not before the config is known to be good: these bring black along.
     from mcpagg.emission import emit
     from mcpagg.linking import link
+    from mcpagg.lint import lint
 
     found = Snapshot(())
     if ready.servers:
@@ -134,6 +138,8 @@ def compile_proxy(
     linked, warnings = link(spec, rows, snapshot, options)
     _each(warn, warnings)
     name = options.name or _proxy_name(source.name)
+    findings, warnings = lint(spec, snapshot, linked, options, name)
+    _each(warn, warnings)
     text = emit(
         name=name,
         source=Path(source.name).name,
@@ -153,6 +159,7 @@ def compile_proxy(
         left_out=left_out | {one.name: one.why for one in ready.left_out},
         kept=snapshot.kept,
         composites=tuple(linked.composed.subtools),
+        findings=findings,
     )
 
 

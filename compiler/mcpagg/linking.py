@@ -12,8 +12,7 @@ from typing import Any
 from mcpagg.composing import Composed, compose
 from mcpagg.extensions import answered_by, declared_extensions, extension_warnings
 from mcpagg.options import Options
-from mcpagg.problems import NameClash, Problem, count
-from mcpagg.schemas import schema_faults
+from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.serve.names import (
@@ -24,14 +23,11 @@ from mcpagg_runtime.serve.names import (
     server_address,
 )
 from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.start.protocol import MODERN_VERSION
 
 Route = tuple[str, ...]
 
 # Clients cut a server's instructions, silently: Claude Code at 2,048 characters.
 INSTRUCTIONS_LIMIT = 2000
-
-SCHEMA_FAULTS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +72,6 @@ def link(
     if clashes:
         raise NameClash(spec.source, clashes)
     for child in snapshot.children:
-        for tool in child.tools:
-            if offered(tool["name"], rows[child.name]):
-                warnings += _tool_warnings(paths[child.name], child.protocol, tool)
         warnings += _idle_filters(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
     capabilities = _capabilities(snapshot)
@@ -210,43 +203,6 @@ def _clash_remedy(
     else:
         remedies += ["another --separator", "another name of the server in the config"]
     return f"choose {', or '.join(remedies)}"
-
-
-def _tool_warnings(path: str, protocol: str, tool: Mapping[str, Any]) -> list[Problem]:
-    """Warn of what makes strict clients drop a tool, and of what cannot be passed on."""
-    name, schema, execution = tool["name"], tool.get("inputSchema"), tool.get("execution")
-    output = tool.get("outputSchema", {"type": "object"})
-    found = []
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        what = f'tool \'{name}\' has an inputSchema without "type": "object"'
-        found.append(Problem(path, what, "strict clients refuse it, some with all of the server's"))
-    # Since 2026-07-28 any schema will do, and the proxy wraps it for clients of older revisions.
-    wrapped = isinstance(output, dict) and protocol == MODERN_VERSION
-    if not wrapped and (not isinstance(output, dict) or output.get("type") != "object"):
-        what = f'tool \'{name}\' has an outputSchema without "type": "object"'
-        remedy = "strict clients of older revisions refuse it, some with all of the server's"
-        found.append(Problem(path, what, remedy))
-    for member in ("inputSchema", "outputSchema"):
-        found += _schema_warnings(path, name, member, tool.get(member))
-    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-        what = f"tool '{name}' can only be called as a task, and tasks are not relayed"
-        found.append(Problem(path, what, "a call of it fails; --hide it"))
-    return found
-
-
-def _schema_warnings(path: str, tool: str, member: str, schema: Any) -> list[Problem]:
-    """Warn of a schema that cannot be compiled: of its first faults, and of how many more."""
-    faults = schema_faults(schema, f"/{member}")
-    remedy = "strict clients refuse it, some with the tools of all servers; --hide it until mended"
-    found = [
-        Problem(path, f"tool '{tool}' has a fault in its schema: {one.pointer} {one.what}", remedy)
-        for one in faults[:SCHEMA_FAULTS_SHOWN]
-    ]
-    if more := len(faults) - len(found):
-        found.append(
-            Problem(path, f"tool '{tool}' has {count(more, 'more fault')} in its {member}")
-        )
-    return found
 
 
 def _idle_filters(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:

@@ -47,6 +47,8 @@ class Options:
     allow_failed: bool = False
     allow_secrets: bool = False
     stdio_only: bool = False
+    strict: bool = False
+    ignore: tuple[str, ...] = ()
 
     @property
     def minimal(self) -> bool:

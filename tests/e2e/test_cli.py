@@ -532,6 +532,26 @@ def test_the_summary_has_the_names_that_are_listed(
     assert "Agent frameworks" not in summary("--separator", "_")
 
 
+def test_strict_writes_nothing_until_what_was_found_is_mended_or_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "array"}}}
+    entry = stub_entry(tools=[{"name": "t", "description": "Does t.", "inputSchema": schema}])
+    file = tmp_path / "server.py"
+    command = [str(write_config(tmp_path, {"a": entry})), "-o", str(file), "-q"]
+    assert main([*command, "--strict"]) == 2
+    assert "mcpServers.a: tool 't' /inputSchema/properties/x is" in capsys.readouterr().err
+    assert not file.exists()
+    assert main(command) == 0
+    assert "warning: mcpServers.a: tool 't' /inputSchema/prop" in capsys.readouterr().err
+    assert main([*command, "--strict", "--ignore", "array-items=a:t"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["--check", "-o", str(file)]) == 0
+    assert main(["--check", "-o", str(file), "--ignore", "hidden-text"]) == 2  # --strict holds
+    assert main([*command, "--ignore", "aray-items"]) == 2
+    assert "did you mean `array-items`?" in capsys.readouterr().err
+
+
 def test_offline_does_not_repeat_what_was_said_of_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -18,7 +18,6 @@ from mcpagg_runtime.start.catalogue import SKILLS
 from mcpagg_runtime.start.protocol import TASKS
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
-PLAIN: Json = {"type": "object"}
 
 
 def linked(*children: ChildSnapshot, hide: Any = None, **options: Any) -> tuple[Linked, list[str]]:
@@ -75,48 +74,6 @@ def test_tasks_are_not_declared_and_named() -> None:
     ]
     tables, _ = linked(ChildSnapshot("b", MODERN, {}, {"extensions": {TASKS: {}}}))
     assert "extensions" not in tables.capabilities
-
-
-@pytest.mark.parametrize(
-    ("member", "value", "named"),
-    [
-        ("outputSchema", PLAIN, False),
-        ("outputSchema", {"type": "array"}, True),
-        ("outputSchema", True, True),
-        ("inputSchema", {}, True),
-        ("inputSchema", PLAIN, False),
-    ],
-)
-def test_schemas_that_strict_clients_refuse_are_named(
-    member: str, value: object, named: bool
-) -> None:
-    tool = {"name": "t", "inputSchema": PLAIN, member: value}
-    _, warnings = linked(ChildSnapshot("a", LEGACY, tools=(tool,)))
-    assert [f"tool 't' has an {member} without" in warning for warning in warnings] == [
-        True
-    ] * named
-
-
-def test_a_fault_of_a_schema_is_named_with_server_tool_and_pointer() -> None:
-    gone: Json = {"type": "object", "properties": {"x": {"$ref": "#/$defs/Gone"}}}
-    odd: Json = {"type": "object", "properties": {name: {"type": "strng"} for name in "abcde"}}
-    tool: Json = {"name": "t", "inputSchema": odd, "outputSchema": gone}
-    _, warnings = linked(ChildSnapshot("a", LEGACY, tools=(tool,)))
-    assert [warning.partition(";")[0] for warning in warnings] == [
-        *(
-            f"mcpServers.a: tool 't' has a fault in its schema: "
-            f"/inputSchema/properties/{name}/type 'strng' is no type"
-            for name in "abc"
-        ),
-        "mcpServers.a: tool 't' has 2 more faults in its inputSchema",
-        "mcpServers.a: tool 't' has a fault in its schema: "
-        "/outputSchema/properties/x/$ref '#/$defs/Gone' leads nowhere",
-    ]
-
-
-def test_an_output_schema_that_is_wrapped_for_older_clients_needs_no_warning() -> None:
-    tool = {"name": "t", "inputSchema": PLAIN, "outputSchema": {"type": "array"}}
-    assert linked(ChildSnapshot("a", MODERN, tools=(tool,)))[1] == []
 
 
 def test_hints_go_to_the_table_of_children_where_there_are_any() -> None:

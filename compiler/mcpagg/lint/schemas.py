@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from mcpagg.regexes import regex_fault
+from mcpagg.lint.regexes import regex_fault
 
 QUOTED = 80  # characters
 
@@ -25,10 +25,14 @@ _METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """One fault: the JSON pointer to it, and what is wrong there."""
+    """One fault: the JSON pointer to it, and what is wrong there.
+
+    `is_remote` says whether it is a reference to another document.
+    """
 
     pointer: str
     what: str
+    is_remote: bool = False
 
 
 def schema_faults(schema: Any, pointer: str = "") -> list[SchemaFault]:
@@ -36,6 +40,18 @@ def schema_faults(schema: Any, pointer: str = "") -> list[SchemaFault]:
     document = _Document(pointer)
     document.add(pointer, schema, "")
     return [fault for place in document.places for fault in document.faults(*place)]
+
+
+def every_schema(schema: Any, pointer: str = "") -> list[tuple[str, dict[str, Any]]]:
+    """Return a schema that stands at `pointer`, and all in it, each with its JSON pointer."""
+    document = _Document(pointer)
+    document.add(pointer, schema, "")
+    return [(where, one) for where, one, _ in document.places]
+
+
+def escaped(name: str) -> str:
+    """Return the name of a member as a part of a JSON pointer."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 # Rules: what is wrong with the value of a keyword, "" for nothing.
@@ -164,6 +180,7 @@ _RULES: dict[str, tuple[Callable[[Any], str], ...]] = {
     **dict.fromkeys(_MAPS, (_named_schemas,)),
 }
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_REMOTE = "is another document"
 
 _Place = tuple[str, dict[str, Any], str]
 """A schema within the document: its pointer, itself, and the URI that its references start from."""
@@ -206,12 +223,12 @@ class _Document:
     def faults(self, pointer: str, schema: dict[str, Any], base: str) -> Iterator[SchemaFault]:
         """Yield what is wrong with a schema itself."""
         for keyword, value in schema.items():
-            place = f"{pointer}/{_escaped(keyword)}"
+            place = f"{pointer}/{escaped(keyword)}"
             for rule in _RULES.get(keyword, ()):
                 if what := rule(value):
                     yield SchemaFault(place, what)
             if keyword in _REFERENCES and (what := self._reference_fault(value, schema, base)):
-                yield SchemaFault(place, what)
+                yield SchemaFault(place, what, is_remote=what.endswith(_REMOTE))
         if "nullable" in schema and "type" not in schema:
             yield SchemaFault(f"{pointer}/nullable", "stands without a type")
 
@@ -225,7 +242,7 @@ class _Document:
         uri, _, fragment = target.partition("#")
         if uri not in self._resources:
             if urlsplit(uri).scheme:
-                return f"{_short(reference)} is another document, which clients do not fetch"
+                return f"{_short(reference)} {_REMOTE}"
             return f"{_short(reference)} leads nowhere"
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):
@@ -251,7 +268,7 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         elif keyword in (*_ONE, "items"):
             yield keyword, value
         elif isinstance(value, dict) and keyword in (*_MAPS, "patternProperties", "dependencies"):
-            yield from ((f"{keyword}/{_escaped(name)}", one) for name, one in value.items())
+            yield from ((f"{keyword}/{escaped(name)}", one) for name, one in value.items())
 
 
 def _found(value: Any, pointer: str) -> Any:
@@ -264,10 +281,6 @@ def _found(value: Any, pointer: str) -> Any:
 
 def _joined(base: str, reference: str) -> str:
     return base + reference if reference.startswith("#") else urljoin(base, reference)
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _short(value: Any) -> str:

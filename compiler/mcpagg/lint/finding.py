@@ -1,0 +1,111 @@
+"""What the rules look at, and what they say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from shlex import quote
+from typing import Any, Literal, NamedTuple
+
+from mcpagg.problems import Problem
+
+Level = Literal["refused", "hidden", "advice"]
+"""How bad: some client refuses it; a reader cannot see what a model reads; it could be better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One thing that clients are told, as the proxy lists it.
+
+    `kind` is tool, prompt, resource, template or skill, or server for what a server says of itself;
+    `name` what its server calls it (a URI, where it has one); `path` the JSON path of its server in
+    the config. A composite tool has the server "". Tools and prompts have an `exposed` name and a
+    `portable` one.
+    """
+
+    server: str
+    kind: str
+    name: str
+    value: dict[str, Any]
+    path: str = ""
+    protocol: str = ""
+    exposed: str = ""
+    portable: str = ""
+
+    @property
+    def target(self) -> str:
+        """What `--ignore` and `--hide` know it by."""
+        return f"{self.server}:{self.name}" if self.server else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """All that a proxy lists. `proxy` is its own name, `names` the option of that name."""
+
+    offers: tuple[Offer, ...]
+    proxy: str = "mcpagg"
+    names: str = "auto"
+    described: dict[str, Offer] = field(default_factory=dict, compare=False)
+    """{description: the first tool that has it}."""
+
+    def __post_init__(self) -> None:
+        """Note who describes itself how."""
+        for offer in self.offers:
+            if offer.kind == "tool":
+                self.described.setdefault(str(offer.value.get("description")), offer)
+
+
+class Hit(NamedTuple):
+    """Where in an offer a rule is broken (JSON pointer), how, and for which clients if not all."""
+
+    pointer: str
+    what: str
+    clients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: `check` yields a hit for each place in an offer where it is broken.
+
+    `effect` is what comes of it, as a clause that follows "which"; `clients` are those concerned.
+    """
+
+    name: str
+    level: Level
+    clients: tuple[str, ...]
+    effect: str
+    check: Callable[[Offer, Surface], Iterable[Hit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that is broken at one place."""
+
+    rule: Rule
+    offer: Offer
+    hit: Hit
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        """The clients that are concerned."""
+        return self.hit.clients or self.rule.clients
+
+    @property
+    def remedy(self) -> str:
+        """The options that help."""
+        ignore = f"--ignore {quote(f'{self.rule.name}={self.offer.target}')}"
+        if self.offer.kind != "tool" or not self.offer.server or self.rule.level == "advice":
+            return ignore
+        return f"--hide {quote(self.offer.target)}, or {ignore}"
+
+    def as_problem(self) -> Problem:
+        """Return it as what is printed."""
+        about = (
+            "its server"
+            if self.offer.kind == "server"
+            else f"{self.offer.kind} '{self.offer.name}'"
+        )
+        pointer = f" {self.hit.pointer}" if self.hit.pointer else ""
+        effect = self.rule.effect.format(clients=" and ".join(self.clients))
+        what = f"{about}{pointer} {self.hit.what}, which {effect} [{self.rule.name}]"
+        return Problem(self.offer.path, what, self.remedy)

@@ -1,0 +1,126 @@
+"""Applies the rules to what a proxy lists, less what the options say to ignore."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from mcpagg.linking import Linked
+from mcpagg.lint.finding import Finding, Offer, Surface
+from mcpagg.lint.rules import RULES
+from mcpagg.options import Options
+from mcpagg.problems import ConfigError, Problem, count, meant
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.start.catalogue import KINDS, Kind
+
+FAILING = ("refused", "hidden")
+"""The levels for which `--strict` fails."""
+
+SHOWN = 3
+
+
+def check_ignored(options: Options) -> None:
+    """Check what `--ignore` names.
+
+    Raises:
+        ConfigError: there is no such rule.
+    """
+    known = [rule.name for rule in RULES]
+    problems = [
+        Problem("", f"--ignore: there is no rule '{name}'", meant(name, known) or _known(known))
+        for name in (word.partition("=")[0] for word in options.ignore)
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError("mcpagg-compile", problems)
+
+
+def lint(
+    spec: ProxySpec, snapshot: Snapshot, linked: Linked, options: Options, proxy: str
+) -> tuple[tuple[Finding, ...], tuple[Problem, ...]]:
+    """Return what the rules find, rule by rule, and a warning for each `--ignore` without effect.
+
+    Raises:
+        ConfigError: with `--strict`, for findings that some client or reader is harmed by.
+    """
+    surface = Surface(tuple(_offers(spec, snapshot, linked)), proxy, options.names)
+    found = [
+        Finding(rule, offer, hit)
+        for rule in RULES
+        for offer in surface.offers
+        for hit in rule.check(offer, surface)
+    ]
+    ignored = {word: [one for one in found if _is_ignored(one, word)] for word in options.ignore}
+    findings = [one for one in found if not any(one in some for some in ignored.values())]
+    failing = [one.as_problem() for one in findings if one.rule.level in FAILING]
+    if options.strict and failing:
+        raise ConfigError(spec.source, failing)
+    idle = [
+        Problem("", f"--ignore {word} ignores nothing")
+        for word, some in ignored.items()
+        if not some
+    ]
+    return tuple(findings), tuple(idle)
+
+
+def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
+    """Return findings as they are shown: of each rule the first few, unless all are wanted."""
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_rule.setdefault(finding.rule.name, []).append(finding)
+    problems = []
+    for rule, found in by_rule.items():
+        shown = len(found) if verbose else SHOWN
+        problems += [finding.as_problem() for finding in found[:shown]]
+        if more := found[shown:]:
+            servers = ", ".join(dict.fromkeys(f"'{finding.offer.server}'" for finding in more))
+            what = f"{count(len(more), 'more finding')} of {servers} [{rule}]"
+            problems.append(Problem("", what, f"-v shows all, --ignore {rule} none"))
+    return problems
+
+
+def _is_ignored(finding: Finding, word: str) -> bool:
+    """Whether RULE or RULE=SERVER:TOOL means a finding."""
+    rule, _, glob = word.partition("=")
+    return rule == finding.rule.name and fnmatchcase(finding.offer.target, glob or "*")
+
+
+def _offers(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Offer]:
+    """Yield all that the proxy lists, server by server, then its composite tools."""
+    paths = {server.name: server.path for server in spec.servers}
+    for child in snapshot.children:
+        about = {"serverInfo": child.info, "instructions": child.instructions or ""}
+        yield Offer(child.name, "server", "about", about, paths[child.name], child.protocol)
+        for kind in KINDS:
+            names = _names(kind, child, linked)
+            for item in child.items(kind):
+                if spelled := names.pop(item[kind.key], None):
+                    yield Offer(
+                        child.name,
+                        kind.name[:-1],
+                        item[kind.key],
+                        item,
+                        paths[child.name],
+                        child.protocol,
+                        *spelled,
+                    )
+    where = {composite.name: composite.path for composite in spec.composites}
+    for tool in linked.composed.tools:
+        name = tool["name"]
+        portable = linked.routes["tools"][name][2]
+        yield Offer("", "tool", name, tool, where[name], exposed=name, portable=portable)
+
+
+def _names(kind: Kind, child: ChildSnapshot, linked: Linked) -> dict[str, tuple[str, ...]]:
+    """Return {own name or URI: (exposed name, portable name)} of what is listed of a server."""
+    routes: Mapping[str, tuple[str, ...]] = linked.routes[kind.name]
+    return {
+        route[1] if len(route) > 1 else exposed: (exposed, route[2] if len(route) > 2 else exposed)
+        for exposed, route in routes.items()
+        if route[0] == child.name
+    }
+
+
+def _known(names: Iterable[str]) -> str:
+    return f"rules are {', '.join(names)}"

@@ -1,0 +1,189 @@
+"""Texts that a model reads: what is hidden in them, and whether they describe a tool well.
+
+Tool poisoning: https://invariantlabs.ai/blog/mcp-security-notification-tool-poisoning-attacks. Any
+string of a tool reaches the model, not only descriptions:
+https://www.cyberark.com/resources/threat-research-blog/poison-everywhere-no-output-from-your-mcp-server-is-safe
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from mcpagg.lint.finding import Hit, Offer, Surface
+from mcpagg.lint.schemas import escaped
+from mcpagg.literal import HIDDEN
+from mcpagg.problems import count
+
+# Claude Code cuts a description there: https://github.com/anthropics/claude-code/issues/87650
+CUT = 2048
+# Chat Completions answers 400 for some models, Azure's among them:
+# https://github.com/modelcontextprotocol/servers/issues/799
+LONGEST = 1024
+
+QUOTED = 40  # characters
+
+# Seen, if only as a space or a line end.
+_SEEN = frozenset("\t\n\r\u2028\u2029\u202f\u205f\u3000\xa0\u1680") | {
+    chr(code) for code in range(0x2000, 0x200B)
+}
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u200e\u200f\u061c"
+_TAGS = {chr(0xE0000 + code): chr(code) for code in range(0x20, 0x7F)}
+_SELECTORS = range(0xE0100, 0xE01F0)
+# The flag of England, Scotland, Wales, …: a black flag and the code of a region.
+_FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
+# Text far off, where nobody scrolls to.
+_AWAY = re.compile(r"(?:[ \t]*\n){25}[ \t\n]*(?=\S)|[ \t]{120,}(?=\S)")
+
+_SECRETS = (
+    r"(?:~|\$HOME|/root|/home/\w+)/\.(?:ssh|aws|gnupg|netrc|config/gcloud)\b"
+    r"|\bid_(?:rsa|ed25519|ecdsa)\b|/etc/(?:passwd|shadow)\b|\.cursor/mcp\.json"
+)
+_INSTRUCTIONS = (
+    (
+        re.compile(
+            r"<\s*/?\s*(?:important|hidden|secret|system(?:[-_ ](?:prompt|message|reminder))?)\s*>"
+            r"|<\|(?:im_start|im_end|system|user|assistant)\|>|\[/?INST\]|<</?SYS>>",
+            re.IGNORECASE,
+        ),
+        "speaks to the model as its operator would",
+    ),
+    (
+        re.compile(
+            r"\b(?:ignore|disregard|forget|override)\s+(?:(?:all|any|every|the|your|of)\s+)*"
+            r"(?:previous|prior|above|earlier|preceding|other|existing|system)\s+"
+            r"(?:\w+\s+)?(?:instruction|rule|prompt|message|directive|guideline|command)s?\b",
+            re.IGNORECASE,
+        ),
+        "asks the model to disregard its instructions",
+    ),
+    (
+        re.compile(
+            r"\b(?:do\s+not|don\W?t|never|must\s+not|without|avoid)\s+(?:\w+\s+){0,2}?"
+            r"(?:(?:tell|inform|notify|alert)(?:ing)?\s+"
+            r"|(?:mention|reveal|disclose)(?:ing)?\s+(?:\w+\s+){0,5}?to\s+)"
+            r"(?:the\s+|any\s+)?users?\b",
+            re.IGNORECASE,
+        ),
+        "asks the model to keep something from the user",
+    ),
+    (
+        re.compile(
+            r"(?<!not )(?<!never )(?<!cannot )(?<!n't )"
+            r"\b(?:read|open|cat|load|include|send|attach|paste|copy|upload|pass)\b"
+            rf"[^.\n]{{0,80}}?(?:{_SECRETS})",
+            re.IGNORECASE,
+        ),
+        "asks the model for a file of credentials",
+    ),
+    (
+        re.compile(r"<!--(?:(?!-->).)*?(?:\w+\W+){4,}?(?:(?!-->).)*?-->", re.DOTALL),
+        "hides a sentence in a comment",
+    ),
+)
+
+
+def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
+    """Yield a hit for each string with characters that a reader cannot see, or text out of sight.
+
+    What a language or an emoji needs is none: joiners between letters beyond ASCII, marks of
+    direction in a text that has one, flags of regions, one selector behind an ideograph.
+    """
+    for pointer, text in strings(offer.value):
+        if found := _hidden_characters(text):
+            spelled = "".join(_TAGS.get(char, "") for char in found)
+            reading = f", which spell {_short(spelled)}" if spelled else ""
+            names = dict.fromkeys(_character(char) for char in found)
+            what = f"has {count(len(found), 'hidden character')}{reading} ({_several([*names])})"
+            yield Hit(pointer, what)
+        elif away := _AWAY.search(text):
+            yield Hit(pointer, f"has text out of sight behind {len(away[0])} blanks")
+
+
+def _hidden_characters(text: str) -> list[str]:
+    if text.isascii() and text.isprintable():
+        return []
+    text = _FLAG.sub("", text)
+    has_direction = any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
+    found = []
+    for match in HIDDEN.finditer(text):
+        char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
+        if char in _SEEN:
+            continue
+        if char in _JOINERS and before > "\x7f" and after > "\x7f" and after not in _JOINERS:
+            continue
+        if char in _DIRECTIONS and has_direction:
+            continue
+        if ord(char) in _SELECTORS and unicodedata.name(before or "?", "").startswith("CJK"):
+            continue
+        found.append(char)
+    return found
+
+
+def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
+    """Yield a hit for each string that gives a model orders which no tool has a reason to give."""
+    for pointer, text in strings(offer.value):
+        for pattern, what in _INSTRUCTIONS:
+            if found := pattern.search(text):
+                yield Hit(pointer, f"{what} ({_short(' '.join(found[0].split()))})")
+
+
+def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
+    """Yield a hit for a description of a tool that some client cuts or refuses."""
+    text = offer.value.get("description")
+    if offer.kind != "tool" or not isinstance(text, str) or len(text) <= LONGEST:
+        return
+    clients = ["some OpenAI models (more than 1,024: refused)"]
+    if len(text) > CUT:
+        clients.append("Claude Code (more than 2,048: cut)")
+    yield Hit("/description", f"has {len(text):,} characters", tuple(clients))
+
+
+def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
+    """Yield a hit for a tool without a description."""
+    text = offer.value.get("description")
+    if offer.kind == "tool" and not (isinstance(text, str) and text.strip()):
+        yield Hit("/description", "has no description")
+
+
+def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
+    """Yield a hit for a tool that another one describes itself as.
+
+    Two servers that have one tool are told apart by their names.
+    """
+    text = offer.value.get("description")
+    if offer.kind != "tool" or not isinstance(text, str) or not text.strip():
+        return
+    first = surface.described[text]
+    if first is not offer and first.name != offer.name:
+        yield Hit("/description", f"has the description of '{first.target}'")
+
+
+def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every string in a value, names of members too, with its JSON pointer; no pictures."""
+    if isinstance(value, str):
+        if not value.startswith("data:"):
+            yield pointer, value
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from strings(item, f"{pointer}/{index}")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            inner = f"{pointer}/{escaped(name)}"
+            yield inner, name
+            yield from strings(item, inner)
+
+
+def _character(char: str) -> str:
+    return f"U+{ord(char):04X} {unicodedata.name(char, 'without a name')}"
+
+
+def _several(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
