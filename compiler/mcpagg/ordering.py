@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
-from mcpagg_runtime.serve.live import SETS, same
+from mcpagg_runtime.serve.differences import SETS, same
 from mcpagg_runtime.start.catalogue import KINDS, Kind
 from mcpagg_runtime.start.jsontext import parse
 

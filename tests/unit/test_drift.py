@@ -20,6 +20,7 @@ from core import (
 )
 
 from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.differences import Difference
 from mcpagg_runtime.serve.listing import MAXIMUM_PAGES
 from mcpagg_runtime.serve.lists import (
     CALM_SECONDS,
@@ -27,7 +28,6 @@ from mcpagg_runtime.serve.lists import (
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
 )
-from mcpagg_runtime.serve.live import Difference
 from mcpagg_runtime.start.catalogue import Item
 from mcpagg_runtime.start.protocol import PAGES
 
@@ -111,6 +111,38 @@ def test_a_difference_names_every_tool_with_its_sign() -> None:
     assert difference(old, new) == "+new -gone ~other(text)"
 
 
+SCHEMA = {"type": "object", "properties": {"title": {"type": "string", "description": "a"}}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "classes"),
+    [
+        ({"description": "a"}, {"description": "b"}, "text"),
+        ({}, {"icons": []}, "text"),
+        ({"annotations": {"title": "a"}}, {"annotations": {"title": "b"}}, "text"),
+        ({"annotations": {"readOnlyHint": True}}, {"annotations": {"readOnlyHint": False}}, "hint"),
+        ({"annotations": {"readOnlyHint": True}}, {}, "hint"),
+        ({"inputSchema": SCHEMA}, {"inputSchema": {**SCHEMA, "title": "T"}}, "text"),
+        ({"inputSchema": SCHEMA}, {"inputSchema": {**SCHEMA, "properties": {}}}, "schema"),
+        ({}, {"outputSchema": SCHEMA}, "schema"),
+        (
+            {"arguments": [{"name": "a", "description": "b"}]},
+            {"arguments": [{"name": "a"}]},
+            "text",
+        ),
+        (
+            {"arguments": [{"name": "a", "required": True}]},
+            {"arguments": [{"name": "a"}]},
+            "schema",
+        ),
+        ({"_meta": {"a": 1}}, {"_meta": {"a": 2}}, "other"),
+        ({"description": "a", "x": 1}, {"x": 2, "annotations": {"a": 1}}, "text,other,hint"),
+    ],
+)
+def test_what_changes_has_classes(old: Json, new: Json, classes: str) -> None:
+    assert difference([{"name": "t", **old}], [{"name": "t", **new}]) == f"~t({classes})"
+
+
 # --- The policies -----------------------------------------------------------------------------
 
 
@@ -121,6 +153,27 @@ def test_where_nothing_differs_nothing_happens(policy: str, listed: list[str]) -
     assert (world.lines(client), world.lines(a), world.said) == ([], [], [])
     assert world.names(client) == ["a:x", "a:y", "b:z"]
     assert world.idle()
+
+
+@pytest.mark.parametrize(
+    ("policy", "does", "served"),
+    [
+        ("live", "its live list is served", ["a:x", "a:y", "b:z"]),
+        ("warn", "the snapshot is served", ["a:x", "a:y", "b:z"]),
+        ("refuse", "what differs is withheld", ["a:y", "b:z"]),
+    ],
+)
+def test_a_tool_that_turns_malicious_is_told_with_its_classes(
+    policy: str, does: str, served: list[str]
+) -> None:
+    turned = tool("x", description="Reads.\U000e0068\U000e0069", **READONLY)
+    turned["inputSchema"] = {"properties": {"notes": {}}}
+    world, client, _ = drifted([turned, "y"], on_drift=policy)
+    assert world.said == [
+        f"server 'a' differs from its snapshot: ~x(schema,text,hint); {does}, "
+        "recompile to review it"
+    ]
+    assert world.names(client) == served
 
 
 def test_live_serves_what_the_child_says_now_and_tells_the_client_once() -> None:
@@ -183,7 +236,7 @@ def test_refuse_keeps_what_is_unchanged_and_withdraws_the_rest() -> None:
     world, client, a = drifted([tool("x", **READONLY), "y", "new"], on_drift="refuse")
     assert world.received(client) == [TOOLS_CHANGED]
     assert world.said == [
-        "server 'a' differs from its snapshot: +new ~x(annotations); what differs is withheld, "
+        "server 'a' differs from its snapshot: +new ~x(hint); what differs is withheld, "
         "recompile to review it"
     ]
     assert world.names(client) == ["a:y", "b:z"]

@@ -14,9 +14,9 @@ from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
+from mcpagg_runtime.serve.differences import same
 from mcpagg_runtime.serve.editing import edited_object, elements, place_of
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.live import same
 from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS

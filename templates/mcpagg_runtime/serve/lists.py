@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.serve.differences import Difference, classes, drift, renewed
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing
-from mcpagg_runtime.serve.live import Difference, drift, name_items, nature, renewed
+from mcpagg_runtime.serve.live import name_items
 from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.start.jsontext import obj
@@ -85,7 +86,7 @@ class Page:
             known = {item.original: item for item in recorded}
             for item in self._listing.items:
                 if item.original in known:
-                    nature(known[item.original], item)
+                    classes(known[item.original], item)
 
 
 class Reports:
