@@ -27,7 +27,7 @@ from mcpagg.problems import InternalFault
 from mcpagg.stripping import Source, statements
 
 PACKAGE = "mcpagg_runtime"
-START, *DEFERRED = PARTS = ("start", "envelope", "serve", "windows", "modern", "tool")
+START, *DEFERRED = PARTS = ("start", "envelope", "serve", "windows", "modern", "remote", "tool")
 """The parts, in the order in which one may import another."""
 
 QUOTES = "'''"

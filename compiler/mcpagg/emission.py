@@ -179,6 +179,7 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
         "masking": any("masks" in row for row in rows.values()),
         "skills": SKILLS.capability in extensions,
         "extensions": bool(extensions),
+        "tokens": any("url" in row for row in rows.values()),
     }
     return {name for name, needed in used.items() if not needed}
 

@@ -22,7 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcpagg import emission
-from mcpagg.bundle import DEFERRED, runtime_digest
+from mcpagg.bundle import runtime_digest
 from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.emission import MODE, emit
@@ -102,7 +102,7 @@ def test_every_function_knows_its_line_of_the_file() -> None:
     lines = text.splitlines()
     space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
     exec(compile(text, "server.py", "exec"), space)  # noqa: S102
-    for part in DEFERRED:
+    for part in list(space["_PARTS"]):
         space["load_part"](part)
     found = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
     codes = [one.__code__ for one in found.values() if one.__module__ == "server"]
@@ -114,10 +114,10 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert "; without composite, extensions, masking, skills)\n" in plain
+    assert "; without composite, extensions, masking, skills, tokens)\n" in plain
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
-    assert "; without extensions, skills)\n" in composite
+    assert "; without extensions, skills, tokens)\n" in composite
 
 
 def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
@@ -126,7 +126,7 @@ def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
     child = ChildSnapshot("a", "2025-11-25", capabilities=capabilities)
     config = b'{"mcpServers": {"a": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot((child,)), Options())
-    assert "; without composite, masking)\n" in text
+    assert "; without composite, masking, tokens)\n" in text
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

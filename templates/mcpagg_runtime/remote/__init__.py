@@ -1,0 +1,1 @@
+"""What servers behind a URL need."""

@@ -1,0 +1,332 @@
+"""The login at a remote server: its token, kept outside the project, refreshed when it is due.
+
+`mcpagg-compile --login` writes a record of each login into the user's state folder: what OAuth's
+token endpoint said, and what refreshing takes. Discovery, every proxy and the live `Aggregator`
+read it there, several at once. The record is one file for each server, for its owner alone, or an
+item of the system's keyring, which the file then names the Python to ask for. No token is part of
+what is raised here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from contextlib import contextmanager, suppress
+from time import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode, urlsplit, urlunsplit
+
+from mcpagg_runtime.serve.platforms import WINDOWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    Record = dict[str, Any]
+
+TOKEN_SECONDS = 30.0
+"""How long a token endpoint, or the keyring, may take."""
+EARLY = 0.1
+"""A token is refreshed when this part of its life is left."""
+ANSWER_BYTES = 1 << 20
+KEYRING_SERVICE = "mcpagg"
+
+NO_LOGIN = "asks for a login, and there is none"
+EXPIRED_LOGIN = "does not take its login any more, which cannot be refreshed"
+ENDED_LOGIN = "does not take its login any more: it was revoked or has expired"
+UNREADABLE_LOGIN = "has a login that cannot be read"
+
+
+class LoginNeeded(Exception):
+    """Raised where only a new login helps; the text completes "server 'x' …"."""
+
+
+class Login:
+    """The login at the server with one URL.
+
+    A record has `access_token`, `token_endpoint` and `client_id`; `refresh_at` (seconds since
+    1970), `refresh_token`, `client_secret`, `auth_method` (how the client shows who it is:
+    RFC 7591, `token_endpoint_auth_method`) and `resource` (RFC 8707) where there are any. One
+    without `access_token` is what is left of a login that the authorization server has ended.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.name = hashlib.sha256(_canonical_url(url).encode("utf-8")).hexdigest()[:32]
+        self.path = os.path.join(state_folder(), f"{self.name}.json")
+        self._known: Record = {}
+        """The record as last read or written, so that a request costs no file."""
+
+    def bearer(self) -> str | None:
+        """Return the access token, refreshed if that is due; None if nobody has logged in.
+
+        Raises:
+            LoginNeeded: the login has ended.
+            OSError: the record cannot be read.
+        """
+        record = self._known or self._read()
+        if record is None:
+            return None
+        token: str | None = record.get("access_token")
+        if token is None:
+            raise LoginNeeded(ENDED_LOGIN)
+        due = time() >= record.get("refresh_at", float("inf"))
+        if due and "refresh_token" in record:
+            try:
+                return self.refreshed(token)
+            except OSError:  # the server may take the old one for a while
+                return token
+        self._known = record
+        return token
+
+    def refreshed(self, refused: str | None) -> str:
+        """Return another access token than `refused`, which the server took no more.
+
+        It is one that another proxy has got meanwhile, or else a new one; then what the
+        authorization server replaces is written back before anyone else reads it.
+
+        Raises:
+            LoginNeeded: there is no login, or it has ended.
+            OSError: the authorization server cannot be reached, or has a fault.
+        """
+        self._known = {}
+        if refused is None:
+            raise LoginNeeded(NO_LOGIN)
+        with self._locked():
+            record = self._read()
+            if record is None:
+                raise LoginNeeded(NO_LOGIN)
+            token: str | None = record.get("access_token")
+            if token is None:
+                raise LoginNeeded(ENDED_LOGIN)
+            if token == refused:
+                if "refresh_token" not in record:
+                    raise LoginNeeded(EXPIRED_LOGIN)
+                record = self._refresh(record)
+            self._known = record
+            return str(record["access_token"])
+
+    def save(self, record: Record, keyring: str | None = None) -> None:
+        """Keep a new record; `keyring` is a Python that keeps it in the system's keyring.
+
+        Raises:
+            OSError: it cannot be kept there.
+        """
+        with self._locked():
+            if keyring is not None:
+                self._keep(keyring, record)
+                _write_login(self.path, {"keyring": keyring})
+            else:
+                _write_login(self.path, record)
+
+    def _refresh(self, record: Record) -> Record:
+        """Return the record with a new token, which is written; the lock is held."""
+        grant = {"grant_type": "refresh_token", "refresh_token": record["refresh_token"]}
+        try:
+            answer = _token_answer(record, grant)
+        except LoginNeeded:
+            self._replace({key: record[key] for key in record if not key.endswith("_token")})
+            raise
+        kept = {key: value for key, value in record.items() if key != "refresh_at"}
+        fresh = {**kept, **issued(answer)}
+        self._replace(fresh)
+        return fresh
+
+    def _read(self) -> Record | None:
+        """Return the record, None if there is none.
+
+        Raises:
+            LoginNeeded: it is no record.
+            OSError: the file, or the keyring, cannot be read.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                record = _login_record(file.read())
+        except FileNotFoundError:
+            return None
+        keyring = record.get("keyring")
+        record = _login_record(_ask_keyring(keyring, "get", self.name)) if keyring else record
+        if not {"token_endpoint", "client_id"} <= record.keys():
+            raise LoginNeeded(UNREADABLE_LOGIN)
+        return record
+
+    def _replace(self, record: Record) -> None:
+        """Write a record to where the one before is."""
+        with open(self.path, "rb") as file:
+            keyring = _login_record(file.read()).get("keyring")
+        if keyring:
+            self._keep(keyring, record)
+        else:
+            _write_login(self.path, record)
+
+    def _keep(self, keyring: str, record: Record) -> None:
+        _ask_keyring(keyring, "set", self.name, json.dumps(record).encode("ascii"))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other threads and processes from refreshing at the same time."""
+        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+        lock = os.open(f"{self.path[: -len('.json')]}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            _hold_lock(lock)
+            yield
+        finally:
+            os.close(lock)
+
+
+def state_folder() -> str:
+    """Return the folder of the logins: where programs of this user keep their state."""
+    if WINDOWS:
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Application Support")
+    else:
+        base = os.environ.get("XDG_STATE_HOME", "")
+        if not os.path.isabs(base):  # the XDG specification: then it does not count
+            base = os.path.expanduser("~/.local/state")
+    return os.path.join(base, "mcpagg")
+
+
+def issued(answer: Mapping[str, Any]) -> Record:
+    """Return what a record keeps of an answer of a token endpoint (RFC 6749, section 5.1)."""
+    record = {key: answer[key] for key in ("access_token", "refresh_token") if answer.get(key)}
+    with suppress(KeyError, TypeError, ValueError):  # else it is refreshed when it is refused
+        record["refresh_at"] = time() + (1 - EARLY) * float(answer["expires_in"])
+    return record
+
+
+def _canonical_url(url: str) -> str:
+    """Return one spelling for the spellings of a server's URL."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2].lower()
+    default = {"http": ":80", "https": ":443"}.get(parts.scheme)
+    if default and place.endswith(default):
+        place = place[: -len(default)]
+    return urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
+
+
+def _login_record(text: bytes) -> Record:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict):
+        raise LoginNeeded(UNREADABLE_LOGIN)
+    return record
+
+
+def _write_login(path: str, record: Record) -> None:
+    """Write a record in one step, for its owner alone."""
+    from tempfile import mkstemp
+
+    descriptor, new = mkstemp(dir=os.path.dirname(path))  # mode 0600
+    try:
+        with open(descriptor, "w", encoding="ascii") as file:
+            json.dump(record, file, indent=1)
+        os.replace(new, path)
+    except BaseException:
+        os.unlink(new)
+        raise
+
+
+def _hold_lock(descriptor: int) -> None:
+    """Wait for a lock that ends with the descriptor."""
+    if not WINDOWS:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return
+    import msvcrt
+
+    windows: Any = msvcrt
+    while True:
+        try:
+            windows.locking(descriptor, windows.LK_LOCK, 1)
+            return
+        except OSError:  # it gives up after ten seconds
+            continue
+
+
+def _ask_keyring(python: str, verb: str, name: str, secret: bytes = b"") -> bytes:
+    """Have the keyring of the system give or take a secret, which is no argument of a process.
+
+    Raises:
+        OSError: it cannot.
+    """
+    from subprocess import DEVNULL, PIPE, SubprocessError, run
+
+    command = [python, "-P", "-m", "keyring", verb, KEYRING_SERVICE, name]
+    try:
+        done = run(
+            command,
+            check=False,
+            input=secret,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            timeout=TOKEN_SECONDS,
+        )
+    except SubprocessError:
+        raise OSError("the keyring of the system does not answer") from None
+    if done.returncode:
+        raise OSError("the keyring of the system cannot be used, or has no such item")
+    return done.stdout
+
+
+def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
+    """Ask the token endpoint for a token.
+
+    Raises:
+        LoginNeeded: it refuses.
+        OSError: it cannot be reached, or has a fault.
+    """
+    from http.client import HTTPException
+    from urllib.error import HTTPError, URLError
+    from urllib.request import Request
+
+    headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}
+    form = {**grant, "client_id": record["client_id"]}
+    if record.get("resource"):
+        form["resource"] = record["resource"]
+    secret = record.get("client_secret")
+    if secret and record.get("auth_method") == "client_secret_basic":
+        headers["Authorization"] = _basic_header(record["client_id"], secret)
+    elif secret:
+        form["client_secret"] = secret
+    body = urlencode(form).encode("ascii")
+    request = Request(record["token_endpoint"], body, headers)  # noqa: S310 - https, see login.py
+    try:
+        with _no_redirects().open(request, timeout=TOKEN_SECONDS) as response:
+            answer = json.loads(response.read(ANSWER_BYTES))
+    except HTTPError as refusal:
+        refusal.close()
+        if 400 <= refusal.code < 500 and refusal.code not in (408, 429):
+            raise LoginNeeded(ENDED_LOGIN) from None
+        raise OSError(f"the authorization server answered with HTTP {refusal.code}") from None
+    except URLError as problem:
+        raise OSError(f"the authorization server cannot be reached: {problem.reason}") from None
+    except (HTTPException, ValueError):
+        raise OSError("the authorization server gave no answer that can be read") from None
+    if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
+        raise LoginNeeded(ENDED_LOGIN)  # some say so with status 200
+    return answer
+
+
+def _basic_header(client: str, secret: str) -> str:
+    """Return the header by which a client shows who it is (RFC 6749, section 2.3.1)."""
+    from base64 import b64encode
+    from urllib.parse import quote
+
+    pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
+    return "Basic " + b64encode(pair.encode("ascii")).decode("ascii")
+
+
+def _no_redirects() -> Any:
+    """Return what makes requests and follows no redirect: they hold secrets."""
+    from urllib.request import HTTPRedirectHandler, build_opener
+
+    class Refusing(HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            return None
+
+    return build_opener(Refusing)

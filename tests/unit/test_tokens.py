@@ -1,0 +1,263 @@
+"""The store of logins: what is read, refreshed, written back, and said when a login has ended."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from time import time
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+from proxies import posix
+
+from mcpagg_runtime.remote.tokens import Login, LoginNeeded, issued, state_folder
+
+SERVER = "https://mcp.example.com/mcp"
+
+
+class TokenEndpoint(ThreadingHTTPServer):
+    """Answers each request with the next of `answers`: (status, JSON), or a location to go to."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}/token"
+        self.answers: list[tuple[int, Any]] = []
+        self.asked: list[dict[str, str]] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request to the token endpoint."""
+
+    server: TokenEndpoint
+
+    def do_POST(self) -> None:
+        """Note the form, with the Authorization header under `auth`."""
+        form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
+        if "Authorization" in self.headers:
+            form["auth"] = self.headers["Authorization"]
+        self.server.asked.append(form)
+        status, answer = self.server.answers.pop(0)
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        if 300 <= status < 400:
+            self.send_header("Location", answer)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have logins lie in a folder of the test."""
+    for variable in ("XDG_STATE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    return Path(state_folder())
+
+
+@pytest.fixture
+def endpoint() -> Iterator[TokenEndpoint]:
+    """Return a token endpoint."""
+    with TokenEndpoint() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def record(endpoint: TokenEndpoint | None = None, **more: Any) -> dict[str, Any]:
+    """Return the record of a login whose token lasts."""
+    url = endpoint.url if endpoint else "http://127.0.0.1:9/token"
+    tokens = {"access_token": "a1", "refresh_token": "r1"}
+    return {"token_endpoint": url, "client_id": "me", **tokens, **more}
+
+
+def logged_in(endpoint: TokenEndpoint | None = None, **more: Any) -> Login:
+    """Return a login that was just saved."""
+    Login(SERVER).save(record(endpoint, **more))
+    return Login(SERVER)
+
+
+NEXT = (
+    200,
+    {"access_token": "a2", "token_type": "Bearer", "expires_in": 60, "refresh_token": "r2"},
+)
+GONE = (400, {"error": "invalid_grant"})
+
+
+def test_without_a_login_there_is_no_token() -> None:
+    assert Login(SERVER).bearer() is None
+    with pytest.raises(LoginNeeded, match="asks for a login, and there is none"):
+        Login(SERVER).refreshed(None)
+    with pytest.raises(LoginNeeded, match="asks for a login, and there is none"):
+        Login(SERVER).refreshed("a1")
+
+
+@posix("permissions are those of the user's profile there")
+def test_a_login_is_a_file_for_its_owner_alone(state: Path) -> None:
+    assert logged_in().bearer() == "a1"
+    modes = {path.name.partition(".")[2]: path.stat().st_mode & 0o777 for path in state.iterdir()}
+    assert modes == {"json": 0o600, "lock": 0o600}
+    assert state.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "https://MCP.example.com/mcp",
+        "https://mcp.example.com:443/mcp#there",
+        "https://u:p@" + SERVER[8:],
+    ],
+)
+def test_spellings_of_one_url_have_one_login(spelling: str) -> None:
+    logged_in()
+    assert Login(spelling).bearer() == "a1"
+    assert Login(SERVER + "/other").bearer() is None
+
+
+def test_a_token_is_refreshed_before_it_expires(endpoint: TokenEndpoint) -> None:
+    endpoint.answers.append(NEXT)
+    login = logged_in(endpoint, refresh_at=time() - 1, resource=SERVER)
+    assert login.bearer() == login.bearer() == Login(SERVER).bearer() == "a2"
+    grant = {"grant_type": "refresh_token", "refresh_token": "r1"}
+    assert endpoint.asked == [{**grant, "client_id": "me", "resource": SERVER}]
+    kept = json.loads(Path(login.path).read_text())
+    assert (kept["refresh_token"], kept["resource"]) == ("r2", SERVER)
+    assert time() + 50 < kept["refresh_at"] < time() + 60
+
+
+def test_what_an_answer_leaves_out_stays_as_it_was(endpoint: TokenEndpoint) -> None:
+    endpoint.answers.append((200, {"access_token": "a2"}))
+    login = logged_in(endpoint, refresh_at=time() - 1)
+    assert login.refreshed("a1") == login.bearer() == "a2"
+    assert json.loads(Path(login.path).read_text()) == record(endpoint) | {"access_token": "a2"}
+
+
+def test_of_many_that_are_refused_one_token_one_refreshes_it(endpoint: TokenEndpoint) -> None:
+    endpoint.answers.append(NEXT)
+    logged_in(endpoint)
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: Login(SERVER).refreshed("a1"), range(8)))
+    assert found == ["a2"] * 8
+    assert len(endpoint.asked) == 1
+
+
+def test_a_login_that_has_ended_is_not_tried_again(endpoint: TokenEndpoint) -> None:
+    endpoint.answers.append(GONE)
+    login = logged_in(endpoint, refresh_at=time() - 1)
+    for attempt in (login.bearer, Login(SERVER).bearer, lambda: Login(SERVER).refreshed("a1")):
+        with pytest.raises(LoginNeeded, match="was revoked or has expired"):
+            attempt()
+    assert len(endpoint.asked) == 1
+    assert not {"a1", "r1"} & set(json.loads(Path(login.path).read_text()).values())
+
+
+def test_a_refusal_may_have_the_status_of_success(endpoint: TokenEndpoint) -> None:
+    endpoint.answers.append((200, {"error": "bad_refresh_token"}))
+    with pytest.raises(LoginNeeded, match="was revoked or has expired"):
+        logged_in(endpoint).refreshed("a1")
+
+
+def test_a_token_that_cannot_be_refreshed_is_used_until_it_is_refused() -> None:
+    Login(SERVER).save(
+        {"token_endpoint": "x", "client_id": "me", "access_token": "a1", "refresh_at": 0}
+    )
+    assert Login(SERVER).bearer() == "a1"
+    with pytest.raises(LoginNeeded, match="cannot be refreshed"):
+        Login(SERVER).refreshed("a1")
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "why"),
+    [
+        (503, {}, "HTTP 503"),
+        (429, {}, "HTTP 429"),
+        (307, "http://127.0.0.1:9/elsewhere", "HTTP 307"),
+    ],
+)
+def test_a_fault_of_the_authorization_server_ends_no_login(
+    status: int, answer: Any, why: str, endpoint: TokenEndpoint
+) -> None:
+    endpoint.answers += [(status, answer), (status, answer), NEXT]
+    login = logged_in(endpoint, refresh_at=time() - 1)
+    assert login.bearer() == "a1"
+    with pytest.raises(OSError, match=why):
+        login.refreshed("a1")
+    assert login.bearer() == "a2"
+
+
+def test_an_authorization_server_that_is_away_is_told() -> None:
+    with pytest.raises(OSError, match="the authorization server cannot be reached"):
+        logged_in().refreshed("a1")
+
+
+def test_a_client_shows_who_it_is_as_it_was_registered(endpoint: TokenEndpoint) -> None:
+    endpoint.answers += [NEXT, NEXT]
+    secret = {"client_secret": "s:/1"}
+    logged_in(endpoint, **secret).refreshed("a1")
+    logged_in(endpoint, **secret, auth_method="client_secret_basic").refreshed("a1")
+    post, basic = endpoint.asked
+    assert post.items() >= secret.items()
+    assert "client_secret" not in basic
+    assert base64.b64decode(basic["auth"].split()[1]) == b"me:s%3A%2F1"
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"access_token": "a1"}'])
+def test_what_is_no_login_is_said_to_be_none(text: str) -> None:
+    login = logged_in()
+    Path(login.path).write_text(text)
+    with pytest.raises(LoginNeeded, match="cannot be read"):
+        login.bearer()
+
+
+KEYRING = """#!{python}
+import pathlib, sys
+*_, verb, service, name = sys.argv
+item = pathlib.Path(__file__).with_name(service + name)
+if verb == "set":
+    item.write_text(sys.stdin.read())
+else:
+    print(item.read_text())
+"""
+
+
+@posix("the keyring of this test is a script")
+def test_a_keyring_keeps_the_record_where_there_is_one(
+    endpoint: TokenEndpoint, tmp_path: Path
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(KEYRING.format(python=sys.executable))
+    python.chmod(0o700)
+    login = Login(SERVER)
+    login.save(record(endpoint), keyring=str(python))
+    endpoint.answers += [NEXT, GONE]
+    assert Login(SERVER).bearer() == "a1"
+    assert Login(SERVER).refreshed("a1") == "a2"
+    assert Login(SERVER).bearer() == "a2"
+    assert json.loads(Path(login.path).read_text()) == {"keyring": str(python)}
+    with pytest.raises(LoginNeeded):
+        Login(SERVER).refreshed("a2")
+    (tmp_path / f"mcpagg{login.name}").unlink()
+    with pytest.raises(OSError, match="keyring"):
+        Login(SERVER).bearer()
+
+
+def test_how_long_a_token_lives_is_read_as_servers_write_it() -> None:
+    assert issued({"access_token": "a", "expires_in": "60"})["refresh_at"] < time() + 60
+    assert issued({"access_token": "a", "expires_in": "soon"}) == {"access_token": "a"}
+
+
+def test_a_relative_state_folder_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    assert os.path.isabs(state_folder())
