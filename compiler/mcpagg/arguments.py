@@ -14,6 +14,7 @@ import re
 import shlex
 import sys
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -48,6 +49,7 @@ UNRECORDED: dict[str, Any] = {
     "offline": False,
     "refresh": [],
     "report": "text",
+    "page": None,
     "quiet": False,
     "verbose": False,
 }
@@ -140,7 +142,14 @@ def _parser() -> _Parser:
         help="a finding that is no fault, named in brackets where it is told (globs, repeatable)",
     )
     add("--allow-secrets", action="store_true", help="take literal credentials; writes FILE 0600")
-    _add_choice(parser, "--report", text="--dry-run prints lines (default)", json="it prints JSON")
+    _add_choice(
+        parser,
+        "--report",
+        action=_Report,
+        text="--dry-run prints lines (default)",
+        json="it prints JSON",
+        **{"*.html": "writes a page to read and to search, too"},
+    )
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
     add("-v", "--verbose", action="store_true", help="name every tool in the summary")
     add(
@@ -152,17 +161,17 @@ def _parser() -> _Parser:
     return parser
 
 
-def _add_choice(parser: _Parser, flag: str, **choices: str) -> None:
-    """Add an option that takes one of several words; each comes with what it means."""
+def _add_choice(parser: _Parser, flag: str, *, action: Any = "store", **choices: str) -> None:
+    """Add an option that takes one of several words, or globs; each comes with what it means."""
 
     def chosen(text: str) -> str:
-        if text in choices:
+        if any(fnmatchcase(text, choice) for choice in choices):
             return text
         near = meant(text, choices) or f"choose {' or '.join(choices)}"
         raise argparse.ArgumentTypeError(f"{text!r} is none of its choices; {near}")
 
     meanings = "; ".join(f"{word}: {meaning}" for word, meaning in choices.items())
-    parser.add_argument(flag, type=chosen, metavar="|".join(choices), help=meanings)
+    parser.add_argument(flag, action=action, type=chosen, metavar="|".join(choices), help=meanings)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -208,6 +217,15 @@ class _Parser(argparse.ArgumentParser):
             show(message)
         else:
             say(message)
+
+
+class _Report(argparse.Action):
+    """Takes what is to be printed, and apart from that the page that is to be written."""
+
+    def __call__(
+        self, parser: object, namespace: argparse.Namespace, value: Any, *_: object
+    ) -> None:
+        setattr(namespace, "page" if value.endswith(".html") else "report", value)
 
 
 class _Version(argparse.Action):
@@ -298,6 +316,8 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     for flag, is_given in (("--offline", chosen.offline), ("--dry-run", chosen.dry_run)):
         if chosen.refresh and is_given:
             raise ConfigError(PROGRAM, [Problem("", f"--refresh does not go with {flag}")])
+    if chosen.page and chosen.dry_run:
+        raise ConfigError(PROGRAM, [Problem("", "--dry-run asks no server, so it writes no page")])
     if chosen.client:
         home, here = Path.home(), Path.cwd()
         chosen.config = str(

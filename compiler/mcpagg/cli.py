@@ -73,10 +73,11 @@ def _run(given: list[str]) -> int:
         remedy = "give -o FILE, or -o - for standard output"
         raise ConfigError(PROGRAM, [Problem("", "the proxy would fill this terminal", remedy)])
     file = None if chosen.output in (None, "-") else Path(chosen.output)
-    if file is not None and not chosen.check:
-        from mcpagg.output import check_target
+    for target in (None if chosen.check else file, _page(chosen)):
+        if target is not None:
+            from mcpagg.output import check_target
 
-        check_target(file)
+            check_target(target)
     if chosen.dry_run:
         return _dry_run(source, chosen)
     from mcpagg.compilation import compile_proxy
@@ -94,6 +95,7 @@ def _run(given: list[str]) -> int:
         warn=lambda problem: _warn(source.name, [problem]),
     )
     _warn(source.name, shortened(result.findings, chosen.verbose))
+    _write_page(_page(chosen), result)
     if chosen.check:
         return _check(file, result, advised.again)
     _write(file, result, chosen)
@@ -145,6 +147,19 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
     write(file, result.text, PRIVATE if result.options.allow_secrets else EXECUTABLE)
     if not chosen.quiet:
         show("\n".join(_summary(file, result, chosen.verbose)))
+
+
+def _page(chosen: argparse.Namespace) -> Path | None:
+    return Path(chosen.page) if chosen.page else None
+
+
+def _write_page(file: Path | None, result: Compilation) -> None:
+    if file is None:
+        return
+    from mcpagg.html_report import render
+    from mcpagg.output import PRIVATE, READABLE, write
+
+    write(file, render(result), PRIVATE if result.options.allow_secrets else READABLE)
 
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:

@@ -49,11 +49,25 @@ class Compilation:
     """Whether every tool's name is portable as it is."""
     left_out: dict[str, str]
     """Entries of the config that are no part of the proxy, and why."""
-    kept: tuple[str, ...] = ()
+    kept: tuple[str, ...]
     """Servers that failed, whose snapshot is that of an earlier compilation."""
-    composites: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    composites: tuple[str, ...]
+    findings: tuple[Finding, ...]
     """What was found wrong with what it lists, and is no error."""
+    made_of: MadeOf
+
+
+@dataclass(frozen=True, slots=True)
+class MadeOf:
+    """What an emitted file was made of, for the other forms of it (a report, an extension, …).
+
+    `rows` is the launch table as the file has it; `spec` has an entry for each row.
+    """
+
+    spec: ProxySpec
+    rows: Mapping[str, Mapping[str, Any]]
+    snapshot: Snapshot
+    linked: Linked
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +174,7 @@ def compile_proxy(
         kept=snapshot.kept,
         composites=tuple(linked.composed.subtools),
         findings=findings,
+        made_of=MadeOf(spec, rows, snapshot, linked),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -70,7 +71,7 @@ def as_text(run: DryRun) -> str:
 
 
 def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
-    row = _shown(server)
+    row = without_credentials(server, server.row())
     target = row.get("url") or shlex.join([row["command"], *row["args"]])
     yield f"{server.name}: {server.transport}: {target}"
     for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename", "masks"):
@@ -84,23 +85,24 @@ def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
 
 def _server(server: ServerSpec, environ: Mapping[str, str]) -> dict[str, Any]:
     facts = {"name": server.name, "path": server.path, "transport": server.transport}
-    return facts | _shown(server) | {"variables": [*_variables(server, environ)]}
+    row = without_credentials(server, server.row())
+    return facts | row | {"variables": [*_variables(server, environ)]}
 
 
-def _shown(server: ServerSpec) -> dict[str, Any]:
-    """Return the row of a server without the literal credentials in it."""
-    row = server.row()
+def without_credentials(server: ServerSpec, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a server, or what it became elsewhere, less its literal credentials."""
+    shown = deepcopy(dict(row))
     for found in (*find_credentials(server), *hidden_literals(server)):
         field, key = found.location.field, found.location.key
         if found.placeholder:
             continue
         if field == "masks":
-            row[field][key]["value"] = HIDDEN
+            shown[field][key]["value"] = HIDDEN
         elif key is None:
-            row[field] = HIDDEN
+            shown[field] = HIDDEN
         else:
-            row[field][key] = HIDDEN
-    return row
+            shown[field][key] = HIDDEN
+    return shown
 
 
 def _variables(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -170,8 +170,8 @@ def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("none/server.py", "none does not exist; create it, or choose another -o FILE"),
-        ("folder", "is a folder; choose another -o FILE"),
+        ("none/server.py", "none does not exist; create it, or choose another FILE"),
+        ("folder", "is a folder; choose another FILE"),
         ("mcp.json", "is no file that mcpagg-compile wrote"),
     ],
 )

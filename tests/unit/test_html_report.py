@@ -1,0 +1,222 @@
+"""The report as a page: all that matters is in it, nothing of it runs, and no secret is there."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpagg.cli import main
+from mcpagg.compilation import Compilation, MadeOf, launch_rows
+from mcpagg.config import read_config
+from mcpagg.emission import emit
+from mcpagg.html_report import render
+from mcpagg.linking import link
+from mcpagg.options import Options
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+
+VOID = {"meta", "input"}
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
+
+
+class Parsed(HTMLParser):
+    """The tags of a page with their attributes, and its text without that of style and script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.code: dict[str, str] = {}
+        self.open: list[str] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("style", "script"):
+            self.code[self.open[-1]] = self.code.get(self.open[-1], "") + data
+        else:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def compiled(entry: dict[str, Any], *tools: dict[str, Any], **options: Any) -> Compilation:
+    """Compile a config with one server, which is called `db` and has these tools."""
+    chosen = Options(**options)
+    text = str({"mcpServers": {"db": {"command": "python3", **entry}}}).replace("'", '"')
+    spec, _ = read_config(
+        text.encode(), source="mcp.json", folder=Path("/p"), allow_secrets=chosen.allow_secrets
+    )
+    child = ChildSnapshot("db", "2025-11-25", {"name": "Db", "version": "1.2.3"}, tools=tools)
+    snapshot, rows = Snapshot((child,)), launch_rows(spec, spec.folder)
+    linked, _ = link(spec, rows, snapshot, chosen)
+    emitted = emit(
+        name="mcp",
+        source="mcp.json",
+        commands=("mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"),
+        rows=rows,
+        snapshot=snapshot,
+        linked=linked,
+        options=chosen,
+    )
+    made_of = MadeOf(spec, rows, snapshot, linked)
+    return Compilation("mcp", emitted, chosen, {}, True, {}, (), (), (), made_of)
+
+
+def tool(name: str = "query", **members: Any) -> dict[str, Any]:
+    return {"name": name, "inputSchema": {"type": "object"}, **members}
+
+
+def test_a_tool_is_shown_with_names_hints_arguments_and_cost() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "sql": {"type": "string", "description": "What to ask"},
+            "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            "modes": {"type": "array", "items": {"enum": ["a", "b"]}},
+        },
+        "required": ["sql"],
+    }
+    hints = {"readOnlyHint": True, "openWorldHint": True}
+    query = tool(title="Ask", description="Asks.", inputSchema=schema, annotations=hints)
+    page = Parsed(render(compiled({}, query, tool("drop", annotations={"destructiveHint": True}))))
+    for words in (
+        "db:query read-only open world",
+        "Ask Asks.",
+        "sql required string What to ask",
+        "limit integer | null",
+        'modes array of "a" | "b"',
+        "portable db_query server's own query",
+        "db:drop destructive",
+        "says it is Db 1.2.3 protocol 2025-11-25",
+    ):
+        assert words in page.text
+    listed = (
+        '{"name":"db:drop","inputSchema":{"type":"object"},"annotations":{"destructiveHint":true}}'
+    )
+    assert f"{len(listed)} bytes, about {-(-len(listed) // 4)} tokens" in page.text
+
+
+def test_the_policy_of_the_page_allows_its_own_code_and_nothing_else() -> None:
+    page = Parsed(render(compiled({}, tool())))
+    policies = [a["content"] for t, a in page.tags if a.get("http-equiv")]
+    digests = {
+        kind: base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+        for kind, code in page.code.items()
+    }
+    assert policies == [
+        f"default-src 'none'; style-src 'sha256-{digests['style']}'; "
+        f"script-src 'sha256-{digests['script']}'; base-uri 'none'; form-action 'none'"
+    ]
+    for name, attributes in page.tags:
+        assert not {"src", "style"} & attributes.keys(), name
+        assert not [key for key in attributes if key.startswith("on")], name
+        assert (attributes.get("href") or "#").startswith("#")
+
+
+@pytest.mark.parametrize("where", ["name", "title", "description", "schema", "key", "annotation"])
+def test_what_a_server_says_is_text_and_never_code(where: str) -> None:
+    schema = {"type": "object", "properties": {"x": {"description": HOSTILE, "type": HOSTILE}}}
+    said = {
+        "name": tool(HOSTILE),
+        "title": tool(title=HOSTILE),
+        "description": tool(description=HOSTILE),
+        "schema": tool(inputSchema=schema),
+        "key": tool(inputSchema={"type": "object", "properties": {HOSTILE: {}}}),
+        "annotation": tool(annotations={HOSTILE: HOSTILE}, _meta={HOSTILE: 1}),
+    }[where]
+    plain = Parsed(render(compiled({}, tool())))
+    page = Parsed(render(compiled({}, said)))
+    assert page.code == plain.code
+    assert "img" not in [name for name, _ in page.tags]
+    assert "{{ 7 * 7 }}" in page.text
+
+
+def test_what_cannot_be_seen_is_shown_by_its_code_point() -> None:
+    hidden = "a\u202eb\U000e0041c\ud800d"
+    html = render(compiled({}, tool(description=hidden, annotations={"title": "\u200b"})))
+    html.encode("utf-8")
+    page = Parsed(html)
+    titles = {a["title"] for n, a in page.tags if a.get("class") == "unseen"}
+    assert titles == {
+        "RIGHT-TO-LEFT OVERRIDE",
+        "TAG LATIN CAPITAL LETTER A",
+        "no name",
+        "ZERO WIDTH SPACE",
+    }
+    assert "a U+202E b U+E0041 c U+D800 d" in page.text
+    assert "hidden characters" in page.text
+    assert not re.search("[\u200b\u202e\U000e0041]", html)
+
+
+def test_line_ends_are_layout() -> None:
+    page = Parsed(render(compiled({}, tool(description="one\r\ntwo\n\tthree"))))
+    assert "one two three" in page.text
+    assert "hidden characters" not in page.text
+
+
+def test_the_launch_table_has_references_and_no_credential() -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    entry = {"env": {"TOKEN": secret, "URL": "https://x/${TENANT}/$$"}, "args": ["a b"]}
+    html = render(compiled(entry, tool(), allow_secrets=True))
+    assert secret not in html
+    page = Parsed(html)
+    assert "command python3 'a b'" in page.text
+    assert "TOKEN=***" in page.text
+    assert "URL=https://x/ ${TENANT} /$$" in page.text
+
+
+def test_what_is_withheld_is_named_and_not_listed() -> None:
+    page = Parsed(render(compiled({"disabledTools": ["drop"]}, tool(), tool("drop"))))
+    assert "withheld drop" in page.text
+    assert "db:drop" not in page.text
+
+
+def test_the_page_is_the_same_bytes_each_time() -> None:
+    assert render(compiled({}, tool())) == render(compiled({}, tool()))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [None, [], {"properties": []}, {"properties": {"x": None}, "required": 3}, {"$ref": 1}],
+)
+def test_a_schema_of_any_shape_has_a_page(schema: Any) -> None:
+    assert "db:query" in Parsed(render(compiled({}, tool(inputSchema=schema)))).text
+
+
+def test_the_page_is_written_beside_what_else_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, page = tmp_path / "server.py", tmp_path / "page.html"
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"db": {"command": "python3"}}}')
+    file.write_text(compiled({}, tool()).text)
+    words = ["--offline", "-o", str(file), "-q", "--report", str(page)]
+    assert main(words) == 0
+    first = page.read_text()
+    assert "db:query" in first
+    assert main([*words, "--check"]) == 0  # a page of ours is replaced
+    assert page.read_text() == first
+    page.write_text("<p>mine")
+    assert main(words) == 2
+    assert "page.html: is no file that mcpagg-compile wrote" in capsys.readouterr().err
+    assert page.read_text() == "<p>mine"
+
+
+def test_a_dry_run_has_nothing_to_show_on_a_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp.json", "--dry-run", "--report", "page.html"]) == 2
+    assert "--dry-run asks no server" in capsys.readouterr().err
