@@ -32,7 +32,6 @@ WITH_IO = {
     "start.stdio",
     "serve.engine",
     "serve.write_queue",
-    "serve.variables",
     "serve.launch",
     "serve.platforms",
     "serve.process",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.differences import Difference, classes, drift, renewed
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing
-from mcpagg_runtime.serve.live import name_items
+from mcpagg_runtime.serve.names import name_items
 from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.start.jsontext import obj
