@@ -196,7 +196,7 @@ def enveloped(message: Json, capabilities: Json | None = None, meta: Json | None
     return {**message, "params": {**params, "_meta": kept}}
 
 
-def taken_up(identifier: Any, message: Json, asked: Json, responses: Any) -> Json:
+def retried(identifier: Any, message: Json, asked: Json, responses: Any) -> Json:
     """Return a request that takes up the one of `message`, which got the response `asked`."""
     state = {"requestState": asked["result"]["requestState"], "inputResponses": responses}
     return {**message, "id": identifier, "params": {**message["params"], **state}}
@@ -300,7 +300,7 @@ class World:
         assert hello["method"] == ("server/discover" if modern else "initialize")
         return int(hello["id"])
 
-    def shaken(self, server: str, capabilities: Json | None = None) -> Child:
+    def ready(self, server: str, capabilities: Json | None = None) -> Child:
         """Let a child's process be there and shake hands; it has not said yet what it lists."""
         child, declared = self[server], {"tools": {}} if capabilities is None else capabilities
         self.say(child, result(self.born(server), introduction(child.era, declared)))
@@ -311,7 +311,7 @@ class World:
 
         What was sent to it meanwhile is forgotten, calls excepted.
         """
-        child = self.shaken(server)
+        child = self.ready(server)
         self.give_list(child, tools)
         return child
 

@@ -179,7 +179,7 @@ class Scene(World):
         )
         self.rng = rng
         self.pending: dict[str, list[Json]] = {name: [] for name in SERVERS}
-        self.desk = Answers(self.plan)
+        self.answers = Answers(self.plan)
         self.somebody = Client("auto")
         self.me = self.client(rng.choice([{}, CAPABLE]))
 
@@ -233,7 +233,7 @@ class Scene(World):
     def step(self, line: bytes, from_client: bool) -> None:
         """Let a line come in, and time pass."""
         if from_client:
-            answer_line(self.desk, self.somebody, line)
+            answer_line(self.answers, self.somebody, line)
         self.say(self.me if from_client else self["odd"], line)
         self.behave()
         if self.rng.random() < 0.05:

@@ -168,7 +168,7 @@ namespace = {"__name__": "emitted", "__file__": file}
 import importlib, pkgutil, mcpagg_runtime
 for found in pkgutil.walk_packages(mcpagg_runtime.__path__, "mcpagg_runtime."):
     tail = found.name.rpartition(".")[2]
-    if tail in ("main", "desk", "plan"):
+    if tail in ("main", "plan"):
         namespace.update(vars(importlib.import_module(found.name)))
 namespace.update(__name__="emitted", __file__=file, COMPILER="")
 exec(head.rpartition("# ====")[0], namespace)

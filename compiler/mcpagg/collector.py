@@ -419,15 +419,11 @@ class Collector:
 
     def _read(self, listing: Listing, deadline: float) -> None:
         """Read all pages of a list."""
-        cursor: str | None = None
-        while True:
-            params = "{}" if cursor is None else obj(cursor=quote(cursor))
-            page = self.request(listing.kind.method, params, deadline)
+        while listing.wanted is not None:
+            page = self.request(listing.kind.method, listing.wanted, deadline)
             if self.protocol == MODERN_VERSION:
                 self.hints = merged_hints(self.hints, page.value("result"))
-            cursor = listing.take(page.raw("result"))
-            if cursor is None:
-                return
+            listing.take(page.raw("result"))
 
 
 def merged_hints(hints: Json, page: Json) -> Json:

@@ -205,7 +205,7 @@ def test_live_asks_the_child_about_a_tool_that_it_dropped() -> None:
 
 def test_live_keeps_what_the_child_says_byte_for_byte() -> None:
     world = World({"a": ["x"]})
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     text = '{ "n":1E5,"name" : "w\\u0061x" ,"x":{"d":1.0,"d":2},"s":"\\u00e9\u2028" }'
     for _ in range(2):
         [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
@@ -254,7 +254,7 @@ def test_refuse_keeps_what_is_unchanged_and_withdraws_the_rest() -> None:
 
 def test_refuse_forwards_nothing_before_the_comparison() -> None:
     world = World({"a": ["x", "y"]}, on_drift="refuse")
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     world.say(client, call(1, "a:x"), call(2, "a:y"))
     world.give_list(a, [tool("x", **READONLY), "y"])
     assert (world.lines(a), world.lines(client)) == ([], [])
@@ -282,7 +282,7 @@ def test_refuse_takes_no_list_for_compared_that_a_change_overtook() -> None:
 
 def test_refuse_takes_no_pages_for_compared_between_which_a_change_came() -> None:
     world = World({"a": ["x", "y"]}, on_drift="refuse")
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     world.say(client, call(1, "a:x"))
     pages(world, a, [(["x"], "1")])
     world.say(a, TOOLS_CHANGED)
@@ -335,7 +335,7 @@ def test_what_is_withheld_stays_so_while_a_list_cannot_be_compared() -> None:
 @pytest.mark.parametrize("answer", ['"error":{"code":-32603,"message":"m"}', '"result":{}'])
 def test_refuse_withholds_a_list_that_cannot_be_compared_and_nothing_else(answer: str) -> None:
     world = World({"a": ["x"]}, prompts={"a": ["p"]}, resources={"a": ["r:1"]}, on_drift="refuse")
-    client, a = world.client(), world.shaken("a", {"tools": {}, "prompts": {}, "resources": {}})
+    client, a = world.client(), world.ready("a", {"tools": {}, "prompts": {}, "resources": {}})
     world.say(client, call(1, "a:x"))
     asked = {message["method"]: message.get("id") for message in world.received(a)}
     world.say(a, f'{{"id":{asked["tools/list"]},{answer}}}')
@@ -413,7 +413,7 @@ def lives(world: World, lists: list[list[str | Json] | None]) -> list[str]:
     client, said = world.client(), []
     for listed in lists:
         world.say(client, call(1, "a:x"))
-        a = world.shaken("a")
+        a = world.ready("a")
         while asked := [
             m for m in world.received(a) if m["method"] in ("tools/list", "tools/call")
         ]:
@@ -554,7 +554,7 @@ def test_an_announcement_during_a_reading_causes_another_without_polling() -> No
 
 def test_a_child_that_does_not_list_its_tools_keeps_its_snapshot() -> None:
     world = World({"a": ["x"]})
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     world.say(client, call(1, "a:new"))
     [_, asked] = world.received(a)
     world.wait(59)
@@ -584,7 +584,7 @@ def test_a_child_that_does_not_list_its_tools_keeps_its_snapshot() -> None:
 )
 def test_a_list_that_cannot_be_read_leaves_the_snapshot(answer: str) -> None:
     world = World({"a": ["x"]})
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     world.say(client, call(1, "a:new"))
     world.lines(a)
     world.say(a, f'{{"id":2,{answer}}}')
@@ -611,7 +611,7 @@ def pages(world: World, a: Child, listed: list[tuple[list[str], Any]]) -> list[A
 @pytest.mark.parametrize("cursor", ["8", "", "\ud800"])
 def test_all_pages_are_read_and_an_empty_cursor_is_one(cursor: str) -> None:
     world = World({"a": ["x", "y"]})
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     assert pages(world, a, [(["x"], cursor), (["y"], None)]) == [None, cursor]
     assert (world.lines(a), world.lines(client), world.said) == ([], [], [])
     assert world.idle()
@@ -620,7 +620,7 @@ def test_all_pages_are_read_and_an_empty_cursor_is_one(cursor: str) -> None:
 @pytest.mark.parametrize("cursor", ["x", ""])
 def test_a_cursor_that_does_not_advance_ends_the_list(cursor: str) -> None:
     world = World({"a": ["x", "y"]})
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     pages(world, a, [(["x", "y"], cursor), (["x", "y"], cursor)])
     world.wait(10)
     assert (world.lines(a), world.lines(client)) == ([], [])
@@ -634,7 +634,7 @@ def test_a_cursor_that_does_not_advance_ends_the_list(cursor: str) -> None:
 def test_a_cursor_that_is_no_string_is_none(cursor: Any) -> None:
     world = World({"a": ["x"]})
     world.client()
-    a = world.shaken("a")
+    a = world.ready("a")
     assert pages(world, a, [(["x"], cursor)]) == [None]
     assert world.idle()
 
@@ -642,7 +642,7 @@ def test_a_cursor_that_is_no_string_is_none(cursor: Any) -> None:
 def test_a_list_without_end_is_cut() -> None:
     world = World({"a": ["x"]})
     world.client()
-    a = world.shaken("a")
+    a = world.ready("a")
     pages(world, a, [(["x"], str(number)) for number in range(MAXIMUM_PAGES + 1)])
     assert world.idle()
 
@@ -650,7 +650,7 @@ def test_a_list_without_end_is_cut() -> None:
 def test_each_page_may_take_the_time_of_a_start() -> None:
     world = World({"a": ["x", "y"]})
     world.client()
-    a = world.shaken("a")
+    a = world.ready("a")
     for listed in ((["x"], "1"), (["y"], None)):
         world.wait(59)
         pages(world, a, [listed])
@@ -661,7 +661,7 @@ def test_each_page_may_take_the_time_of_a_start() -> None:
 @pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
 def test_a_prompt_that_changed_leaves_the_tool_of_its_name_alone(policy: str) -> None:
     world = World({"a": ["x"]}, prompts={"a": ["x"]}, on_drift=policy)
-    client, a = world.client(), world.shaken("a", {"tools": {}, "prompts": {}})
+    client, a = world.client(), world.ready("a", {"tools": {}, "prompts": {}})
     world.say(client, call(1, "a:x"), request(2, "prompts/get", {"name": "a:x"}))
     for _ in range(2):
         for asked in world.received(a):
@@ -703,7 +703,7 @@ def test_a_live_tool_that_is_listed_twice_is_served_once() -> None:
 )
 def test_an_entry_that_cannot_be_listed_is_left_out_and_said_once(odd: str) -> None:
     world = World({"a": ["x"]})
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     for _ in range(2):
         [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
         listed = f'{json.dumps(tool("x"))},{odd},{odd}'
@@ -853,7 +853,7 @@ def test_only_clients_whose_own_list_changed_are_told() -> None:
 def test_a_child_that_declares_no_tools_is_not_asked_for_them() -> None:
     world = World({"a": [], "b": ["z"]})
     client = world.client()
-    a, b = world.shaken("a", {}), world.shaken("b", {"completions": {}})
+    a, b = world.ready("a", {}), world.ready("b", {"completions": {}})
     assert [message["method"] for message in world.received(a)] == ["notifications/initialized"]
     world.lines(b)
     world.wait(SETTLE_SECONDS)

@@ -173,7 +173,7 @@ def test_initialized_is_sent_before_anything_else() -> None:
     world = World({"a": ["t"]})
     client = world.client()
     world.say(client, call(1, "a:t"))
-    a = world.shaken("a")
+    a = world.ready("a")
     assert [message["method"] for message in world.received(a)] == [
         "notifications/initialized",
         "tools/call",

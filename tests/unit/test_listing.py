@@ -29,6 +29,12 @@ def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:
     return [item.original for item in listing.items], listing.faults
 
 
+def wanted_after(listing: Listing, page: str) -> str | None:
+    """Return what is asked for once a page has come."""
+    listing.take(page)
+    return listing.wanted
+
+
 def nested(depth: int) -> str:
     """Return an entry of so many levels."""
     return '{"name":"t","x":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"
@@ -98,8 +104,9 @@ def test_of_entries_of_one_name_the_first_counts_on_whatever_page(kind: Kind) ->
 def test_a_list_without_end_is_cut() -> None:
     listing = Listing(TOOLS, "a")
     for number in range(MAXIMUM_PAGES):
-        assert listing.take(f'{{"tools":[],"nextCursor":"{number}"}}') == str(number)
-    assert listing.take('{"tools":[],"nextCursor":"x"}') is None
+        page = f'{{"tools":[],"nextCursor":"{number}"}}'
+        assert wanted_after(listing, page) == f'{{"cursor":"{number}"}}'
+    assert wanted_after(listing, '{"tools":[],"nextCursor":"x"}') is None
     assert listing.faults == [f"lists {MAXIMUM_PAGES} pages in tools/list; the list ends there"]
 
 
@@ -107,7 +114,8 @@ def test_a_list_without_end_is_cut() -> None:
 def test_a_cursor_that_leads_in_a_circle_ends_the_list(cursor: str) -> None:
     page = f'{{"tools":[{{"name":"t"}}],"nextCursor":"{cursor}"}}'
     listing = Listing(TOOLS, "a")
-    assert [listing.take(page), listing.take(page)] == [cursor, None]
+    assert wanted_after(listing, page) == f'{{"cursor":"{cursor}"}}'
+    assert wanted_after(listing, page) is None
     assert [item.original for item in listing.items] == ["t"]
     assert listing.faults == [f"repeats the cursor {cursor!r} in tools/list; the list ends there"]
 
@@ -128,7 +136,7 @@ def test_a_list_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MAXIMUM_ENTRIES", 2)
     found = Listing(TOOLS, "s")
     entries = ",".join([f'{{"name":"t{number}","inputSchema":{{}}}}' for number in range(5)])
-    assert found.take(f'{{"tools":[{entries}],"nextCursor":"more"}}') is None
+    assert wanted_after(found, f'{{"tools":[{entries}],"nextCursor":"more"}}') is None
     assert [item.original for item in found.items] == ["t0", "t1"]
     assert found.faults == ["lists more than 2 tools; the list ends there"]
 
@@ -145,7 +153,8 @@ def test_an_entry_of_a_large_list_that_is_too_deep_or_too_large_is_left_out(
 ) -> None:
     large = f'{{"name":"plain","description":"{"a" * (LARGE - 100)}"}}'
     found = Listing(TOOLS, "s")
-    assert found.take(f'{{"tools":[{large},{{"name":"odd",{more}}},{{"name":"t"}}]}}') is None
+    page = f'{{"tools":[{large},{{"name":"odd",{more}}},{{"name":"t"}}]}}'
+    assert wanted_after(found, page) is None
     assert [item.original for item in found.items] == ["plain", "t"]
     [fault] = found.faults
     assert fault.startswith(f"lists the tool 'odd' with {odd}")

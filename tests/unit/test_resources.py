@@ -38,7 +38,7 @@ def world_of(*servers: str, kind: type[World] = World, **choices: Any) -> World:
 
 def up(world: World, server: str) -> Child:
     """Let a child come up; it has not said yet what it lists."""
-    return world.shaken(server, HAS)
+    return world.ready(server, HAS)
 
 
 def requests(world: World, child: Child) -> list[Json]:
@@ -271,7 +271,7 @@ def test_what_its_server_refuses_to_watch_is_not_watched() -> None:
 def test_who_does_not_tell_of_resources_is_not_asked_to() -> None:
     declares: Json = {"a": {"resources": {}}, "b": HAS}
     world = World({"a": ["t"], "b": ["t"]}, declares=declares, capabilities=DECLARED)
-    client, a = world.client(), world.shaken("a", {"resources": {}})
+    client, a = world.client(), world.ready("a", {"resources": {}})
     b = up(world, "b")
     world.say(client, about(1, "subscribe"))
     assert requests(world, a) == []
@@ -290,7 +290,7 @@ def test_a_server_that_starts_anew_is_asked_for_what_it_told_of_before() -> None
     world.started.clear()
     world.wait(60)
     world.say(client, call(3, "b:mk"))
-    b = world.shaken("b", HAS)
+    b = world.ready("b", HAS)
     sent = [line["params"] for line in world.received(b) if line["method"].endswith("subscribe")]
     assert sent == [{"uri": URI}]
 
@@ -305,7 +305,7 @@ def test_a_subscription_of_a_server_that_is_gone_can_be_ended() -> None:
 
 def test_only_who_tells_of_a_resource_is_kept_awake() -> None:
     world = world_of("a", "b", idle_stop=30)
-    client, a, b = world.client(), world.shaken("a", HAS), world.shaken("b", HAS)
+    client, a, b = world.client(), world.ready("a", HAS), world.ready("b", HAS)
     for child in (a, b):
         for line in world.received(child):
             if line["method"].endswith("/list"):

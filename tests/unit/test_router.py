@@ -288,7 +288,7 @@ def test_a_hidden_tool_has_no_name_at_all() -> None:
 
 def test_the_name_of_a_withheld_tool_leads_to_no_other_server() -> None:
     world = World({"a": ["t"], "b": ["t"]}, on_drift="refuse")
-    client, a = world.client(), world.shaken("a")
+    client, a = world.client(), world.ready("a")
     changed = [tool("t", title="changed")]
     for _ in "12":  # a difference counts when it is found twice
         [listing] = [line for line in world.received(a) if line["method"] == "tools/list"]
@@ -666,7 +666,7 @@ def test_news_of_a_resource_reach_the_clients_that_asked_for_them() -> None:
 
 def test_a_client_that_leaves_watches_nothing_whatever_is_listed_now() -> None:
     world = World({"a": ["t"]}, resources={"a": ["file:///x"]})
-    client, a = world.client(), world.shaken("a", {"tools": {}, "resources": {}})
+    client, a = world.client(), world.ready("a", {"tools": {}, "resources": {}})
     world.say(client, request(1, "resources/subscribe", {"uri": "file:///x"}))
     for _ in "12":  # a difference counts when it is found twice
         for line in world.received(a):
@@ -981,7 +981,7 @@ def test_a_handshake_whose_answer_cannot_be_read_fails() -> None:
 def test_an_own_request_that_is_never_answered_is_given_up() -> None:
     world = World({"a": ["t"]}, capabilities={"logging": {}})
     client = world.client()
-    a = world.shaken("a", {"tools": {}, "logging": {}})
+    a = world.ready("a", {"tools": {}, "logging": {}})
     world.give_list(a)
     world.say(client, request(1, "logging/setLevel", {"level": "info"}))
     assert not world.idle()

@@ -8,7 +8,7 @@ from mcpagg_runtime.serve.calls import CallQueue
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
-from mcpagg_runtime.serve.lists import Lists
+from mcpagg_runtime.serve.lists import Listed, Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.messages import Fragment, id_text, minted, notification, read_line
 from mcpagg_runtime.serve.server_requests import ServerRequests
@@ -67,14 +67,14 @@ class Child:
             asks=bool(facts.get("conditional")),
             several=len(plan.servers) > 1,
         )
-        self.lists = Lists(
-            self._catalogues,
+        listed = Listed(
             self.connection,
             self.lifecycle,
             clients,
-            self._lists_settled,
-            lambda: self.calls.any_is_unknown,
+            settled=self._lists_settled,
+            is_awaited=lambda: self.calls.any_is_unknown,
         )
+        self.lists = Lists(self._catalogues, listed)
         self.calls = CallQueue(
             self.connection,
             self.lifecycle,

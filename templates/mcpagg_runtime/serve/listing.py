@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.start.catalogue import Item
-from mcpagg_runtime.start.jsontext import LARGE, members, value_at
-from mcpagg_runtime.start.scanner import Malformed
+from mcpagg_runtime.start.jsontext import LARGE, members, obj, value_at
+from mcpagg_runtime.start.scanner import Malformed, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,15 +42,17 @@ _LARGEST_DOUBLE = 1.7976931348623157e308
 class Listing:
     """One list of a server, as far as its pages have come.
 
-    Each name, or URI, counts where it comes first. `faults` says what is wrong with the list; each
-    one completes "server 'x' …".
+    Each name, or URI, counts where it comes first.
     """
 
-    __slots__ = ("_first", "_followed", "_server", "faults", "kind")
+    __slots__ = ("_first", "_followed", "_server", "faults", "kind", "wanted")
 
     def __init__(self, kind: Kind, server: str) -> None:
         self.kind = kind
+        self.wanted: str | None = "{}"
+        """The params of the request for the next page, as JSON text; None once all have come."""
         self.faults: list[str] = []
+        """What is wrong with the list; each one completes "server 'x' …"."""
         self._server = server
         self._first: dict[str, Item] = {}
         self._followed: set[str] = set()
@@ -60,12 +62,13 @@ class Listing:
         """What is listed, in the server's order."""
         return list(self._first.values())
 
-    def take(self, result: str) -> str | None:
-        """Take a page, the JSON text of a result; return the cursor of the next one, if any.
+    def take(self, result: str) -> None:
+        """Take the page that is wanted, the JSON text of a result.
 
         Raises:
             Malformed: the text has no such list.
         """
+        self.wanted = None
         found, _ = members(result)
         if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
             raise Malformed(f"no list of {self.kind.member}")
@@ -76,7 +79,7 @@ class Listing:
             if len(self._first) == MAXIMUM_ENTRIES:
                 what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
                 self.faults.append(f"{what}; the list ends there")
-                return None
+                return
             fault = _entry_fault(self.kind, value, result, start, odd)
             if fault:
                 self.faults.append(f"lists {fault}; it is left out")
@@ -88,13 +91,13 @@ class Listing:
                 what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
                 self.faults.append(f"{what}; the first one counts")
         if type(cursor) is not str:
-            return None
+            return
         if in_circle or len(self._followed) == MAXIMUM_PAGES:
             what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
             self.faults.append(f"{what} in {self.kind.method}; the list ends there")
-            return None
+            return
         self._followed.add(cursor)
-        return cursor
+        self.wanted = obj(cursor=quote(cursor))
 
 
 def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:

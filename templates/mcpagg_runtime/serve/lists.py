@@ -18,7 +18,7 @@ from mcpagg_runtime.start.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Message, result
 from mcpagg_runtime.start.protocol import METHOD_NOT_FOUND, PAGES
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -50,15 +50,13 @@ _DOES = {
 class Page:
     """One page of a list, of which a child is asked; read once, by whoever comes first."""
 
-    __slots__ = ("_catalogue", "_listing", "_read", "_server", "cursor", "fault")
+    __slots__ = ("_catalogue", "_listing", "_read", "_server", "fault")
 
     def __init__(self, listing: Listing, catalogue: Catalogue, server: str) -> None:
         self._listing = listing
         self._catalogue = catalogue
         self._server = server
         self._read = False
-        self.cursor: str | None = None
-        """That of the next page, None for none."""
         self.fault = ""
         """Why there is no list in the answer, "" if there is."""
 
@@ -68,7 +66,7 @@ class Page:
             return
         self._read = True
         try:
-            self.cursor = self._listing.take(answer.raw("result"))
+            self._listing.take(answer.raw("result"))
         except Malformed as problem:
             self.fault = str(problem)
 
@@ -81,7 +79,7 @@ class Page:
         if answer.is_error:
             return
         self.read(answer)
-        if self.cursor is None:
+        if self._listing.wanted is None:
             recorded = self._catalogue.recorded(self._server)
             known = {item.original: item for item in recorded}
             for item in self._listing.items:
@@ -115,33 +113,43 @@ class Reports:
         self._said.pop(about, None)
 
 
-class ListReader:
-    """One list of one child: when it is read, what came of that, and what is served for it."""
+class Listed:
+    """A child whose lists are read, as far as they concern it."""
+
+    __slots__ = ("clients", "connection", "is_awaited", "lifecycle", "settled")
 
     def __init__(
         self,
-        catalogue: Catalogue,
         connection: Connection,
         lifecycle: Lifecycle,
         clients: Clients,
         settled: Callable[[], None],
         is_awaited: Callable[[], bool],
     ) -> None:
-        """`settled` is called whenever a reading has ended.
+        self.connection = connection
+        self.lifecycle = lifecycle
+        self.clients = clients
+        self.settled = settled
+        """Is called whenever the reading of a list has ended."""
+        self.is_awaited = is_awaited
+        """Says whether a call waits for a list, so that it is compared at once."""
 
-        `is_awaited` says whether a call waits for the list, so that it is compared at once.
-        """
+
+class ListReader:
+    """One list of one child: when it is read, what came of that, and what is served for it."""
+
+    def __init__(self, catalogue: Catalogue, child: Listed) -> None:
         self.kind = catalogue.kind
         self._catalogue = catalogue
-        self._connection = connection
-        self._effects = connection.effects
-        self._options = connection.options
-        self._lifecycle = lifecycle
-        self._clients = clients
-        self._settled = settled
-        self._is_awaited = is_awaited
-        self._guarded = connection.options.on_drift == "refuse"
-        self._reports = Reports(connection)
+        self._connection = child.connection
+        self._effects = child.connection.effects
+        self._options = child.connection.options
+        self._lifecycle = child.lifecycle
+        self._clients = child.clients
+        self._settled = child.settled
+        self._is_awaited = child.is_awaited
+        self._guarded = child.connection.options.on_drift == "refuse"
+        self._reports = Reports(child.connection)
         self.clear()
 
     def clear(self) -> None:
@@ -198,13 +206,13 @@ class ListReader:
         self._listing = Listing(self.kind, self._connection.name)
         self._ask_page("{}")
 
-    def _ask_page(self, params: str) -> None:
+    def _ask_page(self, wanted: str) -> None:
         limit = self._options.connect_timeout
         self._deadline = self._effects.arm(self._effects.clock() + limit)
         page = Page(self._listing, self._catalogue, self._connection.name)
         self._asked = self._connection.ask(
             self.kind.method,
-            params,
+            wanted,
             lambda answer: self._take(page, answer),
             prepare=page.prepare,
             deadline=FOREVER,
@@ -221,8 +229,8 @@ class ListReader:
         page.read(answer)
         if page.fault:
             self._unread(page.fault)
-        elif page.cursor is not None:
-            self._ask_page(obj(cursor=quote(page.cursor)))
+        elif self._listing.wanted is not None:
+            self._ask_page(self._listing.wanted)
         else:
             self._complete()
 
@@ -367,22 +375,8 @@ class ListReader:
 class Lists:
     """All lists of one child."""
 
-    def __init__(
-        self,
-        catalogues: Mapping[str, Catalogue],
-        connection: Connection,
-        lifecycle: Lifecycle,
-        clients: Clients,
-        settled: Callable[[], None],
-        is_awaited: Callable[[], bool],
-    ) -> None:
-        """See ListReader."""
-        self._readers = {
-            kind.name: ListReader(
-                catalogues[kind.name], connection, lifecycle, clients, settled, is_awaited
-            )
-            for kind in KINDS
-        }
+    def __init__(self, catalogues: Mapping[str, Catalogue], child: Listed) -> None:
+        self._readers = {kind.name: ListReader(catalogues[kind.name], child) for kind in KINDS}
 
     def __iter__(self) -> Iterator[ListReader]:
         return iter(self._readers.values())

@@ -57,7 +57,8 @@ class Stdio:
     The file answers until a child is needed; then the engine takes over, the client included.
     """
 
-    def __init__(self, plan: Plan, folder: str) -> None:
+    def __init__(self, plan: Plan, folder: str, log: Writer | None = None) -> None:
+        """`log`: see Engine."""
         # Take standard output for the protocol alone: what a stray print writes goes to stderr.
         self.writer = _taken_output()
         os.dup2(2, 1)
@@ -65,7 +66,7 @@ class Stdio:
         self.answers = Answers(plan)
         self.client = Client(plan.options.names)
         self.engine: Engine | None = None
-        self.log: Writer | None = None
+        self._log = log
         self.waiting = False
         self.stopped = False
         self.input = _input(self.writer)
@@ -184,7 +185,7 @@ class Stdio:
         if self.engine is None:
             from mcpagg_runtime.serve.engine import Engine
 
-            self.engine = Engine(self.answers, self.folder, self.log)
+            self.engine = Engine(self.answers, self.folder, self._log)
             self.engine.connect(self.client, self.writer)
         return self.engine
 

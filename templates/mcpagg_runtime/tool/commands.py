@@ -107,21 +107,21 @@ def _needs(plan: Plan, folder: str, as_json: bool) -> int:
 
 def _serve(plan: Plan, folder: str, path: str | None) -> int:
     """Serve as ever; with a path, log there what becomes of the servers."""
-    face = Stdio(plan, folder)
-    if path is not None:
-        try:
-            descriptor = _opened(path, (0, face.writer.descriptor))
-        except (OSError, ValueError) as problem:
-            complain(f"cannot write the log {path}: {problem}")
-            return 2
-        broke = f"{plan.name}: cannot write the log {path} any more"
-        face.log = Writer(
-            descriptor,
-            private=False,
-            broke=lambda: _complain_apart(broke),
-            overflowed=lambda waiting: None,
-        )
-    return face.run()
+    if path is None:
+        return Stdio(plan, folder).run()
+    try:
+        descriptor = _opened(path, (0, 1))
+    except (OSError, ValueError) as problem:
+        complain(f"cannot write the log {path}: {problem}")
+        return 2
+    broke = f"{plan.name}: cannot write the log {path} any more"
+    log = Writer(
+        descriptor,
+        private=False,
+        broke=lambda: _complain_apart(broke),
+        overflowed=lambda waiting: None,
+    )
+    return Stdio(plan, folder, log).run()
 
 
 def _opened(path: str, taken: tuple[int, ...]) -> int:

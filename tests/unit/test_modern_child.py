@@ -21,7 +21,7 @@ from core import (
     notification,
     request,
     result,
-    taken_up,
+    retried,
     tool,
 )
 
@@ -101,7 +101,7 @@ class Scene:
         """Return what the child was sent."""
         return self.world.received(self.m)
 
-    def told(self) -> list[Json]:
+    def received(self) -> list[Json]:
         """Return what the client was sent."""
         return self.world.received(self.client)
 
@@ -113,7 +113,7 @@ class Scene:
         """Let the child require input; return what the client is asked."""
         self.say(required(state, **asked))
         assert self.got() == []
-        return self.told()
+        return self.received()
 
     def answer(self, *messages: Message) -> Json:
         """Let the client answer; return the round that is made then."""
@@ -124,7 +124,7 @@ class Scene:
     def end(self) -> None:
         """Let the child end the call; its client gets the result, and all is over."""
         self.say({"resultType": "complete", "content": []})
-        assert self.told() == [result(1, {"content": []})]
+        assert self.received() == [result(1, {"content": []})]
         assert self.world.idle()
 
 
@@ -148,7 +148,7 @@ def test_a_discovery_stands_for_the_handshake() -> None:
 def test_the_proxys_own_requests_say_who_asks() -> None:
     world = World({"m": ["t"]}, facts=FACTS)
     world.client({"roots": {}})
-    [listing] = world.received(world.shaken("m"))
+    [listing] = world.received(world.ready("m"))
     assert listing["params"] == {"_meta": envelope({"roots": {}})}
 
 
@@ -299,7 +299,7 @@ def test_progress_comes_back_in_every_round() -> None:
     assert again["params"]["_meta"]["progressToken"] == token
     params = {"progressToken": token, "progress": 1}
     scene.world.say(scene.m, notification("notifications/progress", params))
-    assert scene.told() == [
+    assert scene.received() == [
         notification("notifications/progress", {"progressToken": "p", "progress": 1})
     ]
 
@@ -311,7 +311,7 @@ def test_a_result_loses_what_older_revisions_do_not_know() -> None:
     scene = Scene()
     members = {"content": [], "x": 1, "_meta": {"v": 1}}
     scene.say({"resultType": "complete", **members, "ttlMs": 0, "cacheScope": "private"})
-    assert scene.told() == [result(1, members)]
+    assert scene.received() == [result(1, members)]
 
 
 def test_a_result_without_a_type_is_complete_and_keeps_its_text() -> None:
@@ -324,7 +324,7 @@ def test_a_result_without_a_type_is_complete_and_keeps_its_text() -> None:
 def test_a_result_of_another_type_cannot_be_passed_on() -> None:
     scene = Scene()
     scene.say({"resultType": "task", "taskId": "x"})
-    [answer] = scene.told()
+    [answer] = scene.received()
     assert answer["error"]["code"] == -32603
     assert "task" in answer["error"]["message"]
     assert scene.world.idle()
@@ -334,7 +334,7 @@ def test_a_result_of_another_type_cannot_be_passed_on() -> None:
 def test_structured_content_that_is_no_object_is_wrapped(value: Any) -> None:
     scene = Scene()
     scene.say({"structuredContent": value})
-    assert scene.told() == [result(1, {"structuredContent": {"result": value}})]
+    assert scene.received() == [result(1, {"structuredContent": {"result": value}})]
 
 
 def test_structured_content_is_wrapped_like_its_schema() -> None:
@@ -374,7 +374,7 @@ def test_a_client_of_this_revision_answers_the_child_itself(state: str) -> None:
     [sent] = scene.got()
     scene.world.say(scene.m, result(sent["id"], required(state, k=elicitation())))
     [asked] = scene.world.received(client)
-    scene.world.say(client, taken_up(2, message, asked, {"k": ACCEPTED}))
+    scene.world.say(client, retried(2, message, asked, {"k": ACCEPTED}))
     [again] = scene.got()
     assert again["params"] == {
         "name": "t",
@@ -413,7 +413,7 @@ def test_a_discovery_that_finds_nothing_is_refused(answer: Json) -> None:
 def test_a_list_that_is_none_leaves_the_snapshot() -> None:
     world = World({"m": ["t"]}, facts=FACTS)
     client = world.client()
-    m = world.shaken("m")
+    m = world.ready("m")
     [listing] = world.received(m)
     world.say(m, {"id": listing["id"]})
     assert world.names(client) == ["m:t"]
@@ -465,7 +465,7 @@ def test_state_and_answers_keep_their_text() -> None:
         f'{{"id":{scene.sent["id"]},"result":{{"resultType":"input_required",'
         '"requestState":"\\ud800\\u0041","inputRequests":{"\\ud800":{"method":"roots/list"}}}}',
     )
-    [asked] = scene.told()
+    [asked] = scene.received()
     scene.world.say(scene.client, f'{{"id":{asked["id"]},"result":{{"b":1.0,"a":1e999}}}}')
     [line] = scene.world.lines(scene.m)
     assert '"requestState":"\\ud800\\u0041"' in line
@@ -555,7 +555,7 @@ def test_input_of_an_unknown_kind_fails_the_call(asked: Any) -> None:
     scene = Scene()
     scene.say({"resultType": "input_required", "inputRequests": asked})
     why = "Server 'm' requires input of a kind that cannot be asked for"
-    assert scene.told() == [failure(1, -32603, why)]
+    assert scene.received() == [failure(1, -32603, why)]
     assert scene.world.idle()
 
 
@@ -591,7 +591,7 @@ def test_another_question_that_fails_fails_the_call(method: str) -> None:
     one, two = scene.asked(x={"method": method, "params": {}}, y=elicitation())
     scene.world.say(scene.client, failure(one["id"], -1, "no"))
     why = f"Server 'm' asked the client for {method} and was refused"
-    assert scene.told() == [cancelled(two["id"]), failure(1, -32603, why)]
+    assert scene.received() == [cancelled(two["id"]), failure(1, -32603, why)]
     scene.world.say(scene.client, result(two["id"], ACCEPTED))
     assert scene.got() == []
     assert scene.world.idle()
@@ -613,7 +613,7 @@ def test_two_calls_of_one_client_are_asked_each_its_own() -> None:
     first, second = scene.sent, scene.call(2)
     scene.world.say(scene.m, result(first["id"], required(1, k=elicitation())))
     scene.world.say(scene.m, result(second["id"], required(2, k=elicitation())))
-    one, two = scene.told()
+    one, two = scene.received()
     scene.world.say(scene.client, result(two["id"], {"n": 2}), result(one["id"], {"n": 1}))
     params = {line["params"]["requestState"]: line["params"] for line in scene.got()}
     assert params[1]["inputResponses"] == {"k": {"n": 1}}
@@ -646,7 +646,7 @@ def test_a_call_is_cancelled_under_the_id_of_its_latest_round() -> None:
     scene.world.say(scene.client, cancelled(1, reason="enough"))
     assert scene.got() == [cancelled(again["id"], reason="enough")]
     scene.say({"content": []})
-    assert scene.told() == []
+    assert scene.received() == []
     assert scene.world.idle()
 
 
@@ -654,7 +654,7 @@ def test_a_call_that_is_cancelled_while_its_client_is_asked_takes_the_question_b
     scene = Scene()
     [asked] = scene.asked(k=elicitation())
     scene.world.say(scene.client, cancelled(1))
-    assert scene.told() == [cancelled(asked["id"])]
+    assert scene.received() == [cancelled(asked["id"])]
     scene.world.say(scene.client, result(asked["id"], ACCEPTED))
     assert scene.got() == []
     assert scene.world.idle()
@@ -681,7 +681,7 @@ def test_a_child_that_dies_while_the_client_is_asked_takes_the_question_back() -
     scene = Scene()
     [asked] = scene.asked(k=elicitation())
     scene.world.down("m", "died")
-    assert scene.told() == [
+    assert scene.received() == [
         failure(1, -32603, "Server 'm' died", server="m"),
         cancelled(asked["id"]),
         TOOLS_CHANGED,
@@ -696,7 +696,7 @@ def test_a_late_or_doubled_answer_of_the_child_counts_for_nothing() -> None:
     scene.world.say(scene.m, result(first["id"], {"content": ["late"]}))
     scene.answer(result(asked["id"], ACCEPTED))
     scene.world.say(scene.m, result(first["id"], {"content": ["late"]}))
-    assert scene.told() == []
+    assert scene.received() == []
     scene.end()
 
 
@@ -708,7 +708,7 @@ def test_an_answer_to_nothing_is_none_to_a_call_whose_client_is_asked(
     scene = Scene()
     [asked] = scene.asked(k=elicitation())
     scene.world.say(scene.m, f'{{"id":{identifier},"{member}":{{"code":1}}}}')
-    assert scene.told() == []
+    assert scene.received() == []
     scene.answer(result(asked["id"], ACCEPTED))
     scene.end()
 
@@ -724,7 +724,7 @@ def test_an_answer_to_nothing_is_none_to_a_call_whose_client_is_asked(
 def test_an_answer_that_cannot_be_read_ends_the_request_in_flight(line: str) -> None:
     scene = Scene()
     scene.world.say(scene.m, line.replace("ID", str(scene.sent["id"])))
-    [answer] = scene.told()
+    [answer] = scene.received()
     assert (answer["id"], answer["error"]["code"] in (5, -32603)) == (1, True)
     assert scene.world.idle()
 
@@ -741,7 +741,7 @@ def test_a_call_may_time_out_in_the_middle_of_a_round() -> None:
     scene = Scene(timeout=5.0)
     [asked] = scene.asked(k=elicitation())
     scene.world.wait(5)
-    assert scene.told() == [
+    assert scene.received() == [
         cancelled(asked["id"]),
         failure(1, -32001, "Server 'm' did not answer in time"),
     ]
@@ -752,7 +752,7 @@ def test_a_call_may_time_out_in_the_middle_of_a_round() -> None:
 def test_a_child_of_this_revision_asks_nothing_by_itself(method: str) -> None:
     scene = Scene()
     scene.world.say(scene.m, request("q", method, {}))
-    assert (scene.got(), scene.told()) == ([], [])
+    assert (scene.got(), scene.received()) == ([], [])
     scene.end()
 
 
@@ -764,7 +764,7 @@ def test_what_is_said_of_the_envelope_is_not_the_clients_business() -> None:
         scene = Scene()
         scene.world.say(scene.m, failure(scene.sent["id"], code, "bad", supported=["x"]))
         why = "Server 'm' refused the request: bad"
-        assert scene.told() == [failure(1, -32603, why)]
+        assert scene.received() == [failure(1, -32603, why)]
         assert scene.world.idle()
 
 
@@ -773,7 +773,7 @@ def test_a_capability_that_is_missing_is_named() -> None:
     needed: Json = {"requiredCapabilities": {"elicitation": {}, "roots": {}}}
     scene.world.say(scene.m, failure(scene.sent["id"], -32021, "missing", **needed))
     why = "Server 'm' refused the request: missing: elicitation, roots"
-    assert scene.told() == [failure(1, -32603, why)]
+    assert scene.received() == [failure(1, -32603, why)]
 
 
 def test_a_client_of_this_revision_hears_itself_what_it_lacks() -> None:
@@ -808,7 +808,7 @@ def watched(**capabilities: Json) -> tuple[World, Client, Child]:
     world = World({"m": ["t"]}, facts=FACTS, resources=URIS)
     client = world.client()
     declared = {"tools": {}, "resources": {"subscribe": True}, **capabilities}
-    m = world.shaken("m", declared)
+    m = world.ready("m", declared)
     if not capabilities:
         world.lines(m)
     return world, client, m
@@ -853,7 +853,7 @@ def test_no_stream_is_opened_where_nothing_changes() -> None:
 def test_a_list_that_changes_is_read_again() -> None:
     world = World({"m": ["t"]}, facts=FACTS)
     client = world.client()
-    m = world.shaken("m", {"tools": {"listChanged": True}})
+    m = world.ready("m", {"tools": {"listChanged": True}})
     lines = {line["method"]: line["id"] for line in world.received(m)}
     world.say(m, result(lines["tools/list"], {"tools": [tool("t")]}))
     meta = {"_meta": {SUBSCRIPTION_KEY: lines[STREAM]}}
@@ -984,7 +984,7 @@ def test_a_listening_client_of_this_revision_hears_a_child_of_this_revision() ->
     client = world.modern()
     wanted = {"notifications": {"resourceSubscriptions": ["x:y"]}}
     world.say(client, enveloped(request("s", STREAM, wanted)))
-    m = world.shaken("m", {"tools": {}, "resources": {"subscribe": True}})
+    m = world.ready("m", {"tools": {}, "resources": {"subscribe": True}})
     [stream] = [line for line in world.received(m) if line["method"] == STREAM]
     world.lines(client)
     world.say(m, acknowledged(stream["id"], resourceSubscriptions=["x:y"]), updated(stream["id"]))
@@ -1003,12 +1003,12 @@ def test_other_news_of_the_child_reach_clients_without_their_mark() -> None:
     scene = Scene()
     meta = {"_meta": {SUBSCRIPTION_KEY: 1}}
     scene.world.say(scene.m, notification("notifications/unknown", {"n": 1, **meta}))
-    assert scene.told() == [notification("notifications/unknown", {"n": 1})]
+    assert scene.received() == [notification("notifications/unknown", {"n": 1})]
     scene.world.say(scene.m, notification("notifications/unknown"))
-    assert scene.told() == [notification("notifications/unknown")]
+    assert scene.received() == [notification("notifications/unknown")]
     kept = notification("notifications/unknown", {"_meta": {"vendor/k": 1}})
     scene.world.say(scene.m, kept)
-    assert scene.told() == [kept]
+    assert scene.received() == [kept]
 
 
 def test_what_is_no_message_is_passed_over_with_one_warning() -> None:

@@ -31,18 +31,18 @@ COMPLETE: Json = {"resultType": "complete"}
 PLAN = plan({"a": ["t"]})
 
 
-def served(desk: Answers, message: Json, client: Client | None = None) -> Json:
-    """Return what the desk answers a client, by default one that it never saw."""
-    client = client or Client(desk.plan.options.names)
-    answer = answer_line(desk, client, json.dumps(message).encode())
+def served(answers: Answers, message: Json, client: Client | None = None) -> Json:
+    """Return what the file answers a client, by default one that it never saw."""
+    client = client or Client(answers.plan.options.names)
+    answer = answer_line(answers, client, json.dumps(message).encode())
     assert isinstance(answer, Message)
     value: Json = json.loads(answer.line())
     return value
 
 
-def listed(desk: Answers, kind: str = "tools", **envelope: Any) -> Json:
+def listed(answers: Answers, kind: str = "tools", **envelope: Any) -> Json:
     """Return the result of a list request."""
-    answer = served(desk, enveloped(request(1, f"{kind}/list"), **envelope))
+    answer = served(answers, enveloped(request(1, f"{kind}/list"), **envelope))
     value: Json = answer["result"]
     return value
 
@@ -51,8 +51,8 @@ def listed(desk: Answers, kind: str = "tools", **envelope: Any) -> Json:
 
 
 def test_a_discovery_says_what_the_proxy_is() -> None:
-    desk = Answers(plan({"a": ["t"]}, instructions="words"))
-    assert served(desk, enveloped(request("x", "server/discover"))) == result(
+    answers = Answers(plan({"a": ["t"]}, instructions="words"))
+    assert served(answers, enveloped(request("x", "server/discover"))) == result(
         "x",
         {
             **COMPLETE,
@@ -144,21 +144,21 @@ def test_what_this_revision_or_the_proxy_lacks_is_not_found(method: str) -> None
 
 
 def test_a_list_says_for_how_long_it_may_be_kept() -> None:
-    desk = Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]}))
-    assert listed(desk) == {
+    answers = Answers(plan({"a": ["t"]}, names="spec", prompts={"a": ["p"]}))
+    assert listed(answers) == {
         **COMPLETE,
         "tools": [tool("a:t")],
         "ttlMs": LIST_MILLISECONDS,
         "cacheScope": "public",
         **SIGNED,
     }
-    assert listed(desk, "prompts")["prompts"] == [{"name": "a:p"}]
+    assert listed(answers, "prompts")["prompts"] == [{"name": "a:p"}]
 
 
 def test_templates_are_listed_too() -> None:
-    desk = Answers(plan({"a": ["t"]}, resources={"a": ["x:y"]}))
-    assert listed(desk, "resources/templates")["resourceTemplates"] == []
-    assert listed(desk, "resources")["resources"] == [{"uri": "x:y", "name": "[a] r"}]
+    answers = Answers(plan({"a": ["t"]}, resources={"a": ["x:y"]}))
+    assert listed(answers, "resources/templates")["resourceTemplates"] == []
+    assert listed(answers, "resources")["resources"] == [{"uri": "x:y", "name": "[a] r"}]
 
 
 @pytest.mark.parametrize("cursor", ["", "x", 5])
@@ -180,49 +180,49 @@ def test_a_list_has_one_page(cursor: Any) -> None:
 def test_no_child_is_kept_longer_than_it_said(hints: list[Json], ttl: int, scope: str) -> None:
     names = "abc"[: len(hints) + 1]
     facts = {name: {"hints": hint} for name, hint in zip(names, hints, strict=False)}
-    desk = Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec"))
-    assert (listed(desk)["ttlMs"], listed(desk)["cacheScope"]) == (ttl, scope)
+    answers = Answers(plan({name: ["t"] for name in names}, facts=facts, names="spec"))
+    assert (listed(answers)["ttlMs"], listed(answers)["cacheScope"]) == (ttl, scope)
 
 
 def test_names_that_depend_on_the_client_are_for_it_alone() -> None:
-    desk = Answers(plan({"a": ["t"]}, resources={"a": ["x:y"]}, prompts={"a": ["p"]}))
-    scopes = [listed(desk, kind)["cacheScope"] for kind in ("tools", "prompts", "resources")]
+    answers = Answers(plan({"a": ["t"]}, resources={"a": ["x:y"]}, prompts={"a": ["p"]}))
+    scopes = [listed(answers, kind)["cacheScope"] for kind in ("tools", "prompts", "resources")]
     assert scopes == ["private", "private", "public"]
 
 
 def test_tools_that_depend_on_the_client_are_for_it_alone() -> None:
-    desk = Answers(plan({"a": ["t", "ask"]}, conditional={"a": ["ask"]}, names="spec"))
-    assert [entry["name"] for entry in listed(desk)["tools"]] == ["a:t"]
-    able = listed(desk, capabilities=ASKABLE)
+    answers = Answers(plan({"a": ["t", "ask"]}, conditional={"a": ["ask"]}, names="spec"))
+    assert [entry["name"] for entry in listed(answers)["tools"]] == ["a:t"]
+    able = listed(answers, capabilities=ASKABLE)
     assert [entry["name"] for entry in able["tools"]] == ["a:t", "a:ask"]
     assert able["cacheScope"] == "private"
 
 
 def test_a_name_is_spelled_as_the_client_can_read_it() -> None:
-    desk = Answers(PLAN)
-    shown = listed(desk, meta={INFO_KEY: {"name": "claude-ai"}})
+    answers = Answers(PLAN)
+    shown = listed(answers, meta={INFO_KEY: {"name": "claude-ai"}})
     assert [entry["name"] for entry in shown["tools"]] == ["a_t"]
-    assert [entry["name"] for entry in listed(desk)["tools"]] == ["a:t"]
+    assert [entry["name"] for entry in listed(answers)["tools"]] == ["a:t"]
 
 
 def test_how_a_tool_is_executed_is_left_out() -> None:
     made = tool("t", execution={"taskSupport": "optional"}, title='"execution"', x={"execution": 1})
-    desk = Answers(plan({"a": [made]}))
-    [shown] = listed(desk)["tools"]
+    answers = Answers(plan({"a": [made]}))
+    [shown] = listed(answers)["tools"]
     assert shown == {
         "name": "a:t",
         "inputSchema": {"type": "object"},
         "title": '"execution"',
         "x": {"execution": 1},
     }
-    [shown] = served(desk, request(1, "tools/list"))["result"]["tools"]
+    [shown] = served(answers, request(1, "tools/list"))["result"]["tools"]
     assert shown["execution"] == {"taskSupport": "optional"}
 
 
 def test_an_output_that_is_no_object_is_shown_as_it_is() -> None:
     made = tool("t", outputSchema={"type": "array"})
-    desk = Answers(plan({"m": [made]}, facts={"m": {"protocol": MODERN_VERSION}}))
-    assert listed(desk)["tools"][0]["outputSchema"] == {"type": "array"}
+    answers = Answers(plan({"m": [made]}, facts={"m": {"protocol": MODERN_VERSION}}))
+    assert listed(answers)["tools"][0]["outputSchema"] == {"type": "array"}
 
 
 # --- Output schemas for clients that shake hands ----------------------------------------------
@@ -230,10 +230,10 @@ def test_an_output_that_is_no_object_is_shown_as_it_is() -> None:
 
 def understood(schema: Any) -> Any:
     """Return the output schema that a client of an older revision is shown."""
-    desk = Answers(
+    answers = Answers(
         plan({"m": [tool("t", outputSchema=schema)]}, facts={"m": {"protocol": MODERN_VERSION}})
     )
-    return served(desk, request(1, "tools/list"))["result"]["tools"][0]["outputSchema"]
+    return served(answers, request(1, "tools/list"))["result"]["tools"][0]["outputSchema"]
 
 
 def wrapped(inner: Json, **more: Any) -> Json:

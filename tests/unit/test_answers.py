@@ -15,25 +15,25 @@ from mcpagg_runtime.start.plan import Plan
 from mcpagg_runtime.start.protocol import LEGACY_VERSIONS
 
 
-def served(desk: Answers, client: Client, message: Any) -> Any:
-    """Return the desk's answer as a value; "" and None stay."""
+def served(answers: Answers, client: Client, message: Any) -> Any:
+    """Return the file's answer as a value; "" and None stay."""
     line = message if isinstance(message, bytes) else json.dumps(message).encode()
-    answer = answer_line(desk, client, line)
+    answer = answer_line(answers, client, line)
     return json.loads(answer.line()) if isinstance(answer, Message) else answer
 
 
 def introduced(given: Plan, **params: Any) -> tuple[Answers, Client, Json]:
-    """Let a client say `initialize`; return the desk, the client and the result."""
-    desk, client = Answers(given), Client(given.options.names)
-    answer = served(desk, client, request(0, "initialize", params))
+    """Let a client say `initialize`; return the file, the client and the result."""
+    answers, client = Answers(given), Client(given.options.names)
+    answer = served(answers, client, request(0, "initialize", params))
     assert (answer["jsonrpc"], answer["id"]) == ("2.0", 0)
-    return desk, client, answer["result"]
+    return answers, client, answer["result"]
 
 
 def listed(given: Plan, **params: Any) -> list[str]:
     """Return the names that a client is listed."""
-    desk, client, _ = introduced(given, **params)
-    answer = served(desk, client, request(1, "tools/list", {}))
+    answers, client, _ = introduced(given, **params)
+    answer = served(answers, client, request(1, "tools/list", {}))
     return [entry["name"] for entry in answer["result"]["tools"]]
 
 
@@ -90,9 +90,9 @@ def test_what_the_client_declares_is_kept_as_its_own_text() -> None:
 
 def test_a_second_introduction_replaces_the_first() -> None:
     info = {"name": "claude-ai", "version": "1"}
-    desk, client, _ = introduced(plan({}), capabilities=ROOTS, clientInfo=info)
+    answers, client, _ = introduced(plan({}), capabilities=ROOTS, clientInfo=info)
     assert (client.spelling, list(client.capabilities)) == ("portable", ["roots"])
-    served(desk, client, request(1, "initialize", {}))
+    served(answers, client, request(1, "initialize", {}))
     assert (client.spelling, client.capabilities, client.name) == ("exposed", {}, "")
 
 
@@ -119,13 +119,13 @@ def test_conditional_tools_are_listed_to_a_client_with_capabilities() -> None:
 
 
 def test_the_list_is_one_page() -> None:
-    desk, client = Answers(plan({"s": [f"t{n}" for n in range(500)]})), Client("auto")
+    answers, client = Answers(plan({"s": [f"t{n}" for n in range(500)]})), Client("auto")
     for params in (None, {}, {"cursor": None}):
-        answer = served(desk, client, request(1, "tools/list", params))
+        answer = served(answers, client, request(1, "tools/list", params))
         assert len(answer["result"]["tools"]) == 500
         assert "nextCursor" not in answer["result"]
     for cursor in ("", "8", 0):
-        answer = served(desk, client, request(1, "tools/list", {"cursor": cursor}))
+        answer = served(answers, client, request(1, "tools/list", {"cursor": cursor}))
         assert answer["error"]["code"] == -32602
 
 
@@ -139,14 +139,14 @@ def test_an_id_is_echoed_as_it_was_written(raw: str) -> None:
 
 
 def test_requests_before_the_handshake_are_answered() -> None:
-    desk, client = Answers(plan({"s": [tool("t")]})), Client("auto")
-    assert served(desk, client, request(1, "ping"))["result"] == {}
-    assert len(served(desk, client, request(2, "tools/list"))["result"]["tools"]) == 1
+    answers, client = Answers(plan({"s": [tool("t")]})), Client("auto")
+    assert served(answers, client, request(1, "ping"))["result"] == {}
+    assert len(served(answers, client, request(2, "tools/list"))["result"]["tools"]) == 1
 
 
 def test_initialized_is_noted_and_gets_no_answer() -> None:
-    desk, client = Answers(plan({})), Client("auto")
-    assert served(desk, client, INITIALIZED) == ""
+    answers, client = Answers(plan({})), Client("auto")
+    assert served(answers, client, INITIALIZED) == ""
     assert client.initialized
 
 

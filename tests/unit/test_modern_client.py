@@ -19,7 +19,7 @@ from core import (
     notification,
     request,
     result,
-    taken_up,
+    retried,
 )
 
 from mcpagg_runtime.modern import client as modern_client
@@ -75,24 +75,24 @@ class Scene:
         """Return what the child was sent."""
         return self.world.received(self.a)
 
-    def told(self) -> list[Json]:
+    def received(self) -> list[Json]:
         """Return what the client was sent."""
         return self.world.received(self.client)
 
     def asked(self, identifier: Any = "q", method: str = "elicitation/create") -> Json:
         """Let the child ask something; return the response that the client gets."""
         self.world.say(self.a, request(identifier, method, FORM))
-        [response] = self.told()
+        [response] = self.received()
         return response
 
     def take_up(self, identifier: Any, asked: Json, responses: Any) -> None:
         """Let the client take its call up again."""
-        self.world.say(self.client, taken_up(identifier, self.message, asked, responses))
+        self.world.say(self.client, retried(identifier, self.message, asked, responses))
 
     def end(self, identifier: Any) -> None:
         """Let the child end the call; its client gets the result under that id, and all is over."""
         self.world.say(self.a, result(self.sent["id"], {"content": []}))
-        assert self.told() == [complete(identifier, content=[])]
+        assert self.received() == [complete(identifier, content=[])]
         assert self.world.idle()
 
 
@@ -131,7 +131,7 @@ def test_arguments_keep_their_text() -> None:
 def test_a_result_is_one_of_this_revision() -> None:
     scene = Scene()
     scene.world.say(scene.a, result(scene.sent["id"], {"isError": True, "_meta": {"v": 1}}))
-    assert scene.told() == [
+    assert scene.received() == [
         result(
             1,
             {
@@ -154,7 +154,7 @@ def test_calls_of_one_id_are_both_answered() -> None:
     scene.world.say(scene.client, modern_call(1, "a:u"))
     [other] = scene.got()
     scene.world.say(scene.a, result(other["id"], {"content": ["u"]}))
-    assert scene.told() == [complete(1, content=["u"])]
+    assert scene.received() == [complete(1, content=["u"])]
     scene.end(1)
 
 
@@ -200,7 +200,7 @@ def test_a_client_may_leave_in_the_middle_of_calls() -> None:
             failure("r", -32601, "The client is gone"),
         )
     )
-    assert scene.told() == []
+    assert scene.received() == []
     assert scene.world.idle()
 
 
@@ -224,7 +224,7 @@ def test_an_unknown_tool_is_called_so(name: str) -> None:
     scene.world.say(scene.client, modern_call(2, name))
     for listing in [one for one in scene.got() if one["method"] == "tools/list"]:
         scene.world.say(scene.a, result(listing["id"], {"tools": []}))
-    assert scene.told()[-1] == failure(2, -32602, f"Unknown tool: {name}")
+    assert scene.received()[-1] == failure(2, -32602, f"Unknown tool: {name}")
 
 
 def test_a_tool_without_a_name_is_refused() -> None:
@@ -244,7 +244,7 @@ def test_a_resource_that_a_child_lacks_is_invalid_params_too() -> None:
     world = World({"a": ["t"]}, resources={"a": ["x:y"]})
     client = world.modern()
     world.say(client, enveloped(request(1, "resources/read", {"uri": "x:y"})))
-    a = world.shaken("a")
+    a = world.ready("a")
     [sent] = [line for line in world.received(a) if line["method"] == "resources/read"]
     world.say(a, failure(sent["id"], -32002, "gone", other=1))
     assert world.received(client) == [failure(1, -32602, "gone", uri="x:y")]
@@ -268,7 +268,7 @@ def test_what_no_server_declared_is_not_found() -> None:
 def test_a_call_fails_with_its_child() -> None:
     scene = Scene()
     scene.world.down("a", "died")
-    assert scene.told() == [failure(1, -32603, "Server 'a' died", server="a")]
+    assert scene.received() == [failure(1, -32603, "Server 'a' died", server="a")]
     assert scene.world.idle()
 
 
@@ -276,7 +276,7 @@ def test_a_call_fails_with_its_child() -> None:
 def test_what_is_no_result_is_an_error(value: Any) -> None:
     scene = Scene()
     scene.world.say(scene.a, result(scene.sent["id"], value))
-    assert scene.told() == [failure(1, -32603, "The server answered with what is no result")]
+    assert scene.received() == [failure(1, -32603, "The server answered with what is no result")]
     assert scene.world.idle()
 
 
@@ -294,7 +294,7 @@ def test_what_nests_too_deep_to_be_shown_is_no_fault(params: str) -> None:
 def test_a_tool_may_say_in_its_own_way_that_it_found_nothing() -> None:
     scene = Scene()
     scene.world.say(scene.a, failure(scene.sent["id"], -32002, "gone", own=1))
-    assert scene.told() == [failure(1, -32602, "gone", own=1)]
+    assert scene.received() == [failure(1, -32602, "gone", own=1)]
 
 
 # --- Progress and logs ------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_progress_comes_back_under_the_clients_own_token(token: Any) -> None:
     params = {"progressToken": scene.sent["id"], "progress": 1, "message": "m"}
     scene.world.say(scene.a, notification("notifications/progress", params))
     params = {**params, "progressToken": token}
-    assert scene.told() == [notification("notifications/progress", params)]
+    assert scene.received() == [notification("notifications/progress", params)]
 
 
 def test_no_progress_is_told_while_it_is_the_clients_turn() -> None:
@@ -314,21 +314,21 @@ def test_no_progress_is_told_while_it_is_the_clients_turn() -> None:
     asked = scene.asked()
     progress = {"progressToken": scene.sent["id"], "progress": 1}
     scene.world.say(scene.a, notification("notifications/progress", progress))
-    assert scene.told() == []
+    assert scene.received() == []
     again = {**scene.message, "params": modern_call(1, token=2)["params"]}
-    scene.world.say(scene.client, taken_up(2, again, asked, {"1": ACCEPTED}))
+    scene.world.say(scene.client, retried(2, again, asked, {"1": ACCEPTED}))
     scene.world.say(scene.a, notification("notifications/progress", progress))
     progress["progressToken"] = 2
-    assert scene.told() == [notification("notifications/progress", progress)]
+    assert scene.received() == [notification("notifications/progress", progress)]
 
 
 def test_no_progress_is_told_to_who_took_a_call_up_and_wants_none() -> None:
     scene = Scene(modern_call(1, token=1))
     again = {**scene.message, "params": modern_call(1)["params"]}
-    scene.world.say(scene.client, taken_up(2, again, scene.asked(), {"1": ACCEPTED}))
+    scene.world.say(scene.client, retried(2, again, scene.asked(), {"1": ACCEPTED}))
     progress = {"progressToken": scene.sent["id"], "progress": 1}
     scene.world.say(scene.a, notification("notifications/progress", progress))
-    assert scene.told() == []
+    assert scene.received() == []
     scene.end(2)
 
 
@@ -348,25 +348,25 @@ def log(level: str, **more: Any) -> Json:
 def test_logs_reach_a_call_that_wants_them_from_its_level_on() -> None:
     scene = logging_scene("warning")
     scene.world.say(scene.a, log("info"), log("error"))
-    assert scene.told() == [log("error", logger="a")]
+    assert scene.received() == [log("error", logger="a")]
 
 
 def test_no_log_reaches_a_call_that_wants_none() -> None:
     scene = logging_scene(None)
     scene.world.say(scene.a, log("emergency"))
-    assert scene.told() == []
+    assert scene.received() == []
 
 
 def test_a_log_that_could_be_of_two_calls_is_of_none() -> None:
     scene = logging_scene("debug")
     scene.world.say(scene.client, enveloped(call(2, "a:u"), ASKABLE, {LEVEL_KEY: "debug"}))
     scene.world.say(scene.a, log("error"))
-    assert scene.told() == []
+    assert scene.received() == []
 
 
 def test_a_child_that_logs_is_asked_for_the_level_of_a_call() -> None:
     world = World({"a": ["t"]}, **LOGGING)
-    client, a = world.client(), world.shaken("a", {"tools": {}, "logging": {}})
+    client, a = world.client(), world.ready("a", {"tools": {}, "logging": {}})
     world.lines(a)
     world.say(client, enveloped(call(1, "a:t"), {}, {LEVEL_KEY: "debug"}))
     asked = [line for line in world.received(a) if line["method"] == "logging/setLevel"]
@@ -394,7 +394,7 @@ def test_a_question_parks_the_call_until_it_is_answered() -> None:
     )
     scene.take_up("2", asked, {"1": ACCEPTED})
     assert scene.got() == [result("q", ACCEPTED)]
-    assert scene.told() == []
+    assert scene.received() == []
     scene.end("2")
 
 
@@ -410,7 +410,7 @@ def test_every_kind_of_question_can_be_asked(method: str) -> None:
 
 def test_an_answer_reaches_the_child_as_the_same_text() -> None:
     scene = Scene()
-    text = json.dumps(taken_up(2, scene.message, scene.asked(), {"1": {}}))
+    text = json.dumps(retried(2, scene.message, scene.asked(), {"1": {}}))
     scene.world.say(scene.client, text.replace('{"1": {}}', '{"1":{"b":1.0,"a":"\\ud800"}}'))
     assert scene.world.lines(scene.a) == [PREFIX + '"id":"q","result":{"b":1.0,"a":"\\ud800"}}']
 
@@ -419,14 +419,14 @@ def test_a_question_loses_what_this_revision_does_not_know() -> None:
     scene = Scene()
     more = {"_meta": {"progressToken": 1}, "task": {}, "elicitationId": "e", "mode": "url"}
     scene.world.say(scene.a, request("q", "elicitation/create", {**FORM, **more}))
-    [asked] = scene.told()
+    [asked] = scene.received()
     assert asked["result"]["inputRequests"]["1"]["params"] == {**ASKED, "mode": "url"}
 
 
 def test_a_question_without_params_gets_some() -> None:
     scene = Scene()
     scene.world.say(scene.a, request("q", "roots/list"))
-    [asked] = scene.told()
+    [asked] = scene.received()
     assert asked["result"]["inputRequests"] == {"1": {"method": "roots/list", "params": by("a")}}
 
 
@@ -446,10 +446,10 @@ def test_a_second_question_waits_for_the_next_round() -> None:
     scene = Scene()
     asked = scene.asked("q")
     scene.world.say(scene.a, request("r", "roots/list"))
-    assert scene.told() == []
+    assert scene.received() == []
     scene.take_up(2, asked, {"1": ACCEPTED})
     assert scene.got() == [result("q", ACCEPTED)]
-    [again] = scene.told()
+    [again] = scene.received()
     assert list(again["result"]["inputRequests"]) == ["2"]
     scene.take_up(3, again, {"2": {"roots": []}})
     assert scene.got() == [result("r", {"roots": []})]
@@ -471,7 +471,7 @@ def test_a_missing_answer_is_asked_for_again(responses: Any) -> None:
     asked = scene.asked()
     scene.take_up(2, asked, responses)
     assert scene.got() == []
-    [again] = scene.told()
+    [again] = scene.received()
     assert again["id"] == 2
     assert again["result"]["inputRequests"] == asked["result"]["inputRequests"]
     assert again["result"]["requestState"] != asked["result"]["requestState"]
@@ -485,7 +485,7 @@ def test_a_call_is_taken_up_once() -> None:
     asked = scene.asked()
     scene.take_up(5, asked, {"1": ACCEPTED})
     scene.take_up(2, asked, {"1": {"action": "cancel"}})
-    assert scene.told() == [DENIED]
+    assert scene.received() == [DENIED]
     assert scene.got() == [result("q", ACCEPTED)]
     scene.end(5)
 
@@ -503,8 +503,8 @@ def test_a_call_is_taken_up_once() -> None:
 def test_the_input_for_one_call_is_none_for_another(other: Json) -> None:
     scene = Scene(prompts={"a": ["t"]})
     asked = scene.asked()
-    scene.world.say(scene.client, taken_up(2, other, asked, {"1": ACCEPTED}))
-    assert scene.told() == [DENIED]
+    scene.world.say(scene.client, retried(2, other, asked, {"1": ACCEPTED}))
+    assert scene.received() == [DENIED]
     assert scene.got() == []
     scene.take_up(3, asked, {"1": ACCEPTED})
     scene.end(3)
@@ -514,7 +514,7 @@ def test_the_input_for_one_call_is_none_for_another(other: Json) -> None:
 def test_a_state_that_nobody_gave_is_refused(state: str) -> None:
     scene = Scene()
     scene.take_up(2, {"result": {"requestState": state}}, {})
-    assert scene.told() == [DENIED]
+    assert scene.received() == [DENIED]
     scene.end(1)
 
 
@@ -528,7 +528,7 @@ def test_a_state_that_nobody_gave_for_a_resource_is_refused(state: str) -> None:
 def test_who_takes_a_call_up_may_be_able_to_do_something_else() -> None:
     scene = Scene()
     asked = scene.asked()
-    again = taken_up(2, scene.message, asked, {"1": ACCEPTED})
+    again = retried(2, scene.message, asked, {"1": ACCEPTED})
     again["params"]["_meta"][CAPABILITIES_KEY] = {}
     scene.world.say(scene.client, again)
     scene.got()
@@ -549,7 +549,7 @@ def test_only_what_may_ask_asks() -> None:
     client = world.modern()
     reference = {"ref": {"type": "ref/prompt", "name": "a:p"}, "argument": {}}
     world.say(client, enveloped(request(1, "completion/complete", reference), ASKABLE))
-    a = world.shaken("a")
+    a = world.ready("a")
     [sent] = [line for line in world.received(a) if line["method"] == "completion/complete"]
     world.say(a, request("q", "roots/list"))
     assert world.received(a) == [failure("q", -32601, "Method not found: roots/list")]
@@ -569,12 +569,12 @@ def test_a_question_outside_calls_is_refused(method: str) -> None:
 def test_roots_that_are_wanted_outside_calls_are_asked_for_at_the_next_one() -> None:
     scene = Scene()
     scene.end(1)
-    scene.got(), scene.told()
+    scene.got(), scene.received()
     scene.world.say(scene.a, request("old", "roots/list"), request("q", "roots/list"))
     scene.world.say(scene.a, cancelled("old"))
     assert scene.got() == []
     scene.world.say(scene.client, enveloped(call(2, "a:t"), ASKABLE))
-    [parked] = scene.told()
+    [parked] = scene.received()
     assert [r["method"] for r in parked["result"]["inputRequests"].values()] == ["roots/list"]
     [sent] = scene.got()
     again = enveloped(call(3, "a:t"), ASKABLE)
@@ -583,7 +583,7 @@ def test_roots_that_are_wanted_outside_calls_are_asked_for_at_the_next_one() -> 
     scene.world.say(scene.client, again)
     assert scene.got() == [result("q", {"roots": []})]
     scene.world.say(scene.a, result(sent["id"], {"content": []}))
-    assert scene.told() == [complete(3, content=[])]
+    assert scene.received() == [complete(3, content=[])]
 
 
 def test_a_question_that_the_child_takes_back_needs_no_answer() -> None:
@@ -592,7 +592,7 @@ def test_a_question_that_the_child_takes_back_needs_no_answer() -> None:
     scene.world.say(scene.a, cancelled("q"))
     scene.take_up(2, asked, {"1": ACCEPTED})
     assert scene.got() == []
-    assert scene.told() == []
+    assert scene.received() == []
     scene.end(2)
 
 
@@ -600,9 +600,9 @@ def test_the_end_of_a_parked_call_waits_for_its_client() -> None:
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.a, result(scene.sent["id"], {"content": ["late"]}))
-    assert scene.told() == []
+    assert scene.received() == []
     scene.take_up(2, asked, {"1": ACCEPTED})
-    assert scene.told() == [complete(2, content=["late"])]
+    assert scene.received() == [complete(2, content=["late"])]
     assert scene.world.idle()
 
 
@@ -610,9 +610,9 @@ def test_a_call_fails_with_its_child_although_it_is_parked() -> None:
     scene = Scene()
     asked = scene.asked()
     scene.world.down("a", "died")
-    assert scene.told() == []
+    assert scene.received() == []
     scene.take_up(2, asked, {"1": ACCEPTED})
-    assert scene.told() == [failure(2, -32603, "Server 'a' died", server="a")]
+    assert scene.received() == [failure(2, -32603, "Server 'a' died", server="a")]
     assert scene.world.idle()
 
 
@@ -627,7 +627,7 @@ def test_a_client_that_never_comes_back_is_forgotten() -> None:
         failure("q", -32601, "The client is gone"),
     ]
     scene.take_up(2, asked, {"1": ACCEPTED})
-    assert scene.told() == [DENIED]
+    assert scene.received() == [DENIED]
     assert scene.world.idle()
 
 
@@ -643,7 +643,7 @@ def test_only_so_many_calls_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
         failure("q", -32601, "The client is gone"),
     ]
     scene.take_up(2, asked, {"1": ACCEPTED})
-    assert scene.told() == [DENIED]
+    assert scene.received() == [DENIED]
     assert other["id"] in scene.a.connection.calls
 
 
@@ -668,7 +668,7 @@ def test_a_child_that_asks_is_given_one_call_at_a_time() -> None:
     scene.world.say(scene.client, modern_call(8, "a:u"), modern_call(9, "a:t"))
     [first] = scene.got()
     scene.world.say(scene.a, result(first["id"], {"content": [8]}))
-    assert scene.told() == [complete(8, content=[8])]
+    assert scene.received() == [complete(8, content=[8])]
     [second] = scene.got()
     assert second["params"] == {"name": "t"}
 
@@ -682,7 +682,7 @@ def test_an_answer_waits_until_the_child_has_done_with_another_call() -> None:
     assert scene.got() == []
     scene.world.say(scene.a, result(other["id"], {"content": [8]}))
     assert scene.got() == [result("q", ACCEPTED)]
-    assert scene.told() == [complete(8, content=[8])]
+    assert scene.received() == [complete(8, content=[8])]
     scene.end(2)
 
 
@@ -694,10 +694,10 @@ def test_two_calls_are_asked_each_its_own() -> None:
     [sent] = scene.got()
     second = scene.asked("r")
     assert (first["id"], second["id"]) == (1, 8)
-    scene.world.say(scene.client, taken_up(9, other, second, {"1": {"n": 2}}))
+    scene.world.say(scene.client, retried(9, other, second, {"1": {"n": 2}}))
     assert scene.got() == [result("r", {"n": 2})]
     scene.world.say(scene.a, result(sent["id"], {"content": [2]}))
-    assert scene.told() == [complete(9, content=[2])]
+    assert scene.received() == [complete(9, content=[2])]
     scene.take_up(2, first, {"1": {"n": 1}})
     assert scene.got() == [result("q", {"n": 1})]
     scene.end(2)
@@ -709,7 +709,7 @@ def test_a_question_that_could_be_of_two_calls_is_of_none() -> None:
     scene.got()
     scene.world.say(scene.a, request("q", "elicitation/create", FORM))
     assert scene.got() == [failure("q", -32601, "Method not found: elicitation/create")]
-    assert scene.told() == []
+    assert scene.received() == []
 
 
 def test_roots_are_those_of_any_call() -> None:
@@ -736,7 +736,7 @@ def test_a_cancelled_call_is_answered_by_nobody() -> None:
     scene.world.say(scene.client, cancelled(1, reason="enough"))
     assert scene.got() == [cancelled(scene.sent["id"], reason="enough")]
     scene.world.say(scene.a, result(scene.sent["id"], {}))
-    assert scene.told() == []
+    assert scene.received() == []
     assert scene.world.idle()
 
 
@@ -765,7 +765,7 @@ def test_a_call_that_was_taken_up_can_be_cancelled() -> None:
     scene.world.say(scene.client, cancelled(1))
     assert scene.got() == []
     scene.take_up(2, asked, {})
-    scene.told()
+    scene.received()
     scene.take_up(3, {"result": {"requestState": "mcpagg:h1:h3"}}, {"1": ACCEPTED})
     scene.got()
     scene.world.say(scene.client, cancelled(3))
@@ -790,7 +790,7 @@ VISIT: Json = {"mode": "url", "message": "m", "url": "https://x", "elicitationId
 def test_an_error_that_wants_visits_asks_for_them_and_the_call_is_made_again() -> None:
     scene = Scene()
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
-    [asked] = scene.told()
+    [asked] = scene.received()
     assert asked["result"]["inputRequests"] == {
         "-1": {
             "method": "elicitation/create",
@@ -808,9 +808,9 @@ def test_visits_that_are_not_made_are_asked_for_again() -> None:
     scene.world.say(
         scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT, VISIT])
     )
-    [asked] = scene.told()
+    [asked] = scene.received()
     scene.take_up(2, asked, {"-2": {"action": "accept"}})
-    [again] = scene.told()
+    [again] = scene.received()
     assert list(again["result"]["inputRequests"]) == ["-1"]
     assert scene.got() == []
 
@@ -829,7 +829,7 @@ def test_visits_that_are_not_made_are_asked_for_again() -> None:
 def test_visits_that_cannot_be_asked_for_are_an_error(capabilities: Json, data: Json) -> None:
     scene = Scene(enveloped(call(1, "a:t"), capabilities))
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", **data))
-    assert scene.told() == [failure(1, -32603, "visit", **data)]
+    assert scene.received() == [failure(1, -32603, "visit", **data)]
     assert scene.world.idle()
 
 
@@ -839,7 +839,7 @@ def test_visits_that_a_parked_call_ends_with_are_asked_for_once() -> None:
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
     scene.take_up(2, asked, {"1": ACCEPTED})
     scene.got()
-    [visit] = scene.told()
+    [visit] = scene.received()
     assert list(visit["result"]["inputRequests"]) == ["-1"]
     scene.take_up(3, visit, {"-1": {"action": "accept"}})
     [scene.sent] = scene.got()
@@ -849,11 +849,11 @@ def test_visits_that_a_parked_call_ends_with_are_asked_for_once() -> None:
 def test_visits_expire_like_questions() -> None:
     scene = Scene()
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
-    [asked] = scene.told()
+    [asked] = scene.received()
     scene.world.wait(SUSPENDED_SECONDS)
     assert scene.world.idle()
     scene.take_up(2, asked, {"-1": {"action": "accept"}})
-    assert scene.told() == [DENIED]
+    assert scene.received() == [DENIED]
 
 
 # --- Subscriptions ----------------------------------------------------------------------------
@@ -890,7 +890,7 @@ def listening(*messages: Json) -> tuple[World, Client]:
 
 def subscribed(world: World) -> tuple[Child, list[Json]]:
     """Let the child come up; return it and what it was asked to tell about."""
-    a = world.shaken("a", {"tools": {}, "resources": {"subscribe": True}})
+    a = world.ready("a", {"tools": {}, "resources": {"subscribe": True}})
     lines = asked_to_watch(world, a)
     for line in lines:
         world.say(a, result(line["id"], {}))
@@ -911,7 +911,7 @@ def test_what_is_honoured_of_a_subscription_is_said_first() -> None:
         "taskIds": ["t"],
     }
     world, client = listening(listen("s", **wanted))
-    a = world.shaken("a", {"tools": {"listChanged": True}, "resources": {"subscribe": True}})
+    a = world.ready("a", {"tools": {"listChanged": True}, "resources": {"subscribe": True}})
     asked = {line["params"]["uri"]: line["id"] for line in asked_to_watch(world, a)}
     assert [*asked] == ["x:y", "x:unknown"]
     assert world.received(client) == []
@@ -929,7 +929,7 @@ def test_what_is_honoured_of_a_subscription_is_said_first() -> None:
 
 def test_a_subscription_does_not_wait_for_ever_for_what_is_honoured_of_it() -> None:
     world, client = listening(listen(1, toolsListChanged=True, resourceSubscriptions=["x:y"]))
-    a = world.shaken("a", {"tools": {}, "resources": {"subscribe": True}})
+    a = world.ready("a", {"tools": {}, "resources": {"subscribe": True}})
     [asked] = asked_to_watch(world, a)
     world.wait(ACKNOWLEDGE_SECONDS)
     assert world.received(client) == [acknowledged(1, toolsListChanged=True)]
@@ -1119,7 +1119,7 @@ def test_a_child_shakes_hands_with_what_the_first_request_can_do() -> None:
 def test_what_a_child_logs_is_told_once_over_a_pipe_of_both_eras() -> None:
     world = World({"a": ["t"]}, capabilities={"logging": {}})
     client = world.client()
-    a = world.shaken("a", {"tools": {}, "logging": {}})
+    a = world.ready("a", {"tools": {}, "logging": {}})
     world.say(client, enveloped(call(1, "a:t"), {}, {LEVEL_KEY: "debug"}))
     world.lines(client)
     logged = notification("notifications/message", {"level": "info", "data": 1})
@@ -1139,9 +1139,9 @@ def test_hundreds_of_calls_may_wait_for_their_client_and_end_in_any_order() -> N
         parked.append((message, sent["id"], scene.asked(f"q{number}")))
     for message, sent, asked in reversed(parked):
         [key] = asked["result"]["inputRequests"]
-        scene.world.say(scene.client, taken_up("again", message, asked, {key: ACCEPTED}))
+        scene.world.say(scene.client, retried("again", message, asked, {key: ACCEPTED}))
         scene.world.say(scene.a, result(sent, {"content": [message["id"]]}))
-        assert scene.told() == [complete("again", content=[message["id"]])]
+        assert scene.received() == [complete("again", content=[message["id"]])]
     assert scene.world.idle()
 
 
@@ -1150,7 +1150,7 @@ def test_a_call_that_has_ended_asks_nothing_more() -> None:
     asked = scene.asked()
     scene.world.say(scene.a, result(scene.sent["id"], {"content": ["early"]}))
     scene.take_up(2, asked, {})
-    assert scene.told() == [complete(2, content=["early"])]
+    assert scene.received() == [complete(2, content=["early"])]
     assert scene.got() == [failure("q", -32601, "The client is gone")]
     assert scene.world.idle()
 
@@ -1161,6 +1161,6 @@ def test_a_state_that_is_none_of_ours_starts_no_call_anew(state: Any) -> None:
     again = modern_call(2)
     again["params"]["requestState"] = state
     scene.world.say(scene.client, again)
-    [refused] = scene.told()
+    [refused] = scene.received()
     assert (refused["id"], refused["error"]["code"]) == (2, -32602)
     assert scene.got() == []
