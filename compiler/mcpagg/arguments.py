@@ -141,6 +141,7 @@ def _parser() -> _Parser:
         metavar="RULE[=SERVER:TOOL]",
         help="a finding that is no fault, named in brackets where it is told (globs, repeatable)",
     )
+    add("--max-bytes", type=_bytes, metavar="N", help="fail (2) if the list of tools is larger")
     add("--allow-secrets", action="store_true", help="take literal credentials; writes FILE 0600")
     _add_choice(
         parser,
@@ -298,6 +299,12 @@ def _seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
     return value
+
+
+def _bytes(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
+    return int(text)
 
 
 def chosen_source(chosen: argparse.Namespace) -> Source:

@@ -139,8 +139,11 @@ def _check(file: Path | None, result: Compilation, again: str) -> int:
 
 
 def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -> None:
+    from mcpagg.costs import as_table
     from mcpagg.output import EXECUTABLE, PRIVATE, write
 
+    if not chosen.quiet:
+        say("\n".join(as_table(result.costs)))
     if file is None:
         _give(result.text)
         return

@@ -30,6 +30,7 @@ from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 
 if TYPE_CHECKING:
+    from mcpagg.costs import Cost
     from mcpagg.linking import Linked
     from mcpagg.lint import Finding
 
@@ -52,6 +53,8 @@ class Compilation:
     kept: tuple[str, ...]
     """Servers that failed, whose snapshot is that of an earlier compilation."""
     composites: tuple[str, ...]
+    costs: tuple[Cost, ...]
+    """What each server adds to the list of tools."""
     findings: tuple[Finding, ...]
     """What was found wrong with what it lists, and is no error."""
     made_of: MadeOf
@@ -131,6 +134,7 @@ def compile_proxy(
     ready, warnings = _checked(spec, options, environ, asked, before.names)
     _each(warn, warnings)
     # Not before the config is known to be good: these bring black along.
+    from mcpagg.costs import check_size, measure
     from mcpagg.emission import emit
     from mcpagg.linking import link
     from mcpagg.lint import lint
@@ -154,6 +158,8 @@ def compile_proxy(
     name = options.name or _proxy_name(source.name)
     findings, warnings = lint(spec, snapshot, linked, options, name)
     _each(warn, warnings)
+    costs = measure(snapshot, linked, options)
+    check_size(costs, options, source.name)
     text = emit(
         name=name,
         source=Path(source.name).name,
@@ -173,6 +179,7 @@ def compile_proxy(
         left_out=left_out | {one.name: one.why for one in ready.left_out},
         kept=snapshot.kept,
         composites=tuple(linked.composed.subtools),
+        costs=costs,
         findings=findings,
         made_of=MadeOf(spec, rows, snapshot, linked),
     )

@@ -12,7 +12,9 @@ import signal
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from queue import SimpleQueue
+from typing import Any
 
 from mcpagg.collector import BadList, Collector, Fault, Time
 from mcpagg.handshake import connect
@@ -196,8 +198,9 @@ class Discovery:
         """Take the snapshot of one child; whatever goes wrong in it concerns no other."""
         try:
             child = self._connect(launch, RELAYED)
+            seconds = self._time.now() - self._began
             try:
-                found = self._snapshot(server.name, child)
+                found = replace(self._snapshot(server.name, child), seconds=seconds)
             finally:
                 self._close(child)
             self._remarks[server.name] = [launch.redact(remark) for remark in child.remarks]
@@ -234,7 +237,7 @@ class Discovery:
             conditional = self._conditional(child, tools, moved)
         if child.noise:
             child.remarks.append(f"writes something else than JSON-RPC to stdout: {child.noise}")
-        others = {
+        others: dict[str, Any] = {
             kind.name: self._others(child, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES, SKILLS)
         }
         if fault is not None:

@@ -158,7 +158,7 @@ def _snapshot_lists(snapshot: Snapshot, linked: Linked) -> dict[str, dict[str, A
 def _plain(snapshot: Snapshot) -> dict[str, Any]:
     """Return all of a snapshot as one JSON-like value."""
     children = [
-        {one.name: getattr(child, one.name) for one in fields(child)}
+        {one.name: getattr(child, one.name) for one in fields(child) if one.compare}
         | {"conditional": sorted(child.conditional)}
         for child in snapshot.children
     ]

@@ -48,6 +48,7 @@ class Options:
     allow_secrets: bool = False
     stdio_only: bool = False
     strict: bool = False
+    max_bytes: int | None = None
     ignore: tuple[str, ...] = ()
 
     @property

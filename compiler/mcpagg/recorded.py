@@ -73,13 +73,14 @@ def _read(file: Path) -> str:
 
 def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnapshot:
     about = loads(lists["server"])
+    items: dict[str, Any] = {kind.name: tuple(loads(lists.get(kind.name, "[]"))) for kind in KINDS}
     return ChildSnapshot(
         name=name,
         protocol=facts["protocol"],
         info=about["serverInfo"],
         capabilities=about["capabilities"],
         instructions=about.get("instructions"),
-        **{kind.name: tuple(loads(lists.get(kind.name, "[]"))) for kind in KINDS},
+        **items,
         conditional=frozenset(facts.get("conditional", ())),
         hints=dict(facts.get("hints", {})),
     )

@@ -26,6 +26,7 @@ class ChildSnapshot:
     to a client that declared capabilities (sampling, elicitation, roots). `hints` is what it says
     of keeping its lists, empty for a child with a handshake: {"ttlMs": milliseconds, the least of
     all lists, "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
+    `seconds` is how long its start took, None if it was not started: no part of its answers.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ChildSnapshot:
     skills: tuple[Json, ...] = ()
     conditional: frozenset[str] = frozenset()
     hints: Json = field(default_factory=dict)
+    seconds: float | None = field(default=None, compare=False)
 
     def items(self, kind: Kind) -> tuple[Json, ...]:
         """Return one of its lists."""

@@ -532,6 +532,20 @@ def test_the_summary_has_the_names_that_are_listed(
     assert "Agent frameworks" not in summary("--separator", "_")
 
 
+def test_what_each_server_costs_is_told_and_can_be_limited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_config(tmp_path, {"a": stub_entry(tools=["t"])})
+    command = [str(config), "-o", str(tmp_path / "server.py")]
+    assert main([*command, "--max-bytes", "20"]) == 2
+    assert "the largest are a:t 7" in capsys.readouterr().err
+    assert not (tmp_path / "server.py").exists()
+    assert main([*command, "--max-bytes", "200"]) == 0
+    assert re.search(r"^  a +1 +7\d +1\d  \d+\.\d s$", capsys.readouterr().err, re.MULTILINE)
+    assert main(["--check", "-o", command[-1], "--max-bytes", "0"]) == 2
+    assert "--max-bytes: '0' is no number of bytes above 0" in capsys.readouterr().err
+
+
 def test_strict_writes_nothing_until_what_was_found_is_mended_or_ignored(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -75,7 +75,7 @@ def compiled(entry: dict[str, Any], *tools: dict[str, Any], **options: Any) -> C
         options=chosen,
     )
     made_of = MadeOf(spec, rows, snapshot, linked)
-    return Compilation("mcp", emitted, chosen, {}, True, {}, (), (), (), made_of)
+    return Compilation("mcp", emitted, chosen, {}, True, {}, (), (), (), (), made_of)
 
 
 def tool(name: str = "query", **members: Any) -> dict[str, Any]:

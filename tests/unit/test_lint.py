@@ -252,7 +252,8 @@ def test_a_finding_names_server_tool_place_clients_and_remedy() -> None:
     [finding], _ = linted(ChildSnapshot("a", LEGACY, tools=(arguments(x={"type": "array"}),)))
     assert str(finding.as_problem()) == (
         "mcpServers.a: tool 't' /inputSchema/properties/x is an array without `items`, which "
-        "is refused by VS Code and the OpenAI API [array-items]; --hide a:t, or --ignore array-items=a:t"
+        "is refused by VS Code and the OpenAI API [array-items]; "
+        "--hide a:t, or --ignore array-items=a:t"
     )
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mcpagg.costs import listed_bytes, tokens
 from mcpagg.dry_run import without_credentials
-from mcpagg.html_report.costs import listed_bytes, tokens
 from mcpagg.literal import HIDDEN, json_text
 from mcpagg_runtime.serve.names import offered
 from mcpagg_runtime.start.catalogue import KINDS, PROMPTS, TOOLS, Kind
