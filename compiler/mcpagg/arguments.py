@@ -48,6 +48,7 @@ UNRECORDED: dict[str, Any] = {
     "check": False,
     "offline": False,
     "refresh": [],
+    "login": None,
     "report": "text",
     "page": None,
     "quiet": False,
@@ -80,6 +81,7 @@ def _parser() -> _Parser:
         metavar="NAME",
         help="ask this server, and take the snapshots of the others from FILE (repeatable)",
     )
+    add("--login", metavar="NAME", help="log in at this remote server, for all proxies; then exit")
     add("--only", action="append", metavar="NAME", help="this server (repeatable)")
     add("--skip", action="append", metavar="NAME", help="not this server (repeatable)")
     add(
@@ -256,7 +258,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = _parser()
     given = parser.given(words)
     chosen = {**UNRECORDED, **given}
-    if chosen["check"] or chosen["offline"] or chosen["refresh"]:
+    is_login = chosen["login"] and chosen["output"]
+    if chosen["check"] or chosen["offline"] or chosen["refresh"] or is_login:
         chosen = _with_recorded(parser, chosen)
     return argparse.Namespace(**chosen)
 

@@ -69,6 +69,8 @@ def _described(fault: BaseException) -> str:
 def _run(given: list[str]) -> int:
     chosen = parse(given)
     source = chosen_source(chosen)
+    if chosen.login is not None:
+        return _login(source, chosen.login)
     if chosen.output is None and not chosen.dry_run and is_terminal(sys.stdout):
         remedy = "give -o FILE, or -o - for standard output"
         raise ConfigError(PROGRAM, [Problem("", "the proxy would fill this terminal", remedy)])
@@ -99,6 +101,16 @@ def _run(given: list[str]) -> int:
     if chosen.check:
         return _check(file, result, advised.again)
     _write(file, result, chosen)
+    return 0
+
+
+def _login(source: Source, name: str) -> int:
+    from mcpagg.login import log_in
+
+    def announce(url: str) -> None:
+        say(f"{name}: log in with your browser; if none opens, go to {url}")
+
+    show(f"{name}: {log_in(source, name, os.environ, announce)}")
     return 0
 
 

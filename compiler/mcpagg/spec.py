@@ -35,6 +35,20 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OAuth:
+    """How `--login` shows a remote server who asks; no part of the launch table.
+
+    Strings are as written. Without `client_id` the authorization server is asked for one, without
+    `scopes` the server's metadata say them. `port` is that of the redirect, 0 for any.
+    """
+
+    client_id: str = ""
+    client_secret: str = ""
+    scopes: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
     """One child as the config describes it.
 
@@ -52,6 +66,7 @@ class ServerSpec:
     cwd: str | None = None
     url: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    oauth: OAuth = OAuth()
     timeout: float | None = None
     expose: tuple[str, ...] | None = None
     """Globs of the tools to offer, None for all (`includeTools`, `exposedTools`, …)."""

@@ -9,6 +9,7 @@ import pytest
 from configs import ENTRY, FOLDER, entry, entry_refusal, read, refusal, warnings_of
 
 from mcpagg.config.findings import where
+from mcpagg.spec import OAuth
 from mcpagg_runtime.serve.launch import Location
 
 
@@ -274,10 +275,9 @@ def test_keys_of_a_client_are_quiet() -> None:
 
 
 def test_keys_that_are_not_understood_are_named() -> None:
-    assert warnings_of(gadget={}, oauth={}) == [
+    assert warnings_of(gadget={}, sseReadTimeout=5) == [
         "mcpServers.a.gadget: is not understood and ignored",
-        "mcpServers.a.oauth: is not honoured; signing in is not supported yet: pass a token in"
-        " `headers`",
+        "mcpServers.a.sseReadTimeout: is not honoured; use --timeout",
     ]
 
 
@@ -295,6 +295,19 @@ def test_variables_of_two_keys_are_merged_unless_they_differ() -> None:
     keys = {"command": "x", "env": {"A": "b"}, "env_vars": ["HOME"]}
     assert entry(**keys).env == {"A": "b", "HOME": "${HOME}"}
     assert "says the same as `env`, and differs" in entry_refusal(**keys, environment={"A": "c"})
+
+
+def test_how_to_log_in_is_read_as_clients_write_it() -> None:
+    oauth = {"clientId": "me", "client-secret": "${S}", "scopes": ["a", "b"], "callbackPort": 8080}
+    found = OAuth(client_id="me", client_secret="${S}", scopes="a b", port=8080)  # noqa: S106
+    assert entry(url="https://h/x", oauth=oauth).oauth == found
+    auth = {"CLIENT_ID": "me", "scopes": "a b"}
+    assert entry(url="https://h/x", auth=auth).oauth == OAuth(client_id="me", scopes="a b")
+    assert entry(url="https://h/x", auth="oauth").oauth == entry(url="https://h/x").oauth == OAuth()
+    config = {"mcpServers": {"a": {"url": "https://h/x", "oauth": {"redirectUri": "http://h"}}}}
+    assert read(config)[1] == [
+        "mcpServers.a.oauth.redirectUri: is not honoured; a token goes into `headers`; see --login"
+    ]
 
 
 def test_headers_may_be_names_of_variables() -> None:

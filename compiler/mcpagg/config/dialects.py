@@ -230,6 +230,8 @@ KEYS: dict[str, Key] = {
     "env_http_headers": Key("headers", readers.headers_of_variables),
     "bearer_token_env_var": Key("bearer", readers.bearer),
     "bearerTokenEnv": Key("bearer", readers.bearer),
+    "auth": Key("oauth", readers.oauth),
+    "oauth": Key("oauth", readers.oauth),
     "timeout": Key("timeout", readers.duration),
     "requestTimeout": CALL_MS,
     "request_timeout_ms": CALL_MS,
@@ -313,8 +315,6 @@ RESTRICTING = frozenset(
 """Keys that restrict what a server may do."""
 
 UNHONOURED = {
-    "auth": "signing in is not supported yet: pass a token in `headers`",
-    "oauth": "signing in is not supported yet: pass a token in `headers`",
     "headersHelper": "it would have to be run at every start: pass a variable in `headers`",
     "api_key_header": "write the header into `headers`",
     "api_key_format": "write the header into `headers`",

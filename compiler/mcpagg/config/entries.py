@@ -22,11 +22,11 @@ from mcpagg.config.findings import Place, Written, kind, quoted
 from mcpagg.config.readers import Filter
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.problems import meant
-from mcpagg.spec import ServerSpec, Transport
+from mcpagg.spec import OAuth, ServerSpec, Transport
 from mcpagg_runtime.serve.launch import Location
 
 STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
-REMOTE_FIELDS = ("url", "headers", "bearer")
+REMOTE_FIELDS = ("url", "headers", "bearer", "oauth")
 
 
 def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerSpec | None:
@@ -157,7 +157,11 @@ class _Entry:
         if remote:
             _check_url(self.fields["url"], self.places["url"])
             headers = self.fields.get("headers", {}) | self.fields.get("bearer", {})
-            return {"url": self._plain("url"), "headers": self._members("headers", headers)}
+            return {
+                "url": self._plain("url"),
+                "headers": self._members("headers", headers),
+                "oauth": self.fields.get("oauth", OAuth()),
+            }
         program, *first = self.fields["command"]
         args = [*first, *self.fields.get("args", ())]
         for index, word in enumerate(args):

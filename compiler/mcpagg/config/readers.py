@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from mcpagg.config.findings import Place, Written, kind
 from mcpagg.config.values import Number
 from mcpagg.problems import meant
+from mcpagg.spec import OAuth
 
 Reader = Callable[[Any, Place], Any]
 
@@ -24,6 +25,18 @@ MILLISECONDS_FROM = 1000
 
 APPROVALS = frozenset({"approval_mode", "approval", "permission", "requireApproval"})
 """Keys of a tool that say whether the client asks before it calls the tool."""
+
+
+OAUTH_FIELDS = {
+    "clientid": "client_id",
+    "clientsecret": "client_secret",
+    "scope": "scopes",
+    "scopes": "scopes",
+    "oauthscopes": "scopes",
+    "callbackport": "port",
+}
+"""Members of `oauth` and `auth`, in lower case without `-` and `_`."""
+OAUTH_QUIET = frozenset({"enabled", "type"})
 
 
 class Filter(NamedTuple):
@@ -137,6 +150,25 @@ def bearer(value: Any, at: Place) -> dict[str, Written] | None:
     """Read the name of the variable that holds a bearer token."""
     name = text(value, at)
     return {"Authorization": Written(f"Bearer ${{{name}}}", at.path)} if name else None
+
+
+def oauth(value: Any, at: Place) -> OAuth | None:
+    """Read how a client logs in; that it is to log in at all needs no word."""
+    if not isinstance(value, dict):
+        return None
+    found: dict[str, Any] = {}
+    for key, member in value.items():
+        field = OAUTH_FIELDS.get(key.lower().replace("_", "").replace("-", ""))
+        if field is None:
+            if key not in OAUTH_QUIET:
+                at.at(key).warn("is not honoured", "a token goes into `headers`; see --login")
+        elif field == "port":
+            found[field] = int(seconds(member, at.at(key)) or 0)
+        elif field == "scopes" and isinstance(member, list):
+            found[field] = " ".join(word.text for word in scalars(member, at.at(key)) or ())
+        else:
+            found[field] = text(member, at.at(key)) or ""
+    return OAuth(**found)
 
 
 def endpoint(value: Any, at: Place) -> str | None:

@@ -1,0 +1,210 @@
+"""Logging in at a real authorization server, and what a login is worth afterwards."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from mcpagg.cli import main
+from mcpagg_runtime.remote.tokens import Login, LoginNeeded, state_folder
+
+Json = dict[str, Any]
+SERVERS = Path(__file__).parents[1] / "servers"
+
+
+@contextmanager
+def started(script: str, **options: Any) -> Iterator[str]:
+    """Start a server of the tests behind a port; give its URL."""
+    argv = [sys.executable, str(SERVERS / script), json.dumps(options)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+@pytest.fixture(scope="module")
+def private() -> Iterator[str]:
+    """Return the URL of a server behind a login."""
+    with started("oauth.py", transport="http") as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have logins lie in a folder of the test."""
+    for variable in ("XDG_STATE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path / "state"))
+    return Path(state_folder())
+
+
+def get(url: str, data: bytes | None = None) -> bytes:
+    """Follow a URL as a browser does."""
+    with urllib.request.urlopen(url, data, timeout=60) as response:  # noqa: S310
+        body: bytes = response.read()
+    return body
+
+
+def pressed(server: str, path: str) -> Json:
+    """Use a control of the server; return what it says."""
+    said = get(f"{server.rpartition('/')[0]}/{path}", None if path == "seen" else b"")
+    return {"said": json.loads(said)} if said else {}
+
+
+@pytest.fixture
+def browser(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Stand in for a browser and a person who agrees; return the pages that they are shown."""
+    pages: list[bytes] = []
+
+    def browse(url: str) -> bool:
+        pages.append(get(url))
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    return pages
+
+
+LogIn = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def log_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> LogIn:
+    """Return a function that logs in at an entry; it returns the status and all that is said."""
+
+    def run(entry: Json, *options: str) -> tuple[int, str]:
+        config = tmp_path / "mcp.json"
+        config.write_text(json.dumps({"mcpServers": {"far": entry}}))
+        status = main(["--login", "far", str(config), *options])
+        said = capsys.readouterr()
+        return status, said.out + said.err
+
+    return run
+
+
+def call(url: str, token: str | None) -> int:
+    """Return the status with which a server answers a bearer of a token."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=60):  # noqa: S310
+            return 200
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        return refusal.code
+
+
+def test_a_login_lets_in_and_lasts(private: str, log_in: LogIn, browser: list[bytes]) -> None:
+    status, said = log_in({"url": private})
+    login = Login(private)
+    first = login.bearer()
+    assert (status, call(private, first), call(private, "wrong")) == (0, 406, 401)
+    assert "far: log in with your browser; if none opens, go to http://127.0.0.1" in said
+    assert f"far: logged in; the login is kept in {login.path}" in said
+    assert str(first) not in said
+    assert b"Logged in" in browser[0]
+    pressed(private, "expire")
+    assert call(private, first) == 401
+    second = login.refreshed(first)
+    assert call(private, second) == 406
+    grants = [(asked["grant"], asked["resource"]) for asked in pressed(private, "seen")["said"]]
+    assert grants == [("authorization_code", private), ("refresh_token", private)]
+    pressed(private, "end")
+    with pytest.raises(LoginNeeded, match="was revoked or has expired"):
+        login.refreshed(second)
+    assert log_in({"url": private})[0] == 0
+    assert call(private, login.refreshed(second)) == 406
+
+
+def test_a_client_of_the_config_logs_in_as_itself(
+    log_in: LogIn, browser: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    oauth = {"clientId": "known", "clientSecret": "${S}", "scopes": ["use"]}
+    with started("oauth.py", transport="sse", registration=False) as url:
+        status, said = log_in({"type": "sse", "url": url, "oauth": oauth})
+        assert (status, browser) == (3, [])
+        assert "mcpServers.far: server 'far' needs the variable S, which is not set" in said
+        monkeypatch.setenv("S", "s3cret")
+        status, said = log_in({"type": "sse", "url": url, "oauth": oauth})
+        assert status == 0, said
+        login = Login(url)
+        assert login.refreshed(login.bearer()) == login.bearer()
+        known = {"client": "known", "scopes": ["use"], "resource": url}
+        assert pressed(url, "seen")["said"] == [
+            {"grant": "authorization_code", **known},
+            {"grant": "refresh_token", **known},
+        ]
+
+
+def test_only_the_answer_to_this_login_counts(
+    private: str, log_in: LogIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = []
+
+    def browse(url: str) -> bool:
+        redirect = parse_qs(urlsplit(url).query)["redirect_uri"][0]
+        for target in ("?code=x&state=y", "?error=access_denied", "/../favicon.ico", "?state="):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                get(redirect + target)
+            refused.append(caught.value.code)
+            caught.value.close()
+        get(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    status, said = log_in({"url": private})
+    assert (status, refused) == (0, [404] * 4), said
+    assert Login(private).bearer()
+
+
+def test_a_login_that_is_refused_says_why(log_in: LogIn, browser: list[bytes], state: Path) -> None:
+    with started("oauth.py", transport="http", refuse=True) as url:
+        status, said = log_in({"url": url})
+    assert status == 4
+    assert (
+        "mcpServers.far: the login failed: the authorization server refused: access_denied" in said
+    )
+    assert b"Not logged in" in browser[0]
+    assert not state.exists()
+
+
+def test_who_asks_for_no_login_is_believed(log_in: LogIn, state: Path) -> None:
+    with started("remote.py", transport="http") as url:
+        assert log_in({"url": url}) == (0, "far: asks for no login\n")
+    assert not state.exists()
+
+
+@pytest.mark.parametrize(
+    ("entry", "status", "why"),
+    [
+        ({"command": "sh"}, 2, "is started as a program"),
+        ({"url": "https://h/x", "headers": {"authorization": "Basic ${A}"}}, 2, "needs no login"),
+        ({"url": "https://h/${NOT_SET}"}, 3, "NOT_SET"),
+        ({"url": "http://192.0.2.1/mcp"}, 4, "http://192.0.2.1 is not safe: https only"),
+        ({"url": "http://127.0.0.1:9/mcp"}, 4, "the login failed: All connection attempts failed"),
+    ],
+)
+def test_where_there_is_nothing_to_log_in_at_it_says_why(
+    entry: Json, status: int, why: str, log_in: LogIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A", "b")
+    found, said = log_in(entry)
+    assert (found, why in said) == (status, True), said
+
+
+def test_nobody_comes(
+    private: str, log_in: LogIn, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda url: False)
+    monkeypatch.setattr("mcpagg.login.LOGIN_SECONDS", 0.5)
+    status, said = log_in({"url": private})
+    assert (status, "nobody has logged in within 0.5 s" in said) == (4, True), said
+    assert not state.exists()
