@@ -68,7 +68,12 @@ def _parser() -> _Parser:
     )
     add = parser.add_argument
     add("config", nargs="?", help=f"the config, '-' for stdin; default ${CONFIG_VARIABLE}")
-    add("-o", "--output", metavar="FILE", help="the proxy; '-' for stdout")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="the proxy; '-' for stdout; *.mcpb: an extension of Claude Desktop",
+    )
     add(
         "--dry-run", action="store_true", help="check the config and the environment, start nothing"
     )

@@ -26,6 +26,7 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+OTHER_MANIFEST = "its manifest is another one"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
 )
@@ -136,6 +137,7 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
 
 
 def _check(file: Path | None, result: Compilation, again: str) -> int:
+    from mcpagg.mcpb import is_extension
     from mcpagg.output import CRLF, difference, on_disk
 
     assert file is not None  # noqa: S101 - parse saw to it
@@ -143,25 +145,34 @@ def _check(file: Path | None, result: Compilation, again: str) -> int:
     changes = difference(file, old, result.text)
     if CRLF in old:
         say(f"{file}: {HAS_CRLF.format(file.name)}")
-    if not changes:
+    if not changes and (not is_extension(file) or file.read_bytes() == _content(file, result)):
         return 0
-    show(changes)
+    show(changes or f"{file}: {OTHER_MANIFEST}")
     what = "is not what compiling now would write"
     raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
 
 
 def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -> None:
     from mcpagg.costs import as_table
-    from mcpagg.output import EXECUTABLE, PRIVATE, write
+    from mcpagg.mcpb import is_extension
+    from mcpagg.output import EXECUTABLE, PRIVATE, READABLE, write
 
     if not chosen.quiet:
         say("\n".join(as_table(result.costs)))
     if file is None:
         _give(result.text)
         return
-    write(file, result.text, PRIVATE if result.options.allow_secrets else EXECUTABLE)
+    mode = READABLE if is_extension(file) else EXECUTABLE
+    write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
     if not chosen.quiet:
         show("\n".join(_summary(file, result, chosen.verbose)))
+
+
+def _content(file: Path, result: Compilation) -> bytes:
+    """Return what a file is to hold, in the form that its name asks for."""
+    from mcpagg.mcpb import is_extension, pack
+
+    return pack(result) if is_extension(file) else result.text.encode("utf-8")
 
 
 def _page(chosen: argparse.Namespace) -> Path | None:
@@ -174,12 +185,15 @@ def _write_page(file: Path | None, result: Compilation) -> None:
     from mcpagg.html_report import render
     from mcpagg.output import PRIVATE, READABLE, write
 
-    write(file, render(result), PRIVATE if result.options.allow_secrets else READABLE)
+    write(
+        file, render(result).encode("utf-8"), PRIVATE if result.options.allow_secrets else READABLE
+    )
 
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg.clients import desktop_entry
+    from mcpagg.mcpb import is_extension
     from mcpagg_runtime.serve.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
@@ -197,6 +211,9 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield f"  as they were, for they failed: {', '.join(result.kept)}"
     if WINDOWS and result.options.allow_secrets:
         yield UNGUARDED
+    if is_extension(file):
+        yield "Open it with Claude Desktop, which asks for the variables and installs it"
+        return
     if result.options.names == "auto" and not result.portable:
         yield FRAMEWORK_HINT
     entry = json.dumps(desktop_entry(result.name, file))

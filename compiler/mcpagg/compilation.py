@@ -16,6 +16,7 @@ from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
+from mcpagg.mcpb import check_alone, is_extension
 from mcpagg.options import Commands, Options
 from mcpagg.problems import (
     ChildFault,
@@ -130,6 +131,8 @@ def compile_proxy(
     asked = asked_servers(spec, refresh)
     rows = launch_rows(spec, file.parent if file else spec.folder)
     before = _recorded(file, rows, commands.again, is_needed=refresh is not None)
+    if is_extension(file):
+        check_alone(spec, rows)
     check_known(spec, asked, before, str(file), commands.again)
     ready, warnings = _checked(spec, options, environ, asked, before.names)
     _each(warn, warnings)

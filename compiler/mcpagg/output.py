@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from mcpagg.mcpb import is_extension, unpack
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.sections import cut
 
@@ -36,8 +37,8 @@ _ENDING = [
 def is_emitted(file: Path) -> bool:
     """Whether a file is one that the compiler wrote."""
     try:
-        beginning = file.read_bytes()[:MARK_WITHIN].decode("utf-8", "replace")
-    except OSError:
+        beginning = content(file)[:MARK_WITHIN].decode("utf-8", "replace")
+    except (OSError, ConfigError):
         return False
     return any(mark in beginning for mark in MARKS)
 
@@ -67,15 +68,24 @@ def check_target(file: Path) -> None:
         raise ConfigError(str(file), [Problem("", what, remedy)])
 
 
-def write(file: Path, text: str, mode: int = EXECUTABLE) -> None:
-    """Replace `file` by `text` in one step: on any failure the old file stays as it was.
+def content(file: Path) -> bytes:
+    """Return what a file holds that was emitted as text, in an extension or as it is.
+
+    Raises:
+        OSError: it cannot be read.
+        ConfigError: it should be an extension, and is none.
+    """
+    return unpack(file) if is_extension(file) else file.read_bytes()
+
+
+def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:
+    """Replace `file` by `data` in one step: on any failure the old file stays as it was.
 
     A link stays, and what it points to is replaced; a device or a pipe is written to.
 
     Raises:
         ConfigError: the folder is missing or cannot be written to.
     """
-    data = text.encode("utf-8")
     try:
         if file.exists() and not file.is_file():
             file.write_bytes(data)
@@ -137,7 +147,7 @@ def on_disk(file: Path) -> str:
         ConfigError: it cannot be read.
     """
     try:
-        return file.read_bytes().decode("utf-8", "replace") if file.exists() else ""
+        return content(file).decode("utf-8", "replace") if file.exists() else ""
     except OSError as problem:
         raise ConfigError(str(file), [Problem("", f"cannot be read: {problem.strerror}")]) from None
 

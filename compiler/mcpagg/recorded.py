@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.jsontext import loads
+from mcpagg.output import content
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.readback import read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -64,7 +65,7 @@ def recorded_command(file: Path) -> list[str] | None:
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text("utf-8")
+        return content(file).decode("utf-8")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         what = f"cannot be read: {reason}"

@@ -218,7 +218,7 @@ def test_a_signal_leaves_no_temporary_file(
     before = signal.signal(number, lambda *_: seen.append(os.listdir(tmp_path)))
     monkeypatch.setattr(os, "fsync", lambda _: signal.raise_signal(number))
     try:
-        write(tmp_path / "server.py", "text")
+        write(tmp_path / "server.py", b"text")
     finally:
         signal.signal(number, before)
     assert seen == [["server.py"]]
@@ -235,7 +235,7 @@ def test_a_full_disk_leaves_no_temporary_file(
     file.write_text("old")
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ConfigError, match="No space left"):
-        write(file, "text")
+        write(file, b"text")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
 
 

@@ -8,13 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import mcp
 import pytest
+from compilations import compilation, tool
 from proxies import compiled, running, served
 from wire import Wire, call, initialize, tools
+
+from mcpagg.mcpb import pack
 
 VERSION = "2026.8.31"
 NPM = "@modelcontextprotocol/server-"
@@ -200,3 +204,13 @@ def _runs(pid: int) -> bool:
 
 def _outcome(response: dict[str, Any]) -> str:
     return json.dumps([response.get("result"), response.get("error")])
+
+
+def test_an_extension_passes_the_validator_of_its_format(tmp_path: Path) -> None:
+    entry = {"env": {"TOKEN": "${MY_TOKEN}", "AREA": "${AREA:-eu}"}}
+    (tmp_path / "proxy.mcpb").write_bytes(pack(compilation({"a": entry}, tool(description="x"))))
+    with zipfile.ZipFile(tmp_path / "proxy.mcpb") as archive:
+        archive.extractall(tmp_path)
+    command = ["npx", "-y", "@anthropic-ai/mcpb@2.1.2", "validate", "manifest.json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "validation passes" in done.stdout) == (0, True), done.stdout

@@ -10,15 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from compilations import compilation, tool
 
 from mcpagg.cli import main
-from mcpagg.compilation import Compilation, MadeOf, launch_rows
-from mcpagg.config import read_config
-from mcpagg.emission import emit
 from mcpagg.html_report import render
-from mcpagg.linking import link
-from mcpagg.options import Options
-from mcpagg.snapshot import ChildSnapshot, Snapshot
 
 VOID = {"meta", "input"}
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 7 }}"
@@ -55,31 +50,9 @@ class Parsed(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def compiled(entry: dict[str, Any], *tools: dict[str, Any], **options: Any) -> Compilation:
-    """Compile a config with one server, which is called `db` and has these tools."""
-    chosen = Options(**options)
-    text = str({"mcpServers": {"db": {"command": "python3", **entry}}}).replace("'", '"')
-    spec, _ = read_config(
-        text.encode(), source="mcp.json", folder=Path("/p"), allow_secrets=chosen.allow_secrets
-    )
-    child = ChildSnapshot("db", "2025-11-25", {"name": "Db", "version": "1.2.3"}, tools=tools)
-    snapshot, rows = Snapshot((child,)), launch_rows(spec, spec.folder)
-    linked, _ = link(spec, rows, snapshot, chosen)
-    emitted = emit(
-        name="mcp",
-        source="mcp.json",
-        commands=("mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"),
-        rows=rows,
-        snapshot=snapshot,
-        linked=linked,
-        options=chosen,
-    )
-    made_of = MadeOf(spec, rows, snapshot, linked)
-    return Compilation("mcp", emitted, chosen, {}, True, {}, (), (), (), (), made_of)
-
-
-def tool(name: str = "query", **members: Any) -> dict[str, Any]:
-    return {"name": name, "inputSchema": {"type": "object"}, **members}
+def page_of(entry: dict[str, Any], *tools: dict[str, Any], **options: Any) -> str:
+    """Render a proxy of one server, which is called `db` and has these tools."""
+    return render(compilation({"db": entry}, *tools, **options))
 
 
 def test_a_tool_is_shown_with_names_hints_arguments_and_cost() -> None:
@@ -94,7 +67,7 @@ def test_a_tool_is_shown_with_names_hints_arguments_and_cost() -> None:
     }
     hints = {"readOnlyHint": True, "openWorldHint": True}
     query = tool(title="Ask", description="Asks.", inputSchema=schema, annotations=hints)
-    page = Parsed(render(compiled({}, query, tool("drop", annotations={"destructiveHint": True}))))
+    page = Parsed(page_of({}, query, tool("drop", annotations={"destructiveHint": True})))
     for words in (
         "db:query read-only open world",
         "Ask Asks.",
@@ -103,7 +76,7 @@ def test_a_tool_is_shown_with_names_hints_arguments_and_cost() -> None:
         'modes array of "a" | "b"',
         "portable db_query server's own query",
         "db:drop destructive",
-        "says it is Db 1.2.3 protocol 2025-11-25",
+        "says it is Server 1.2.3 protocol 2025-11-25",
     ):
         assert words in page.text
     listed = (
@@ -113,7 +86,7 @@ def test_a_tool_is_shown_with_names_hints_arguments_and_cost() -> None:
 
 
 def test_the_policy_of_the_page_allows_its_own_code_and_nothing_else() -> None:
-    page = Parsed(render(compiled({}, tool())))
+    page = Parsed(page_of({}, tool()))
     policies = [a["content"] for t, a in page.tags if a.get("http-equiv")]
     digests = {
         kind: base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
@@ -140,8 +113,8 @@ def test_what_a_server_says_is_text_and_never_code(where: str) -> None:
         "key": tool(inputSchema={"type": "object", "properties": {HOSTILE: {}}}),
         "annotation": tool(annotations={HOSTILE: HOSTILE}, _meta={HOSTILE: 1}),
     }[where]
-    plain = Parsed(render(compiled({}, tool())))
-    page = Parsed(render(compiled({}, said)))
+    plain = Parsed(page_of({}, tool()))
+    page = Parsed(page_of({}, said))
     assert page.code == plain.code
     assert "img" not in [name for name, _ in page.tags]
     assert "{{ 7 * 7 }}" in page.text
@@ -149,7 +122,7 @@ def test_what_a_server_says_is_text_and_never_code(where: str) -> None:
 
 def test_what_cannot_be_seen_is_shown_by_its_code_point() -> None:
     hidden = "a\u202eb\U000e0041c\ud800d"
-    html = render(compiled({}, tool(description=hidden, annotations={"title": "\u200b"})))
+    html = page_of({}, tool(description=hidden, annotations={"title": "\u200b"}))
     html.encode("utf-8")
     page = Parsed(html)
     titles = {a["title"] for n, a in page.tags if a.get("class") == "unseen"}
@@ -165,7 +138,7 @@ def test_what_cannot_be_seen_is_shown_by_its_code_point() -> None:
 
 
 def test_line_ends_are_layout() -> None:
-    page = Parsed(render(compiled({}, tool(description="one\r\ntwo\n\tthree"))))
+    page = Parsed(page_of({}, tool(description="one\r\ntwo\n\tthree")))
     assert "one two three" in page.text
     assert "hidden characters" not in page.text
 
@@ -173,7 +146,7 @@ def test_line_ends_are_layout() -> None:
 def test_the_launch_table_has_references_and_no_credential() -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 4
     entry = {"env": {"TOKEN": secret, "URL": "https://x/${TENANT}/$$"}, "args": ["a b"]}
-    html = render(compiled(entry, tool(), allow_secrets=True))
+    html = page_of(entry, tool(), allow_secrets=True)
     assert secret not in html
     page = Parsed(html)
     assert "command python3 'a b'" in page.text
@@ -182,13 +155,13 @@ def test_the_launch_table_has_references_and_no_credential() -> None:
 
 
 def test_what_is_withheld_is_named_and_not_listed() -> None:
-    page = Parsed(render(compiled({"disabledTools": ["drop"]}, tool(), tool("drop"))))
+    page = Parsed(page_of({"disabledTools": ["drop"]}, tool(), tool("drop")))
     assert "withheld drop" in page.text
     assert "db:drop" not in page.text
 
 
 def test_the_page_is_the_same_bytes_each_time() -> None:
-    assert render(compiled({}, tool())) == render(compiled({}, tool()))
+    assert page_of({}, tool()) == page_of({}, tool())
 
 
 @pytest.mark.parametrize(
@@ -196,7 +169,7 @@ def test_the_page_is_the_same_bytes_each_time() -> None:
     [None, [], {"properties": []}, {"properties": {"x": None}, "required": 3}, {"$ref": 1}],
 )
 def test_a_schema_of_any_shape_has_a_page(schema: Any) -> None:
-    assert "db:query" in Parsed(render(compiled({}, tool(inputSchema=schema)))).text
+    assert "db:query" in Parsed(page_of({}, tool(inputSchema=schema))).text
 
 
 def test_the_page_is_written_beside_what_else_is_asked_for(
@@ -204,7 +177,7 @@ def test_the_page_is_written_beside_what_else_is_asked_for(
 ) -> None:
     file, page = tmp_path / "server.py", tmp_path / "page.html"
     (tmp_path / "mcp.json").write_text('{"mcpServers": {"db": {"command": "python3"}}}')
-    file.write_text(compiled({}, tool()).text)
+    file.write_text(compilation({"db": {}}, tool()).text)
     words = ["--offline", "-o", str(file), "-q", "--report", str(page)]
     assert main(words) == 0
     first = page.read_text()

@@ -1,0 +1,177 @@
+"""An emitted file as an extension of Claude Desktop: a zip archive with a manifest.
+
+The manifest is of version 0.3 (https://github.com/modelcontextprotocol/mcpb, MANIFEST.md): the
+variables that the servers need are the fields of a form, and arrive in the environment of the
+proxy. The archive is the same bytes for the same file: it is stored and not compressed, since
+each release of zlib may compress in its own way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcpagg.problems import ConfigError, Problem, count
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.serve.launch import strings, uses
+from mcpagg_runtime.serve.secrecy import promise
+from mcpagg_runtime.serve.variables import CONFIG_FOLDER
+
+if TYPE_CHECKING:
+    from mcpagg.compilation import Compilation
+
+SUFFIX = ".mcpb"
+SERVER = "server.py"
+MANIFEST = "manifest.json"
+
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip archive can name
+_LISTED = 10
+
+
+def is_extension(file: Path | None) -> bool:
+    """Whether a file is, or is to be, an extension; its name says so."""
+    return file is not None and file.suffix == SUFFIX
+
+
+def check_alone(spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse servers that need files beside the config: an extension does not bring them along.
+
+    Raises:
+        ConfigError: with a problem for each such place.
+    """
+    paths = {server.name: server.path for server in spec.servers}
+    problems = [
+        Problem(
+            f"{paths[name]}.{place}",
+            f"needs {what} beside the config, and an extension brings nothing along",
+            "write an absolute path, or start a package",
+        )
+        for name, row in rows.items()
+        for place, what in _left_behind(row)
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
+
+
+def _left_behind(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, what in (("cwd", "a folder"), ("env_file", "a file")):
+        path = row.get(key)
+        if path and not os.path.isabs(path) and path[0] not in "~$":
+            yield key, what
+    for location, text in strings(row):
+        if f"${{{CONFIG_FOLDER}}}" in text:
+            yield str(location), "a folder"
+
+
+def pack(result: Compilation) -> bytes:
+    """Return the extension of a compilation."""
+    archive = io.BytesIO()
+    manifest = json.dumps(_manifest(result), indent=2) + "\n"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as members:
+        for name, text in ((MANIFEST, manifest), (SERVER, result.text)):
+            member = zipfile.ZipInfo(name, _EARLIEST)
+            member.create_system = 3  # Unix, wherever this runs
+            member.external_attr = 0o100644 << 16
+            members.writestr(member, text.encode("utf-8"))
+    return archive.getvalue()
+
+
+def unpack(file: Path) -> bytes:
+    """Return the emitted file in an extension.
+
+    Raises:
+        OSError: it cannot be read.
+        ConfigError: it is no such extension.
+    """
+    try:
+        with zipfile.ZipFile(file) as members:
+            return members.read(SERVER)
+    except (zipfile.BadZipFile, KeyError) as problem:
+        what = f"is no extension that mcpagg-compile wrote ({type(problem).__name__})"
+        raise ConfigError(str(file), [Problem("", what)]) from None
+
+
+def _manifest(result: Compilation) -> dict[str, Any]:
+    servers = list(result.made_of.rows)
+    more = ", …" if len(servers) > _LISTED else ""
+    fields = _fields(result.made_of.rows)
+    manifest: dict[str, Any] = {
+        "manifest_version": "0.3",
+        "name": re.sub(r"[^a-z0-9]+", "-", result.name.lower()).strip("-") or "mcpagg",
+        "display_name": result.name,
+        "version": f"1.0.0+{hashlib.sha256(result.text.encode('utf-8')).hexdigest()[:12]}",
+        "description": f"One proxy for {count(len(servers), 'MCP server')}: "
+        f"{', '.join(servers[:_LISTED])}{more}",
+        "author": {"name": "compiled by mcpagg"},
+        "server": _server(fields),
+        "tools": [*_tools(result)],
+        "tools_generated": result.options.on_drift == "live",
+        "prompts_generated": bool(result.made_of.linked.routes["prompts"]),
+        "compatibility": {"runtimes": {"python": ">=3.9"}},
+    }
+    return manifest | ({"user_config": fields} if fields else {})
+
+
+def _server(fields: Iterable[str]) -> dict[str, Any]:
+    """Return how the proxy is started. On Windows alone, `python` is Python 3 for sure."""
+    start = {"command": "python3", "args": ["-I", f"${{__dirname}}/{SERVER}"]}
+    env = {name: f"${{user_config.{name}}}" for name in fields}
+    override = {"platform_overrides": {"win32": {"command": "python"}}}
+    return {
+        "type": "python",
+        "entry_point": SERVER,
+        "mcp_config": start | ({"env": env} if env else {}) | override,
+    }
+
+
+def _tools(result: Compilation) -> Iterator[dict[str, str]]:
+    """Yield the tools by the names that Claude Desktop is given."""
+    linked, snapshot = result.made_of.linked, result.made_of.snapshot
+    known = {
+        (child.name, tool["name"]): tool for child in snapshot.children for tool in child.tools
+    }
+    known |= {("", tool["name"]): tool for tool in linked.composed.tools}
+    for exposed, (server, own, portable) in linked.routes["tools"].items():
+        listed = {"name": portable if result.options.names in ("auto", "portable") else exposed}
+        description = known[server, own].get("description")
+        yield listed | ({"description": description} if isinstance(description, str) else {})
+
+
+def _fields(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the fields of the form: {variable: field}, one for each that the rows refer to.
+
+    What is optional has a default, if an empty one: the host would hand on the name of a field
+    that has no value.
+    """
+    asked: dict[str, list[tuple[str, str, str | None]]] = {}
+    for server, row in rows.items():
+        for location, name, default in uses(row):
+            asked.setdefault(name, []).append((server, str(location), default))
+    return {name: _field(name, places) for name, places in sorted(asked.items())}
+
+
+def _field(name: str, places: Iterable[tuple[str, str, str | None]]) -> dict[str, Any]:
+    places = list(places)
+    defaults = {default for *_, default in places}
+    field: dict[str, Any] = {
+        "type": "string",
+        "title": name,
+        "description": f"For {', '.join(f'{server} ({place})' for server, place, _ in places)}",
+        "sensitive": any(map(_is_secret, [name, *(place for _, place, _ in places)])),
+        "required": None in defaults,
+    }
+    if None in defaults:
+        return field
+    return field | {"default": defaults.pop() if len(defaults) == 1 else ""}
+
+
+def _is_secret(name: str) -> bool:
+    """Whether a name says that its value is a secret; of a place its last word counts."""
+    return bool(promise(name.partition(".")[2] or name))

@@ -1,0 +1,59 @@
+"""Compilations without processes: what the compiler makes of a config and of made-up servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mcpagg.compilation import Compilation, MadeOf, launch_rows
+from mcpagg.config import read_config
+from mcpagg.emission import emit
+from mcpagg.linking import link
+from mcpagg.options import Options
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+
+Json = dict[str, Any]
+
+
+def tool(name: str = "query", **members: Any) -> Json:
+    """Return a tool as a server lists it."""
+    return {"name": name, "inputSchema": {"type": "object"}, **members}
+
+
+def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compilation:
+    """Compile a config whose servers, by their entries' names, all have these tools."""
+    chosen = Options(**options)
+    entries = {name: {"command": "python3", **entry} for name, entry in servers.items()}
+    spec, _ = read_config(
+        json.dumps({"mcpServers": entries}).encode("utf-8"),
+        source="mcp.json",
+        folder=Path("/project"),
+        allow_secrets=chosen.allow_secrets,
+    )
+    info = {"name": "Server", "version": "1.2.3"}
+    children = (ChildSnapshot(name, "2025-11-25", info, tools=tools) for name in servers)
+    snapshot, rows = Snapshot(tuple(children)), launch_rows(spec, spec.folder)
+    linked, _ = link(spec, rows, snapshot, chosen)
+    text = emit(
+        name="mcp",
+        source="mcp.json",
+        commands=("mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"),
+        rows=rows,
+        snapshot=snapshot,
+        linked=linked,
+        options=chosen,
+    )
+    return Compilation(
+        "mcp",
+        text,
+        chosen,
+        servers={},
+        portable=True,
+        left_out={},
+        kept=(),
+        composites=(),
+        findings=(),
+        costs=(),
+        made_of=MadeOf(spec, rows, snapshot, linked),
+    )
