@@ -198,9 +198,10 @@ class Load:
         """End all faults, wait until nothing is owed or left over; return the memory in use."""
         for number in range(BURST):  # so that every rest comes after the same peak
             self.large(seeded(number))
-        self.do_what_is_due(float("inf"))
         end = time.monotonic() + TIMEOUT
+        self.do_what_is_due(float("inf"))
         while self.ledger.owed and time.monotonic() < end:
+            self.do_what_is_due(float("inf"))
             for identifier in list(self.ledger.questions):
                 self.reply(identifier)
             self.pump(time.monotonic() + 0.01)
@@ -457,8 +458,10 @@ class Load:
         elif way == "mute":
             self.call(way, rng, "steps", {"steps": [{"close": 1}]}, never, server)
         elif way == "deaf":
-            self.call(way, rng, "stop_reading", {}, says("deaf"), server)
-            self.remedy(1, partial(self.client.signal_child, server, SIGKILL))
+            # Not before it is deaf: on a busy machine it may not have been started yet.
+            kill = partial(self.client.signal_child, server, SIGKILL)
+            then = partial(self.remedy, 1, kill)
+            self.call(way, rng, "stop_reading", {}, says("deaf"), server, then=then)
         if self.ledger.restarts:
             self.fates.append((time.monotonic() + rng.uniform(3, 10), server))
 
