@@ -140,6 +140,12 @@ def _parser() -> _Parser:
     )
     add("--timeout", type=_seconds, metavar="S", help="per call; default none")
     add("--connect-timeout", type=_seconds, metavar="S", help="per start; default 60")
+    _add_choice(
+        parser,
+        "--serve",
+        stdio="one client on standard input and output (default)",
+        **{"stdio,http": "also many over HTTP: FILE --http, or uvicorn FILE:app"},
+    )
     add("--stdio-only", action="store_true", help="refuse all but the standard stdio config")
     add("--strict", action="store_true", help="fail (2) for what clients refuse or texts hide")
     add(

@@ -27,7 +27,16 @@ from mcpagg.problems import InternalFault
 from mcpagg.stripping import Source, statements
 
 PACKAGE = "mcpagg_runtime"
-START, *DEFERRED = PARTS = ("start", "envelope", "serve", "windows", "modern", "remote", "tool")
+START, *DEFERRED = PARTS = (
+    "start",
+    "envelope",
+    "serve",
+    "windows",
+    "modern",
+    "remote",
+    "tool",
+    "http",
+)
 """The parts, in the order in which one may import another."""
 
 QUOTES = "'''"
@@ -52,17 +61,18 @@ def bundle(taken: Iterable[str] = (), without: Collection[str] = ()) -> Bundle:
     """Join the modules of the runtime, part by part.
 
     `taken` are names that the rest of the emitted file defines, and no module may. `without` are
-    modules to leave out: this proxy never calls what they define.
+    modules and whole parts to leave out: this proxy never calls what they define.
 
     Raises:
         BundleError: a module breaks a rule of joining.
     """
     parts = {part: _ordered(_modules_of(part)) for part in PARTS}
     _refuse_doubles([module for modules in parts.values() for module in modules], taken)
-    if unknown := set(without) - {one.name for modules in parts.values() for one in modules}:
+    known = {*DEFERRED, *(one.name for modules in parts.values() for one in modules)}
+    if unknown := set(without) - known:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
     kept = {
-        part: [module for module in modules if module.name not in without]
+        part: [module for module in modules if not {part, module.name} & {*without}]
         for part, modules in parts.items()
     }
     deferred = {part: _deferred(part, kept[part]) for part in DEFERRED if kept[part]}
@@ -165,7 +175,7 @@ class _Module:
         for statement in source.tree.body:
             self._take(statement, source)
         for definition in source.tree.body:
-            if isinstance(definition, ast.FunctionDef | ast.ClassDef):
+            if isinstance(definition, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 for statement in statements(definition):
                     if _is_own(statement):
                         self._defer(statement, source)
@@ -175,7 +185,7 @@ class _Module:
         self.code = source.rest()
 
     def _take(self, node: ast.stmt, source: Source) -> None:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             self.defines.append(node.name)
             return
         if isinstance(node, ast.Assign | ast.AnnAssign):

@@ -171,6 +171,7 @@ def compile_proxy(
         snapshot=snapshot,
         linked=linked,
         options=options,
+        http=over_http(spec, options),
     )
     left_out = dict.fromkeys(snapshot.failed, "failed")
     return Compilation(
@@ -329,6 +330,15 @@ def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
     A config and its proxy move as a whole, so a relative `cwd` stays relative, to the proxy.
     """
     return {server.name: relocated(server.row(), spec.folder, folder) for server in spec.servers}
+
+
+def over_http(spec: ProxySpec, options: Options) -> dict[str, Any] | None:
+    """Return what is said of serving over HTTP, None for a proxy that does not.
+
+    The config may ask for it where no option does.
+    """
+    asked = options.serve == "stdio,http" if options.serve else spec.http is not None
+    return (spec.http or {}) if asked else None
 
 
 def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:

@@ -39,7 +39,7 @@ TABLES = {
 }
 # The names that the templates define, which no module may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
-DEFINED |= {"COMPILER", "SUBTOOLS", "FAILED", "KEPT", "NEEDS", *TABLES.values()}
+DEFINED |= {"app", "COMPILER", "SUBTOOLS", "FAILED", "KEPT", "NEEDS", *TABLES.values()}
 NEEDS_NOTHING = "no variable of the environment"
 
 
@@ -52,21 +52,25 @@ def emit(
     snapshot: Snapshot,
     linked: Linked,
     options: Options,
+    http: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the text of the emitted file.
 
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
     check the file, as a shell would take them. `rows` are the servers as they are meant from where
-    the file will lie.
+    the file will lie. `http` is what the config says of serving over HTTP, None for a proxy that
+    does not.
 
     Raises:
         ReadBackError: the text does not mean what went in.
     """
-    unused = _unused(rows, linked)
+    unused = _unused(rows, linked, http is not None)
     runtime = bundle(DEFINED, unused)
     snapshot_digest = _digest(_plain(snapshot))
     needs = _needs(rows)
     tables = _tables(rows, needs, snapshot, linked, options)
+    if http is not None:
+        tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
     snapshot_texts = {
         server: {kind: json_text(value) for kind, value in values.items()}
@@ -86,11 +90,13 @@ def emit(
         start=runtime.start,
         deferred={literal(name): source for name, source in runtime.deferred.items()},
         about={key: literal(value) for key, value in about.items()},
+        http=http is not None,
     )
     body = body.rstrip("\n") + "\n"
     text = templates.get_template("server.py.j2").render(
         version=version("mcpagg"),
         source=comment(source),
+        dependencies='["uvicorn>=0.30"]' if http is not None else "[]",
         command=comment(commands[0]),
         check=comment(commands[1]),
         needs=comment(_listed(needs)),
@@ -169,8 +175,8 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
     return {"children": children, "failed": snapshot.failed}
 
 
-def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
-    """Return the modules that this proxy has no use for."""
+def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -> set[str]:
+    """Return the modules and parts that this proxy has no use for."""
     extensions = {
         name for facts in linked.children.values() for name in facts.get("extensions", ())
     }
@@ -180,6 +186,7 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked) -> set[str]:
         "skills": SKILLS.capability in extensions,
         "extensions": bool(extensions),
         "tokens": any("url" in row for row in rows.values()),
+        "http": http,
     }
     return {name for name, needed in used.items() if not needed}
 

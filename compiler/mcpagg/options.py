@@ -50,6 +50,8 @@ class Options:
     strict: bool = False
     max_bytes: int | None = None
     ignore: tuple[str, ...] = ()
+    serve: str | None = None
+    """`stdio` or `stdio,http`; None for what the config's `serverTransport` says."""
 
     @property
     def minimal(self) -> bool:

@@ -135,3 +135,8 @@ class ProxySpec:
     servers: tuple[ServerSpec, ...]
     composites: tuple[Composite, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    http: dict[str, Any] | None = None
+    """Where to serve over HTTP, of `host`, `port`, `path`, `type` and `token` what the config says.
+
+    The token is a reference. None for a config that says nothing of it.
+    """

@@ -44,14 +44,14 @@ class Source:
                 empty = len(gone) == len(body) and statement is body[-1]
                 self.cut(statement, "pass" if empty else "")
         for statement in statements(self.tree):
-            if isinstance(statement, ast.FunctionDef):
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 self._strip_signature(statement)
             elif isinstance(statement, ast.AnnAssign) and statement.value:
                 self._cuts.append(
                     (self._end(statement.target), self._end(statement.annotation), "")
                 )
 
-    def _strip_signature(self, function: ast.FunctionDef) -> None:
+    def _strip_signature(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         given = function.args
         for each in (*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg):
             if each is not None and each.annotation:
@@ -75,7 +75,7 @@ class Source:
             kept = _COMMENT.sub(r"\1", line) if "#" in line else line
             code = kept.strip()
             indent = (len(kept) - len(kept.lstrip())) // _INDENT
-            if code and not indent and code.startswith(("def ", "class ", "@")):
+            if code and not indent and code.startswith(("def ", "async def ", "class ", "@")):
                 lines += [""] if lines and not lines[-1].startswith("@") else []
             if code:
                 lines.append(" " * indent + code)

@@ -94,11 +94,6 @@ def test_other_keys_of_the_file_are_named_in_one_line() -> None:
     assert warnings == ['not about servers, ignored: "theme", "lsp"']
 
 
-def test_a_servers_own_transport_is_named_as_not_honoured() -> None:
-    _, warnings = read({"mcpServers": {"a": ENTRY}, "serverTransport": {"type": "sse"}})
-    assert warnings == ["serverTransport: is not honoured; use --serve"]
-
-
 def test_a_map_of_servers_may_have_one_that_is_called_like_a_container() -> None:
     spec, _ = read({"mcp": ENTRY, "servers": ENTRY, "other": ENTRY})
     assert [server.path for server in spec.servers] == ["mcp", "servers", "other"]

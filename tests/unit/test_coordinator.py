@@ -120,3 +120,42 @@ def test_a_mask_that_does_nothing_is_named() -> None:
     spec, warnings = read(envVars=[mask(expand=False, unexpand=False)])
     assert spec.servers[0].masks == ()
     assert warnings == ["envVars[0]: neither `expand` nor `unexpand` is true, so it does nothing"]
+
+
+def transport(**keys: Any) -> dict[str, Any]:
+    return {"serverTransport": {"type": "streamable-http", **keys}}
+
+
+def test_how_the_proxy_is_served_is_read_and_its_token_stays_a_reference() -> None:
+    auth = {"type": "bearer", "token": "${TOKEN}"}
+    spec, warnings = read(**transport(host="::1", port=8080, path="/x", auth=auth))
+    assert spec.http == {
+        "type": "streamable-http",
+        "host": "::1",
+        "port": 8080,
+        "path": "/x",
+        "token": "${TOKEN}",
+    }
+    assert warnings == []
+    assert read(serverTransport={"type": "sse"})[0].http == {"type": "sse"}
+    assert read(serverTransport={"type": "stdio", "port": 1})[0].http is None
+    assert read()[0].http is None
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        (transport(type="websocket"), "serverTransport.type: is none of stdio, sse and"),
+        (transport(port="x"), "serverTransport.port: expected a number"),
+        (transport(port=70000), "serverTransport.port: expected a number"),
+        (transport(port=True), "serverTransport.port: expected a number"),
+        (transport(path=7), "serverTransport.path: expected a string"),
+        (transport(auth={"type": "basic"}), "serverTransport.auth: expected an object"),
+        (transport(auth={"token": "open sesame"}), "auth.token: is a token that is written out"),
+        ({"serverTransport": "sse"}, "serverTransport: expected an object"),
+    ],
+)
+def test_a_fault_in_how_it_is_served_is_named_with_its_path(config: Any, problem: str) -> None:
+    text = refusal(**config)
+    assert problem in text
+    assert "sesame" not in text

@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import unicodedata
+from inspect import unwrap
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 
 from mcpagg import emission
 from mcpagg.bundle import runtime_digest
-from mcpagg.compilation import launch_rows
+from mcpagg.compilation import launch_rows, over_http
 from mcpagg.config import read_config
 from mcpagg.emission import MODE, emit
 from mcpagg.jsontext import dumps, loads
@@ -69,6 +70,7 @@ def of_snapshot(config: bytes, snapshot: Snapshot, options: Options) -> str:
         snapshot=snapshot,
         linked=linked,
         options=options,
+        http=over_http(spec, options),
     )
 
 
@@ -98,26 +100,48 @@ def test_the_two_digests_are_of_what_was_decided_and_of_the_runtime(case: Path) 
 
 
 def test_every_function_knows_its_line_of_the_file() -> None:
-    text = emitted(GOLDEN / "composite")
+    text = emitted(GOLDEN / "composite", serve="stdio,http")
     lines = text.splitlines()
     space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
     exec(compile(text, "server.py", "exec"), space)  # noqa: S102
     for part in list(space["_PARTS"]):
         space["load_part"](part)
     found = {name: value for name, value in space.items() if isinstance(value, FunctionType)}
-    codes = [one.__code__ for one in found.values() if one.__module__ == "server"]
+    codes = [unwrap(one).__code__ for one in found.values() if one.__module__ == "server"]
     assert {"main", "load_part", "run_command", "prepare"} <= found.keys()
     for code in codes:
-        line = lines[code.co_firstlineno - 1]
+        head = lines[code.co_firstlineno - 1 :]
+        line = next(one for one in head if not one.startswith("@")).removeprefix("async ")
         assert (code.co_filename, line.split("(")[0]) == ("server.py", f"def {code.co_name}")
 
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert "; without composite, extensions, masking, skills, tokens)\n" in plain
+    assert "; without composite, extensions, http, masking, skills, tokens)\n" in plain
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
-    assert "; without extensions, skills, tokens)\n" in composite
+    assert "; without extensions, http, skills, tokens)\n" in composite
+
+
+def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
+    plain, asked = emitted(GOLDEN / "plain"), emitted(GOLDEN / "plain", serve="stdio,http")
+    configured = emitted(GOLDEN / "http")
+    for text in (asked, configured):
+        assert '# dependencies = ["uvicorn' in text
+        assert 'define_part("http"' in text
+        assert "async def app(scope, receive, send):" in text
+    for text in (plain, emitted(GOLDEN / "http", serve="stdio")):
+        assert "# dependencies = []" in text
+        assert "asyncio" not in text
+        assert "async def" not in text
+        assert "http" not in read_tables(text, ("OPTIONS",))["OPTIONS"]
+    assert read_tables(configured, ("OPTIONS",))["OPTIONS"]["http"] == {
+        "type": "streamable-http",
+        "host": "0.0.0.0",  # noqa: S104
+        "path": "/tools",
+        "port": 8080,
+        "token": "${CLIENTS_TOKEN}",
+    }
 
 
 def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
@@ -126,7 +150,7 @@ def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
     child = ChildSnapshot("a", "2025-11-25", capabilities=capabilities)
     config = b'{"mcpServers": {"a": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot((child,)), Options())
-    assert "; without composite, masking, tokens)\n" in text
+    assert "; without composite, http, masking, tokens)\n" in text
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

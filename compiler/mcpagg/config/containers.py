@@ -219,7 +219,7 @@ def _report_root(document: dict[str, Any], dialect: Dialect, root: Place) -> Non
     known = ROOT_QUIET | {row.container[0] for row in DIALECTS} | dialect.tool_patterns.keys()
     known |= {keys[0] for keys in (*ROOT_UNHONOURED, *SERVER_LISTS)} | {*dialect.hosts[:1]}
     if dialect.container == ("mcpServers",):
-        known |= {"tools", "envVars"}  # see coordinator.py
+        known |= {"tools", "envVars", "serverTransport"}  # see coordinator.py
     others = [key for key in document if key not in known and not is_quiet(key)]
     if others and dialect.container[0] in document:
         root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")

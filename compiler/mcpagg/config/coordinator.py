@@ -1,7 +1,10 @@
-"""What the coordinator's config (mcp-proxy-hub) adds: composite tools, and variables to mask.
+"""What the coordinator's config (mcp-proxy-hub) adds.
+
+Composite tools, variables to mask, and how the proxy itself is served:
 
 - `tools`: {NAME: {"description", "subtools": {SERVER: {"tools": [{"name", "description"}]}}}}
 - `envVars`, of one server or beside all: [{"name", "value", "expand": true, "unexpand": true}]
+- `serverTransport`: see `read_transport`
 """
 
 from __future__ import annotations
@@ -76,6 +79,52 @@ def _words(value: dict[str, Any], at: Place) -> str | None:
         return words or None
     at.at("description").error(f"expected a string, found {kind(words)}")
     return None
+
+
+def read_transport(document: Any, root: Place, allow_secrets: bool) -> dict[str, Any] | None:
+    """Read `serverTransport`: how the proxy itself is served, None for standard input and output.
+
+    {"type": "stdio" | "sse" | "streamable-http", "host", "port", "path",
+    "auth": {"type": "bearer", "token"}}
+    """
+    value, at = document.get("serverTransport"), root.at("serverTransport")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        at.error(f"expected an object, found {kind(value)}")
+        return None
+    readers.ignore_others(value, ("type", "host", "port", "path", "auth"), at)
+    if value.get("type") not in ("stdio", "sse", "streamable-http"):
+        at.at("type").error("is none of stdio, sse and streamable-http")
+    if value.get("type") == "stdio":
+        return None
+    found: dict[str, Any] = {"type": value.get("type")}
+    for key in ("host", "path"):
+        if value.get(key) is not None:
+            found[key] = readers.text(value[key], at.at(key))
+    if value.get("port") is not None:
+        port = readers.scalar(value["port"], Place()) or ""
+        if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+            at.at("port").error("expected a number from 0 to 65535")
+        else:
+            found["port"] = int(port)
+    if value.get("auth") is not None:
+        found["token"] = _token(value["auth"], at.at("auth"), allow_secrets)
+    return found
+
+
+def _token(value: Any, at: Place, allow_secrets: bool) -> str | None:
+    """Read `auth` of `serverTransport`; return its token, which is a reference."""
+    if not isinstance(value, dict) or value.get("type", "bearer") != "bearer":
+        at.error("expected an object with the type bearer", 'write {"type": "bearer", "token": …}')
+        return None
+    readers.ignore_others(value, ("type", "token"), at)
+    token = readers.text(value.get("token"), at.at("token"))
+    if token is not None and not references(token):
+        remedy = 'write "${MCP_PROXY_AUTH_TOKEN}" and export that, or pass --allow-secrets'
+        tell = at.at("token").warn if allow_secrets else at.at("token").error
+        tell("is a token that is written out", remedy)
+    return token
 
 
 def has_masks(value: Any) -> bool:

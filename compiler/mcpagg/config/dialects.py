@@ -329,7 +329,6 @@ ROOT_QUIET = frozenset(
     {"$schema", "schema", "version", "name", "description", "inputs", "enabledTools"}
 )
 ROOT_UNHONOURED: Mapping[tuple[str, ...], str] = {
-    ("serverTransport",): "use --serve",
     ("mcpServerCommand",): "write the server that it starts into `mcpServers`",
     ("mcp", "serverCommand"): "write the server that it starts into `mcpServers`",
 }

@@ -13,7 +13,12 @@ from typing import Any
 from mcpagg.config import document as documents
 from mcpagg.config import patterns, readers
 from mcpagg.config.containers import Found, find_servers
-from mcpagg.config.coordinator import hidden_literals, masked, read_composites
+from mcpagg.config.coordinator import (
+    hidden_literals,
+    masked,
+    read_composites,
+    read_transport,
+)
 from mcpagg.config.credentials import find_credentials
 from mcpagg.config.dialects import APPROVALS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import read_entry
@@ -57,6 +62,7 @@ def read_config(
         _check_standard(document, dialect, chosen, root)
     servers = _servers(chosen, dialect, root)
     composites: list[Composite] = []
+    http = None
     if isinstance(document, dict):
         check_lists(chosen, document, root)
         check_hosts(servers, dialect, document, root)
@@ -66,6 +72,7 @@ def read_config(
         if dialect.container == ("mcpServers",):
             servers = masked(document, servers, root)
             composites = read_composites(document, [entry.name for entry in found], root)
+            http = read_transport(document, root, allow_secrets)
     project = _project(folder)
     passwords = frozenset(password_inputs(document))
     variables = ClientVariables(defines, passwords, _called(folder, project))
@@ -82,6 +89,7 @@ def read_config(
         servers=tuple(servers),
         composites=tuple(composites),
         left_out=tuple(left_out),
+        http=http,
     )
     return spec, tuple(dict.fromkeys(root.warnings))
 

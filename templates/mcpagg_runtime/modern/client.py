@@ -368,10 +368,11 @@ class ModernClients:
         return True
 
     def close(self, client: Client) -> None:
-        """Let all requests of a client go."""
-        for state, call in [*self._suspended.items()]:
-            if call.request.connection is client:
-                self._suspended.pop(state).end()
+        """Let all requests of a client go.
+
+        A call that is suspended has been answered: whoever has its state may resume it, over
+        another connection.
+        """
         for asking in [one for one in self._calls if one.connection is client]:
             self._calls.pop(asking).end()
         for asking in [one for one in self._subscriptions if one.connection is client]:

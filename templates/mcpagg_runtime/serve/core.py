@@ -16,7 +16,7 @@ from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN
 from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mcpagg_runtime.modern.client import ModernClients
     from mcpagg_runtime.serve.child import Child, Said
@@ -77,7 +77,11 @@ class Core:
 
     def from_client(self, client: Client, line: bytes) -> list[Action]:
         """Take one line of a client."""
-        for message in read_messages(line, client.version == BATCH_VERSION):
+        return self.take(client, read_messages(line, client.version == BATCH_VERSION))
+
+    def take(self, client: Client, messages: Iterable[Message | Malformed]) -> list[Action]:
+        """Take what was read of a client: a message, or those of a batch."""
+        for message in messages:
             if isinstance(message, Malformed) or not self._is_modern(client, message):
                 self.router.receive(client, message)
             self.effects.settle()

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from mcpagg_runtime.start.message import Message
 
     class Sink(Protocol):
-        """Takes the lines for a client."""
+        """Takes the messages for a client."""
 
-        def send(self, line: bytes) -> None:
-            """Take one line, which ends in a newline; never blocks."""
+        def send(self, message: Message) -> None:
+            """Take one message; never blocks."""
 
         def gate(self) -> Any:
             """Return a lock that is held while too much waits for the client, or None."""
@@ -71,9 +71,15 @@ class Engine:
         self._timeless = False
 
     def connect(self, client: Client, sink: Sink) -> None:
-        """Take on a client, whose lines go to `sink`."""
+        """Take on a client, whose messages go to `sink`."""
         self._sinks[client] = sink
         self._attempt(lambda core: core.connect(client))
+
+    def disconnect(self, client: Client) -> None:
+        """Let a client go, with all that it asked for."""
+        self._attempt(lambda core: core.disconnect(client))
+        with self._lock:
+            del self._sinks[client]
 
     def hear(self, client: Client, line: bytes) -> None:
         """Take one line of a client."""
@@ -82,14 +88,27 @@ class Engine:
         except Exception as fault:
             self.fail(client, line, fault)
 
+    def take(self, client: Client, messages: list[Message | Malformed]) -> None:
+        """Take what was read of a client: a message, or those of a batch."""
+        try:
+            self._bring(lambda core: core.take(client, messages))
+        except Exception as fault:
+            self._take_back(client, messages, fault)
+
     def fail(self, client: Client, line: bytes, fault: Exception) -> None:
-        """Answer the requests of a client's line that a fault of ours has kept from an answer.
+        """Answer the requests of a client's line that a fault of ours has kept from an answer."""
+        self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
+
+    def _take_back(
+        self, client: Client, messages: list[Message | Malformed], fault: Exception
+    ) -> None:
+        """Answer requests that a fault of ours has kept from an answer.
 
         What was begun of them is taken back, as if the client had cancelled them.
         """
         self._say(f"internal fault: {where(fault)}")
         with self._lock:
-            for message in read_messages(line, client.version == BATCH_VERSION):
+            for message in messages:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
                     continue
                 identifier = message.raw("id")
@@ -115,9 +134,13 @@ class Engine:
             self._awaited = client
         self._paid.acquire(True, seconds)
 
+    def end_subscriptions(self) -> None:
+        """Tell clients that there will be no more news."""
+        self._attempt(lambda core: core.end_subscriptions())
+
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
-        self._attempt(lambda core: core.end_subscriptions())
+        self.end_subscriptions()
         with self._spawning, self._lock:
             self._closing = True
             processes = list(self._started)
@@ -219,7 +242,8 @@ class Engine:
 
     def _send(self, peer: Client | Child, message: Message) -> None:
         if isinstance(peer, Client):
-            self._sinks[peer].send(message.line())
+            if peer in self._sinks:  # else it has left
+                self._sinks[peer].send(message)
         elif peer in self._processes:
             self._processes[peer].writer.send(message.line())
 

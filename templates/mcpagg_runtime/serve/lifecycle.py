@@ -153,7 +153,7 @@ class Lifecycle:
         """See to it that it is started, on behalf of a client."""
         if self.state == CREATED or (self.state == DOWN and self._may_retry()):
             self.enter(QUEUED)
-            self.client = client
+            self.client = client.connection.audience or client
 
     def start(self) -> None:
         """Start it: it is its turn."""

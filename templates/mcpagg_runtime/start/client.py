@@ -40,6 +40,7 @@ class Client:
         "_deliver",
         "_last_id",
         "_names",
+        "audience",
         "capabilities",
         "connection",
         "extensions",
@@ -75,6 +76,8 @@ class Client:
         """The log level that it asked for, "" for none."""
         self.connection: Client = self
         """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.audience: Client | None = None
+        """On whose behalf servers are started, None for its own: many clients may share them."""
         self.starter: Client | None = None
         """On whose behalf servers are started, None as long as it may not want any."""
         self._last_id = 0

@@ -20,6 +20,7 @@ class Options:
         "allow_failed",
         "connect_timeout",
         "env",
+        "http",
         "idle_stop",
         "names",
         "on_drift",
@@ -41,6 +42,11 @@ class Options:
         """never or on-call."""
         self.env: str = given.get("env", "inherit")
         """inherit or minimal."""
+        self.http: Mapping[str, Any] | None = given.get("http")
+        """How many clients are served over HTTP: what the config's `serverTransport` says of it.
+
+        None for a proxy that serves standard input and output alone.
+        """
         self.timeout: float | None = given["timeout"]
         """Seconds for a call, None for no limit."""
         self.connect_timeout: float = given["connect_timeout"]

@@ -76,7 +76,7 @@ class Stdio:
 
         Returns the exit status.
         """
-        if not self._may_start():
+        if not may_start(self.answers, self.folder):
             return MISSING_VARIABLE
         if os.isatty(0):
             waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
@@ -100,28 +100,6 @@ class Stdio:
                 self.engine.close()
                 self.writer.flush(FLUSH_SECONDS)
         return status
-
-    def _may_start(self) -> bool:
-        """Whether all that servers need is set; what is not is named.
-
-        With `--allow-failed` the proxy goes on without the servers that lack something.
-        """
-        plan = self.answers.plan
-        if all(name in os.environ for name in plan.needs):
-            return True
-        # What is not in the environment may be in an env file.
-        from mcpagg_runtime.serve.launch import unset
-
-        missing = unset(plan.servers, os.environ, self.folder)
-        for server, problem in missing.items():
-            complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
-        if missing and not plan.options.allow_failed:
-            remedy = "set it in the environment, or in the client's `env` for this program"
-            complain(f"{plan.name}: nothing was started; {remedy}")
-            return False
-        for server in missing:
-            self.answers.outages.begin(server)
-        return True
 
     def _read(self) -> None:
         lines = Lines(self._refuse)
@@ -152,8 +130,8 @@ class Stdio:
         if answer is None:
             self._open().hear(self.client, line)
         elif not isinstance(answer, str):
-            self._send(answer)
-        gate = self.writer.gate()
+            self.send(answer)
+        gate = self.gate()
         if gate is not None:
             self._await_reading(gate)
 
@@ -172,10 +150,15 @@ class Stdio:
     def _refuse(self) -> None:
         """Answer a line that is too long; which request it was is in what was never read."""
         text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
-        self._send(failure("null", error(INVALID_REQUEST, text)))
+        self.send(failure("null", error(INVALID_REQUEST, text)))
 
-    def _send(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
+        """Write a message to the client, now or as soon as it reads."""
         self.writer.send(message.line())
+
+    def gate(self) -> Any:
+        """Return a lock that is held while too much waits for the client, or None."""
+        return self.writer.gate()
 
     def _wants_children(self) -> bool:
         eager = self.answers.plan.options.start == "eager"
@@ -186,7 +169,7 @@ class Stdio:
             from mcpagg_runtime.serve.engine import Engine
 
             self.engine = Engine(self.answers, self.folder, self._log)
-            self.engine.connect(self.client, self.writer)
+            self.engine.connect(self.client, self)
         return self.engine
 
     def _stop(self, *_: object) -> None:
@@ -198,6 +181,29 @@ class Stdio:
         self.stopped = True
         if self.waiting:
             raise Stopped
+
+
+def may_start(answers: Answers, folder: str) -> bool:
+    """Whether all that servers need is set; what is not is named.
+
+    With `--allow-failed` the proxy goes on without the servers that lack something.
+    """
+    plan = answers.plan
+    if all(name in os.environ for name in plan.needs):
+        return True
+    # What is not in the environment may be in an env file.
+    from mcpagg_runtime.serve.launch import unset
+
+    missing = unset(plan.servers, os.environ, folder)
+    for server, problem in missing.items():
+        complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+    if missing and not plan.options.allow_failed:
+        remedy = "set it in the environment, or in the client's `env` for this program"
+        complain(f"{plan.name}: nothing was started; {remedy}")
+        return False
+    for server in missing:
+        answers.outages.begin(server)
+    return True
 
 
 class _Input:

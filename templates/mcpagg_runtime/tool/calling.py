@@ -17,6 +17,7 @@ from mcpagg_runtime.tool.typed import BadArgument, arguments_of, suggestion
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
 
 
@@ -85,13 +86,12 @@ class _Answers:
         self.come = threading.Event()
         self.answer: dict[str, Any] = {}
 
-    def send(self, line: bytes) -> None:
-        """Take one line for the client."""
+    def send(self, message: Message) -> None:
+        """Take one message for the client."""
         import json
 
-        message = json.loads(line)
-        if message.get("id") == "call":
-            self.answer = message
+        if message.id == "call":
+            self.answer = json.loads(message.line())
             self.come.set()
 
     def gate(self) -> None:

@@ -6,6 +6,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.start.main import LOG_DIRECTORY
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
 from mcpagg_runtime.start.writer import Writer
@@ -61,6 +62,10 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     )
     add("--log", metavar="FILE", help="serve, and log what becomes of servers")
     add = parser.add_argument
+    add("--http", action="store_true", help="serve many clients over HTTP")
+    add("--host", help="http: the address to listen on; default 127.0.0.1")
+    add("--port", help="http: its port, 0 for any that is free; default 3006")
+    add("--path", help="http: the path of the endpoint; default /mcp")
     add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
     add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
     spellings = ("portable", "spec")
@@ -73,6 +78,12 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
         parser.error("--json goes with --list, --env or --check")
     if chosen.save is not None and chosen.call is None:
         parser.error("--save goes with --call")
+    if chosen.http and plan.options.http is None:
+        parser.error("--http: this file was compiled without --serve stdio,http")
+    if chosen.http and (looks or chosen.list):
+        parser.error("--http serves, and does nothing else")
+    if not chosen.http and (chosen.host or chosen.port or chosen.path):
+        parser.error("--host, --port and --path go with --http")
     if chosen.names and looks:
         parser.error("--names goes with serving and --list")
     return chosen
@@ -82,7 +93,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     if chosen.names:
         plan.show_names(chosen.names)
     if not (chosen.list or chosen.env or chosen.check or chosen.call):
-        return _serve(plan, folder, chosen.log)
+        return _serve(plan, folder, chosen)
     from signal import signal
 
     for number in ENDING:
@@ -105,23 +116,37 @@ def _needs(plan: Plan, folder: str, as_json: bool) -> int:
     return status or (MISSING_VARIABLE if missing else 0)
 
 
-def _serve(plan: Plan, folder: str, path: str | None) -> int:
-    """Serve as ever; with a path, log there what becomes of the servers."""
-    if path is None:
-        return Stdio(plan, folder).run()
+def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
+    """Serve; with a path for it, log there what becomes of the servers."""
+    path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
-        descriptor = _opened(path, (0, 1))
+        log = _log(plan, path, () if chosen.http else (0, 1)) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
         return 2
+    if not chosen.http:
+        return Stdio(plan, folder, log).run()
+    from mcpagg_runtime.http.serving import serve_http
+
+    given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
+    asked = {name: value for name, value in given.items() if value is not None}
+    return serve_http(plan, folder, asked, log)
+
+
+def _path_in(directory: str, name: str) -> str:
+    """Return the path of a proxy's log in a directory, "" for none."""
+    return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
+
+
+def _log(plan: Plan, path: str, taken: tuple[int, ...]) -> Writer:
+    """Open a log; see `_opened`."""
     broke = f"{plan.name}: cannot write the log {path} any more"
-    log = Writer(
-        descriptor,
+    return Writer(
+        _opened(path, taken),
         private=False,
         broke=lambda: _complain_apart(broke),
         overflowed=lambda waiting: None,
     )
-    return Stdio(plan, folder, log).run()
 
 
 def _opened(path: str, taken: tuple[int, ...]) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
 
 
@@ -87,7 +88,7 @@ def _said(name: str, health: dict[str, Any]) -> str:
 class _Silence:
     """The sink of a client that reads nothing."""
 
-    def send(self, line: bytes) -> None:
+    def send(self, message: Message) -> None:
         """Take one line for the client."""
 
     def gate(self) -> None:

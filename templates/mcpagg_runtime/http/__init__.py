@@ -1,0 +1,1 @@
+"""Serves many clients over HTTP, as an ASGI application."""

@@ -1,0 +1,291 @@
+"""The ASGI application: what each path is for, its start and its end.
+
+https://asgi.readthedocs.io/en/latest/specs
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from contextlib import suppress
+from functools import cache
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.http.bridge import Bridge
+from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
+from mcpagg_runtime.http.guard import Guard, preflight
+from mcpagg_runtime.http.sessions import Sessions
+from mcpagg_runtime.http.settings import BadSetting, Settings
+from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
+from mcpagg_runtime.http.stateless import Stateless
+from mcpagg_runtime.http.streamable import Streamable
+from mcpagg_runtime.serve.engine import where
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.protocol import INTERNAL_ERROR
+from mcpagg_runtime.start.scanner import quote
+from mcpagg_runtime.start.standard import complain
+from mcpagg_runtime.start.stdio import ENDING, may_start
+from mcpagg_runtime.start.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from mcpagg_runtime.http.exchange import Receive, Scope, Send
+    from mcpagg_runtime.start.plan import Plan
+
+HEALTH_PATH = "/health"
+# How often it is looked which sessions are idle.
+LOOK_AFTER_SECONDS = 60.0
+# How long, at the end, answers that are owed are waited for.
+GRACE_SECONDS = 5.0
+GOODBYE = "the server is stopping"
+
+
+async def serve_asgi(plan: Plan, file: str, scope: Scope, receive: Receive, send: Send) -> None:
+    """Be the ASGI application of an emitted file, which is `file`."""
+    try:
+        app = application(plan, file)
+    except BadSetting as problem:
+        complain(f"{plan.name}: {problem}")
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.failed", "message": str(problem)})
+        elif scope["type"] == "http":
+            refusal = Refused(503, f"The server cannot start: {problem}")
+            await Exchange(scope, receive, send).respond(refusal.status, refusal.body)
+        return
+    await app(scope, receive, send)
+
+
+@cache
+def application(plan: Plan, file: str) -> HttpApp:
+    """Return the one application of this process.
+
+    Raises:
+        BadSetting: a setting cannot be used.
+    """
+    return HttpApp(plan, os.path.dirname(os.path.realpath(file)), Settings(plan, os.environ))
+
+
+class CannotStart(Exception):
+    """Raised for a proxy that lacks something that it needs; what, has been said."""
+
+
+class HttpApp:
+    """One proxy, to be called by an ASGI server with each request.
+
+    It starts with the first event that it gets, be it that of a lifespan or a request: not every
+    ASGI server has lifespans.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: str,
+        settings: Settings,
+        log: Writer | None = None,
+        emptied: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`emptied` is called when the last client has left a proxy that ends with its clients."""
+        self._plan = plan
+        self._folder = folder
+        self._settings = settings
+        self._emptied = emptied if settings.ends_with_clients else lambda: None
+        self._states = log
+        self._log = log or Writer(2, private=False, overflowed=lambda waiting: None)
+        self._guard = Guard(settings)
+        self._open: set[Exchange] = set()
+        """The requests that are being answered."""
+        self.stopping = False
+        self._stopped = asyncio.Event()
+        self._idle = asyncio.Event()
+        """Set while no request is being answered."""
+        self._idle.set()
+        self._served: _Served | None = None
+        self._starting = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or live a life."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            await self._answer(Exchange(scope, receive, send))
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1003})
+
+    # Its life
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except CannotStart as problem:
+            await send({"type": "lifespan.startup.failed", "message": str(problem)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def start(self) -> _Served:
+        """Be ready for requests.
+
+        Raises:
+            CannotStart: a variable is not set.
+        """
+        async with self._starting:
+            if self._served is None:
+                answers = Answers(self._plan)
+                if not may_start(answers, self._folder):
+                    raise CannotStart("a variable that a server needs is not set")
+                self._served = _Served(Bridge(answers, self._folder, self._states), self._emptied)
+                self._heed_signals()
+            return self._served
+
+    def _heed_signals(self) -> None:
+        """Begin to stop with the signal that ends the ASGI server.
+
+        Such servers tell an application only when all its answers are complete, and a stream never
+        is. What they do on a signal they do all the same.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+        for number in ENDING:
+            before = signal.getsignal(number)
+            if callable(before):
+                signal.signal(number, self._chained(loop, before))
+
+    def _chained(
+        self, loop: asyncio.AbstractEventLoop, before: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        def heed(number: int, frame: Any) -> None:
+            loop.call_soon_threadsafe(self.begin_to_stop)
+            before(number, frame)
+
+        return heed
+
+    def begin_to_stop(self) -> None:
+        """Refuse new requests, answer what is owed, and end streams; returns at once."""
+        if not self.stopping:
+            self.stopping = True
+            self._ending = asyncio.ensure_future(self._wind_down())
+
+    async def _wind_down(self) -> None:
+        if self._served is None:
+            self._stopped.set()
+            return
+        served = self._served
+        await served.bridge.end_subscriptions()
+        for session in served.sessions:
+            session.part(GOODBYE)
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
+        for session in served.sessions:
+            await served.sessions.end(session, GOODBYE)
+        served.stateless.end(GOODBYE)
+        await self._idle.wait()
+        self._stopped.set()
+
+    async def stop(self) -> None:
+        """End everything; returns when no server is left."""
+        self.begin_to_stop()
+        await self._stopped.wait()
+        if self._served is not None:
+            served, self._served = self._served, None
+            await served.close()
+
+    # Requests
+
+    async def _answer(self, exchange: Exchange) -> None:
+        began = monotonic()
+        self._open.add(exchange)
+        self._idle.clear()
+        try:
+            await self._carry_out(exchange)
+        except Refused as refusal:
+            if not exchange.status:
+                await exchange.respond(refusal.status, refusal.body, refusal.headers)
+        except Gone:
+            pass
+        except Exception as fault:
+            complain(f"{self._plan.name}: internal fault: {where(fault)}")
+            if not exchange.status:
+                failed = Refused(500, f"Internal fault: {where(fault)}", INTERNAL_ERROR)
+                await exchange.respond(failed.status, failed.body)
+        finally:
+            self._open.discard(exchange)
+            if not self._open:
+                self._idle.set()
+            if self._settings.is_verbose:
+                self._note(exchange, monotonic() - began)
+
+    async def _carry_out(self, exchange: Exchange) -> None:
+        self._guard.check_origin(exchange)
+        if exchange.method == "OPTIONS":
+            await exchange.respond(204, headers=preflight(exchange))
+            return
+        if exchange.path == HEALTH_PATH:
+            await self._tell_health(exchange)
+            return
+        self._guard.check_token(exchange)
+        if self.stopping:
+            headers = {"retry-after": "1", "connection": "close"}
+            raise Refused(503, "The server is stopping", headers=headers)
+        try:
+            served = self._served or await self.start()
+        except CannotStart as problem:
+            raise Refused(503, f"The server cannot start: {problem}") from None
+        if exchange.path == self._settings.path:
+            await served.streamable.answer(exchange)
+        elif exchange.path in (STREAM_PATH, POST_PATH):
+            await served.events.answer(exchange)
+        else:
+            raise Refused(404, f"The endpoint is {self._settings.path}")
+
+    async def _tell_health(self, exchange: Exchange) -> None:
+        """Tell whether it serves; whoever may use the servers is told their states as well."""
+        about = {"status": quote("stopping" if self.stopping else "ok")}
+        if self._served is not None and self._guard.knows(exchange):
+            states = self._served.bridge.states()
+            about["servers"] = obj({name: quote(state) for name, state in states.items()})
+            about["sessions"] = str(len(self._served.sessions))
+        await exchange.respond(503 if self.stopping else 200, obj(about).encode())
+
+    def _note(self, exchange: Exchange, seconds: float) -> None:
+        """Write a line about a request: nothing that may be a secret."""
+        line = obj(
+            time=f"{time():.3f}",
+            method=quote(exchange.method),
+            path=quote(exchange.path),
+            status=str(exchange.status),
+            seconds=f"{seconds:.3f}",
+        )
+        self._log.send(line.encode("ascii") + b"\n")
+
+
+class _Served:
+    """What serves requests, from the start to the end."""
+
+    def __init__(self, bridge: Bridge, emptied: Callable[[], None]) -> None:
+        self.bridge = bridge
+        self.sessions = Sessions(bridge)
+        self.events = EventSessions(bridge, self.sessions, emptied)
+        self.stateless = Stateless(bridge)
+        self.streamable = Streamable(bridge, self.sessions, self.stateless)
+        self._looking_after = asyncio.ensure_future(self._look_after())
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AFTER_SECONDS)
+            await self.sessions.end_idle()
+
+    async def close(self) -> None:
+        """End all servers."""
+        self._looking_after.cancel()
+        await self.bridge.close()

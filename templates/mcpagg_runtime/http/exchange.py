@@ -1,0 +1,173 @@
+"""One HTTP request and its answer, over ASGI.
+
+https://asgi.readthedocs.io/en/latest/specs/www.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.message import error, failure
+from mcpagg_runtime.start.protocol import INVALID_REQUEST
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+    from typing import Any
+
+    Scope = Mapping[str, Any]
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+# A body of a request, in bytes, and the seconds in which it is to arrive.
+MAXIMUM_BODY_BYTES = 1 << 24
+BODY_SECONDS = 60.0
+# A client that takes nothing for so many seconds is taken for gone.
+UNREAD_SECONDS = 60.0
+
+
+class Refused(Exception):
+    """Raised for a request that is not carried out: its HTTP status, and an error of JSON-RPC."""
+
+    def __init__(
+        self,
+        status: int,
+        text: str,
+        code: int = INVALID_REQUEST,
+        *,
+        identifier: str = "null",
+        headers: Mapping[str, str] = {},
+        data: str = "",
+    ) -> None:
+        """`identifier` is the JSON text of the id of the request, `data` that of the error's."""
+        super().__init__(text)
+        self.status = status
+        self.headers = headers
+        self.body = failure(identifier, error(code, text, data)).line().rstrip()
+
+
+class Gone(Exception):
+    """Raised when the client has closed its connection."""
+
+
+class Exchange:
+    """One request, read from ASGI, and the answer to it."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.root: str = scope.get("root_path", "")
+        """What stands before the path where a server is mounted below a prefix."""
+        self.path: str = scope["path"].removeprefix(self.root)
+        self.query: bytes = scope.get("query_string", b"")
+        self.server: tuple[str, int | None] | None = scope.get("server")
+        """The address that the request came to; the port is None for a socket in the file system,
+        all of it where the ASGI server does not know."""
+        self.headers: list[tuple[str, str]] = [
+            (name.decode("latin-1").lower(), value.decode("latin-1"))
+            for name, value in scope["headers"]
+        ]
+        self.common: dict[str, str] = {}
+        """Headers that every answer carries."""
+        self.status = 0
+        """The status of the answer, 0 before there is one."""
+        self._receive = receive
+        self._send = send
+
+    def all(self, name: str) -> list[str]:
+        """Return the values of the headers of this name, which is in lower case."""
+        return [value for header, value in self.headers if header == name]
+
+    def header(self, name: str) -> str:
+        """Return the value of the first header of this name, "" if there is none."""
+        return next((value for header, value in self.headers if header == name), "")
+
+    def accepts(self, kind: str) -> bool:
+        """Whether the client takes this type of content; one that says nothing takes any."""
+        wanted = ",".join(self.all("accept")) or "*/*"
+        ranges = [part.partition(";")[0].strip().lower() for part in wanted.split(",")]
+        return any(one in ranges for one in (kind, kind.partition("/")[0] + "/*", "*/*"))
+
+    async def body(self) -> bytes:
+        """Read the body.
+
+        Raises:
+            Refused: it is too large, or arrives too slowly.
+            Gone: the client has left.
+        """
+        length = self.header("content-length")
+        if length.isdigit() and int(length) > MAXIMUM_BODY_BYTES:
+            raise _too_large()
+        try:
+            return await asyncio.wait_for(self._read(), BODY_SECONDS)
+        except asyncio.TimeoutError:
+            text = f"The body did not arrive within {BODY_SECONDS:g} seconds"
+            raise Refused(408, text, headers={"connection": "close"}) from None
+
+    async def _read(self) -> bytes:
+        parts, size = [], 0
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Gone
+            part = message.get("body", b"")
+            size += len(part)
+            if size > MAXIMUM_BODY_BYTES:
+                raise _too_large()
+            parts.append(part)
+            if not message.get("more_body", False):
+                return b"".join(parts)
+
+    async def gone(self) -> None:
+        """Wait until the client closes its connection, or the answer is complete."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def respond(
+        self, status: int, body: bytes = b"", headers: Mapping[str, str] = {}, kind: str = JSON
+    ) -> None:
+        """Answer, in one piece."""
+        about = {"content-type": kind} if body else {}
+        length = {"content-length": str(len(body))} if status != 204 else {}
+        await self._begin(status, {**about, **length, **headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def begin_events(self, headers: Mapping[str, str] = {}) -> None:
+        """Begin an answer that is a stream of events."""
+        about = {
+            "content-type": EVENTS,
+            "cache-control": "no-cache, no-transform",
+            "x-accel-buffering": "no",  # nginx keeps answers back until they are complete
+        }
+        await self._begin(200, {**about, **headers})
+
+    async def write(self, data: bytes) -> None:
+        """Write a piece of an answer that has begun.
+
+        Raises:
+            Gone: the client reads nothing.
+        """
+        message = {"type": "http.response.body", "body": data, "more_body": True}
+        try:
+            await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
+        except asyncio.TimeoutError:
+            raise Gone from None
+
+    async def end(self) -> None:
+        """End an answer that has begun."""
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
+        self.status = status
+        lines = _raw_headers({**self.common, **headers}.items())
+        await self._send({"type": "http.response.start", "status": status, "headers": lines})
+
+
+def _raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def _too_large() -> Refused:
+    text = f"The body is larger than {MAXIMUM_BODY_BYTES >> 20} MiB"
+    return Refused(413, text, headers={"connection": "close"})

@@ -1,0 +1,90 @@
+"""Serves HTTP by uvicorn: what `--http` does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.http.app import HttpApp
+from mcpagg_runtime.http.settings import BadSetting, Settings
+from mcpagg_runtime.start.standard import complain
+from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.start.writer import Writer
+
+# Exit status: the command line, a setting, the address or the machine's packages are of no use.
+UNUSABLE = 2
+REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
+
+
+def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Writer | None) -> int:
+    """Serve until a signal comes; return the exit status.
+
+    `given` are those of `host`, `port` and `path` that the command line gives. The first line on
+    standard error is the URL.
+    """
+    try:
+        settings = Settings(plan, os.environ, given)
+        settings.check_address()
+    except BadSetting as problem:
+        complain(f"{plan.name}: {problem}")
+        return UNUSABLE
+    try:
+        import uvicorn
+    except ImportError:
+        complain(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
+        return UNUSABLE
+    try:
+        listener = _listener(settings.host, settings.port)
+    except OSError as problem:
+        reason = problem.strerror or str(problem)
+        complain(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
+        return UNUSABLE
+    complain(_url(settings, listener))
+
+    async def serve() -> int:
+        app = HttpApp(plan, folder, settings, log, emptied=_end_ourselves)
+        config = uvicorn.Config(
+            app,
+            lifespan="on",
+            log_config=None,
+            log_level="critical",  # what there is to say of a request, the application says
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+        )
+        server = uvicorn.Server(config)
+        await server.serve(sockets=[listener])
+        return 0 if server.started else MISSING_VARIABLE
+
+    # uvicorn sends itself a signal that ended it once more, for whoever handled it before.
+    for number in ENDING:
+        signal.signal(number, _ignore)
+    return asyncio.run(serve())
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, _, _, _, address = found[0]
+    return socket.create_server(address[:2], family=family, backlog=1024)
+
+
+def _url(settings: Settings, listener: socket.socket) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{listener.getsockname()[1]}{settings.path}"
+
+
+def _end_ourselves() -> None:
+    signal.raise_signal(signal.SIGTERM)
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing on a signal."""

@@ -1,0 +1,113 @@
+"""Where the proxy is served over HTTP, and to whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.variables import MissingVariable, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mcpagg_runtime.start.plan import Plan
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 3006
+DEFAULT_PATH = "/mcp"
+# Paths of other purposes, which the endpoint cannot have.
+TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
+
+TOKEN = "MCP_PROXY_AUTH_TOKEN"  # noqa: S105 - the name of the variable
+ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
+
+
+class BadSetting(Exception):
+    """Raised for a setting that cannot be used; says which, and what to do."""
+
+
+class Settings:
+    """Where to serve, and to whom.
+
+    What is given on the command line counts, then what the config says in its `serverTransport`,
+    then the environment, then the default.
+    """
+
+    def __init__(
+        self, plan: Plan, environ: Mapping[str, str], given: Mapping[str, Any] = {}
+    ) -> None:
+        """`given` has those of `host`, `port`, `path` that the command line gives.
+
+        Raises:
+            BadSetting: one cannot be used.
+        """
+        said = {**(plan.options.http or {}), **given}
+        self.host: str = said.get("host") or environ.get("HOST") or DEFAULT_HOST
+        self.port = _port(said.get("port", environ.get("PORT") or DEFAULT_PORT))
+        self.path: str = said.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
+        if not self.path.startswith("/") or self.path in TAKEN_PATHS:
+            taken = ", ".join(sorted(TAKEN_PATHS))
+            raise BadSetting(
+                f"the path {self.path!r} cannot be used: write one as /mcp, none of {taken}"
+            )
+        self.token = _token(said.get("token"), environ)
+        """The bearer token that every request needs, "" for none."""
+        named = environ.get(ALLOWED_HOSTS, "").split(",")
+        bound = [] if is_wildcard(self.host) else [self.host]
+        self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
+        """The names under which clients reach the proxy, in lower case and without ports."""
+        self.is_verbose = environ.get("MCP_PROXY_LOG_LEVEL") == "debug"
+        """Whether a line is written for each request."""
+        self.ends_with_clients = (
+            said.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
+        )
+        """Whether the proxy ends when its last client has left."""
+
+    def check_address(self) -> None:
+        """See that an address that others can reach is served to those with a token alone.
+
+        Raises:
+            BadSetting: there is no token.
+        """
+        if not self.token and not is_local(self.host):
+            raise BadSetting(
+                f"{self.host} can be reached by others, so clients need a token: set {TOKEN}, "
+                "or serve 127.0.0.1"
+            )
+
+
+def is_local(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    return host.lower() in LOCAL_NAMES or _is_loopback(host)
+
+
+def is_wildcard(host: str) -> bool:
+    """Whether an address stands for all addresses of the machine."""
+    return host in ("0.0.0.0", "::", "")  # noqa: S104 - recognised, never the default
+
+
+def _is_loopback(host: str) -> bool:
+    parts = host.removeprefix("::ffff:").split(".")
+    return len(parts) == 4 and parts[0] == "127" and all(part.isdigit() for part in parts)
+
+
+def _port(said: object) -> int:
+    text = str(said)
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
+        raise BadSetting(f"the port {text!r} is not a number from 0 to 65535")
+    return int(text)
+
+
+def _token(reference: str | None, environ: Mapping[str, str]) -> str:
+    """Return the token of the config, which is a reference, else that of the environment."""
+    if reference is None:
+        return environ.get(TOKEN, "")
+    try:
+        token = resolve(reference, environ.get)
+    except MissingVariable as missing:
+        why = f"serverTransport.auth.token needs the variable {missing.name}, which is not set"
+        raise BadSetting(why) from None
+    if not token:
+        raise BadSetting("serverTransport.auth.token is empty")
+    return token

@@ -1,0 +1,115 @@
+"""Requests of 2026-07-28: each stands for itself, and is answered by whichever worker gets it.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports, streamable HTTP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.http.exchange import EVENTS, Refused
+from mcpagg_runtime.http.headers import mismatch, parameter_mismatch
+from mcpagg_runtime.http.outgoing import Reply
+from mcpagg_runtime.http.sessions import lost
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.protocol import (
+    CAPABILITIES_KEY,
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    LISTEN,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    MODERN_VERSION,
+    PARSE_ERROR,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+)
+from mcpagg_runtime.start.scanner import quote
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.http.bridge import Bridge
+    from mcpagg_runtime.http.exchange import Exchange
+    from mcpagg_runtime.start.message import Message
+
+STATUS_OF = {
+    METHOD_NOT_FOUND: 404,
+    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
+    **dict.fromkeys((HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
+}
+"""The HTTP status that goes with the code of an error; with all others, 200."""
+
+
+class Stateless:
+    """Answers modern requests: each POST is a client of its own, which leaves with its answer."""
+
+    def __init__(self, bridge: Bridge) -> None:
+        self._bridge = bridge
+        self._tools = bridge.answers.catalogues["tools"]
+        self._replies: dict[Reply, str] = {}
+        """{the answer under way: the JSON text of its id}."""
+
+    async def answer(self, exchange: Exchange, messages: list[Message], batch: bool) -> None:
+        """Answer a request.
+
+        Raises:
+            Refused: it is not carried out.
+        """
+        message = messages[0]
+        if batch or message.method is None:
+            raise Refused(400, "The body is one request or notification")
+        if message.id is None:
+            # None has a meaning here: whoever wants a call to end closes the stream of its answer.
+            _check_version(exchange.header("mcp-protocol-version"), "null")
+            await exchange.respond(202)
+            return
+        self._check(exchange, message)
+        reply = Reply(exchange, [message.raw("id")])
+        client = self._bridge.client()
+        self._replies[reply] = message.raw("id")
+        try:
+            await self._bridge.exchange(client, reply.put, [message])
+            await reply.write(status=lambda code: STATUS_OF.get(code or 0, 200))
+        finally:
+            del self._replies[reply]
+            await self._bridge.disconnect(client)
+
+    def end(self, word: str) -> None:
+        """Answer what is owed with an error that says why."""
+        for reply, identifier in self._replies.items():
+            reply.put(lost(identifier, word))
+
+    def _check(self, exchange: Exchange, message: Message) -> None:
+        identifier = message.raw("id")
+        meta = message.params.get("_meta")
+        envelope = meta if type(meta) is dict else {}
+        for key in (VERSION_KEY, CAPABILITIES_KEY):
+            if key not in envelope:
+                text = f"params._meta needs {key}"
+                raise Refused(400, text, INVALID_PARAMS, identifier=identifier)
+        problem = mismatch(exchange, message)
+        if not problem and message.method == "tools/call":
+            name = message.params.get("name")
+            tool = self._tools.find(name) if type(name) is str else None
+            problem = parameter_mismatch(exchange, message, tool)
+        if problem:
+            raise Refused(
+                400, f"Header mismatch: {problem}", HEADER_MISMATCH, identifier=identifier
+            )
+        _check_version(exchange.header("mcp-protocol-version"), identifier)
+        if message.method == "initialize":
+            text = "Method not found: initialize"
+            raise Refused(404, text, METHOD_NOT_FOUND, identifier=identifier)
+        if message.method == LISTEN and not exchange.accepts(EVENTS):
+            raise Refused(406, f"Accept has no {EVENTS}", identifier=identifier)
+
+
+def _check_version(version: str, identifier: str) -> None:
+    if version != MODERN_VERSION:
+        raise Refused(
+            400,
+            "Unsupported protocol version",
+            UNSUPPORTED_VERSION,
+            identifier=identifier,
+            data=obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version)),
+        )

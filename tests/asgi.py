@@ -1,0 +1,336 @@
+"""Calls the ASGI application of a proxy as a server does, without sockets, processes or threads.
+
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        answer = site.post(call(1, "db:query"), session)
+        await site.rest()
+        await site.rest()
+        db = site.up("db")
+        [request] = site.received(db)
+        site.say(db, result(request["id"], {}))
+        assert await answer.json() == result(1, {})
+
+    run({"db": ["query"]}, scenario)
+
+Whatever the application does of its own accord it has done when `await site.rest()` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from concurrent.futures import Executor, Future
+from typing import Any
+from unittest.mock import patch
+
+from core import INITIALIZED, Json, World, request
+
+from mcpagg_runtime.http.app import HttpApp
+from mcpagg_runtime.http.settings import Settings
+from mcpagg_runtime.serve.core import Core
+from mcpagg_runtime.serve.effects import SEND
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.message import Message
+from mcpagg_runtime.start.protocol import CAPABILITIES_KEY, INFO_KEY, VERSION_KEY
+
+DEADLINE = 60.0
+"""How long anything may take; only failing tests wait for it."""
+
+BOTH = "application/json, text/event-stream"
+MODERN = "2026-07-28"
+
+
+class Inline(Executor):
+    """Does at once what is to be done in a thread."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Do it."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as problem:
+            future.set_exception(problem)
+        return future
+
+
+class Site(World):
+    """A world whose clients come over HTTP. It stands in for the engine of an application."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, Iterable[str | Json]],
+        environ: Mapping[str, str] = {},
+        *,
+        given: Mapping[str, Any] = {},
+        **choices: Any,
+    ) -> None:
+        """`environ` and `given` are for the settings; see World for the rest."""
+        self._sinks: dict[Client, Any] = {}
+        super().__init__(servers, **choices)
+        self.plan.options.http = choices.get("http", {})
+        self.emptied = 0
+        settings = Settings(self.plan, environ, given)
+        self.app = HttpApp(self.plan, "", settings, emptied=self._empty)
+        self.closed = False
+
+    def _empty(self) -> None:
+        self.emptied += 1
+
+    # The engine
+
+    def engine(self, answers: Answers, folder: str, log: object) -> Site:
+        """Be the engine of the application."""
+        self.core = Core(answers, lambda: self.now, self._mint)
+        self.router = self.core.router
+        return self
+
+    def do(self, actions: list[Any]) -> None:
+        """Give what is for a client over HTTP to it; note the rest."""
+        for action in actions:
+            kind, peer, what = action
+            if kind == SEND and peer in self._sinks:
+                self._sinks[peer].send(what)
+            elif kind != SEND or not isinstance(peer, Client) or not self._sinks:
+                super().do([action])
+
+    def connect(self, client: Client, sink: Any) -> None:
+        """See Engine."""
+        self._sinks[client] = sink
+        self.do(self.core.connect(client))
+
+    def take(self, client: Client, messages: list[Any]) -> None:
+        """See Engine."""
+        self.do(self.core.take(client, messages))
+
+    def disconnect(self, client: Client) -> None:
+        """See Engine."""
+        self.do(self.core.disconnect(client))
+        del self._sinks[client]
+
+    def end_subscriptions(self) -> None:
+        """See Engine."""
+        self.do(self.core.end_subscriptions())
+
+    def close(self) -> None:
+        """See Engine."""
+        self.closed = True
+
+    @property
+    def clients(self) -> int:
+        """How many clients the router has."""
+        return len([*self.router.clients])
+
+    # The clients
+
+    async def rest(self) -> None:
+        """Let the application do all that it does without being asked anything more."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+    def fetch(
+        self,
+        method: str,
+        path: str = "/mcp",
+        headers: Mapping[str, str | list[str]] = {},
+        chunks: Iterable[bytes] = (b"",),
+        server: tuple[str, int | None] | None = ("127.0.0.1", 3006),
+    ) -> Answer:
+        """Send a request; a header "" leaves out one that is sent by default."""
+        path, _, query = path.partition("?")
+        sent: dict[str, str | list[str]] = {"host": "localhost:3006", **headers}
+        lines = [
+            (name.encode(), value.encode("latin-1"))
+            for name, values in sent.items()
+            for value in ([values] if isinstance(values, str) else values)
+            if value
+        ]
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode(),
+            "headers": lines,
+            "server": server,
+        }
+        return Answer(self.app, scope, [*chunks])
+
+    def post(
+        self, message: Any, session: str = "", path: str = "/mcp", **headers: str | list[str]
+    ) -> Answer:
+        """Post a message, of a session if one is given; `_` in a header's name stands for `-`."""
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        sent: dict[str, str | list[str]] = {"content-type": "application/json", "accept": BOTH}
+        if session:
+            sent |= {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.fetch("POST", path, sent, [body])
+
+    def stateless(self, message: Json, capabilities: Json | None = None, **headers: Any) -> Answer:
+        """Post a request of 2026-07-28, with its envelope and the headers that it needs."""
+        params = {**message.get("params", {})}
+        envelope = {VERSION_KEY: MODERN, CAPABILITIES_KEY: capabilities or {}}
+        envelope[INFO_KEY] = {"name": "test", "version": "1"}
+        params["_meta"] = {**envelope, **params.get("_meta", {})}
+        sent = {"mcp_protocol_version": MODERN, "mcp_method": message["method"]}
+        named = params.get("uri" if message["method"] == "resources/read" else "name")
+        if named is not None:
+            sent["mcp_name"] = named
+        return self.post({**message, "params": params}, **{**sent, **headers})
+
+    async def session(self, capabilities: Json | None = None, **params: Any) -> str:
+        """Shake hands; return the id of the session."""
+        about = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": capabilities or {},
+            "clientInfo": {"name": "test", "version": "1"},
+            **params,
+        }
+        answer = self.post(request("hello", "initialize", about))
+        assert "result" in await answer.json()
+        identifier = answer.headers["mcp-session-id"]
+        assert await self.post(INITIALIZED, identifier).status() == 202
+        return identifier
+
+    def listen(self, session: str) -> Answer:
+        """Open the stream of a session."""
+        return self.fetch("GET", headers={"accept": "text/event-stream", "mcp-session-id": session})
+
+
+class Answer:
+    """The answer to one request, as it comes."""
+
+    def __init__(self, app: HttpApp, scope: Json, chunks: list[bytes]) -> None:
+        self.headers: dict[str, str] = {}
+        self.ended = False
+        self._status = 0
+        self._chunks = chunks
+        self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
+        self._rest = b""
+        self._begun = asyncio.Event()
+        self._left = asyncio.Event()
+        self.reads = asyncio.Event()
+        """Cleared for a client that reads nothing."""
+        self.reads.set()
+        self._task = asyncio.ensure_future(app(scope, self._receive, self._send))
+
+    async def _receive(self) -> MutableMapping[str, Any]:
+        if self._chunks:
+            body = self._chunks.pop(0)
+            return {"type": "http.request", "body": body, "more_body": bool(self._chunks)}
+        await self._left.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            pairs = message["headers"]
+            assert len({name for name, _ in pairs}) == len(pairs)
+            self.headers = {name.decode(): value.decode("latin-1") for name, value in pairs}
+            self._begun.set()
+        else:
+            assert not self.ended
+            await self.reads.wait()
+            self._pieces.put_nowait(message.get("body", b""))
+            if not message.get("more_body", False):
+                self.ended = True
+                self._left.set()
+
+    async def _next(self, what: Awaitable[Any]) -> Any:
+        waiting = asyncio.ensure_future(what)
+        await asyncio.wait(
+            {waiting, self._task}, timeout=DEADLINE, return_when=asyncio.FIRST_COMPLETED
+        )
+        if not waiting.done():
+            waiting.cancel()
+            if self._task.done():
+                self._task.result()
+            raise AssertionError("nothing came")
+        return waiting.result()
+
+    async def status(self) -> int:
+        """Return the status, as soon as there is one."""
+        await self._next(self._begun.wait())
+        return self._status
+
+    async def body(self) -> bytes:
+        """Return the body, once it is complete."""
+        await self.status()
+        parts = [self._rest]
+        while not (self.ended and self._pieces.empty()):
+            parts.append(await self._next(self._pieces.get()))
+        await self._task
+        self._rest = b""
+        return b"".join(parts)
+
+    async def json(self) -> Any:
+        """Return what a JSON body says."""
+        body = await self.body()
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(body)
+
+    async def block(self) -> str:
+        """Return the next event or comment of a stream, "" at its end."""
+        assert await self.status() == 200
+        assert self.headers["content-type"] == "text/event-stream"
+        while b"\n\n" not in self._rest:
+            if self.ended and self._pieces.empty():
+                assert not self._rest
+                return ""
+            self._rest += await self._next(self._pieces.get())
+        block, _, self._rest = self._rest.partition(b"\n\n")
+        return block.decode()
+
+    async def event(self) -> Any:
+        """Return the message of the next event of a stream; comments are passed over."""
+        while True:
+            block = await self.block()
+            assert block, "the stream has ended"
+            if not block.startswith(":"):
+                name, data = block.split("\n")
+                assert name == "event: message"
+                return json.loads(data.removeprefix("data: "))
+
+    async def events(self) -> list[Any]:
+        """Return the messages of a stream up to its end."""
+        found = []
+        while block := await self.block():
+            if not block.startswith(":"):
+                found.append(json.loads(block.partition("\ndata: ")[2]))
+        return found
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the application is still at it."""
+        return not self._task.done()
+
+    async def hang_up(self) -> None:
+        """Close the connection; returns when the application has done with it."""
+        self._left.set()
+        await asyncio.wait_for(self._task, DEADLINE)
+
+
+def run(
+    servers: Mapping[str, Iterable[str | Json]],
+    scenario: Callable[[Site], Awaitable[None]],
+    **choices: Any,
+) -> Site:
+    """Play a scenario at a site; see `Site` for the choices."""
+
+    async def play() -> Site:
+        site = Site(servers, **choices)
+        with (
+            patch("mcpagg_runtime.http.bridge.Engine", site.engine),
+            patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
+        ):
+            await site.app.start()
+            await scenario(site)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        return site
+
+    return asyncio.run(play())
+
+
+__all__ = ["Answer", "Message", "Site", "run"]

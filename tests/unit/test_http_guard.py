@@ -1,0 +1,292 @@
+"""Who may ask over HTTP, how much, and what all are told of the proxy's health and end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from asgi import Site, run
+from core import call, request, result
+
+from mcpagg_runtime.http.settings import BadSetting, Settings
+
+SERVERS = {"db": ["query"], "web": ["fetch"]}
+PATHS = (("POST", "/mcp"), ("GET", "/sse"), ("POST", "/messages"), ("GET", "/health"), ("GET", "/"))
+TOKEN = {"MCP_PROXY_AUTH_TOKEN": "s3cret"}
+
+
+@pytest.mark.parametrize(("method", "path"), PATHS)
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example.com"},
+        {"host": ""},
+        {"host": ["localhost", "localhost"]},
+        {"host": "localhost.evil.example.com:3006"},
+        {"origin": "http://evil.example.com"},
+        {"origin": "null"},
+        {"origin": "file://localhost"},
+        {"origin": "localhost"},
+        {"origin": ["http://localhost", "http://localhost"]},
+    ],
+)
+def test_foreign_pages_and_names_are_refused_on_every_path(
+    method: str, path: str, headers: dict[str, Any]
+) -> None:
+    async def scenario(site: Site) -> None:
+        answer = site.fetch(method, path, headers)
+        assert await answer.status() == 403
+        assert (await answer.json())["error"]["code"] == -32600
+        assert "access-control-allow-origin" not in answer.headers
+
+    run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "127.0.0.1"},
+        {"host": "[::1]:3006"},
+        {"host": "LOCALHOST:1"},
+        {"host": "10.1.2.3:3006"},
+        {"host": "mcp.example.com"},
+        {"origin": "http://localhost:6274"},
+        {"origin": "https://mcp.example.com"},
+    ],
+)
+def test_our_own_names_are_served(headers: dict[str, str]) -> None:
+    async def scenario(site: Site) -> None:
+        answer = site.fetch("GET", "/health", headers, server=("10.1.2.3", 3006))
+        assert await answer.status() == 200
+        assert answer.headers.get("access-control-allow-origin") == headers.get("origin")
+
+    run(SERVERS, scenario, environ={"MCP_PROXY_ALLOWED_HOSTS": "mcp.example.com, other"})
+
+
+def test_a_browser_is_told_what_a_page_may_send() -> None:
+    async def scenario(site: Site) -> None:
+        headers = {
+            "origin": "http://localhost:6274",
+            "access-control-request-headers": "mcp-param-region, x-other",
+        }
+        answer = site.fetch("OPTIONS", "/mcp", headers)
+        assert await answer.status() == 204
+        allowed = answer.headers["access-control-allow-headers"]
+        assert "mcp-session-id" in allowed
+        assert "mcp-param-region" in allowed
+        assert "x-other" not in allowed
+
+    run(SERVERS, scenario, environ=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ("Bearer s3cret", 200),
+        ("bearer s3cret", 200),
+        ("Bearer s3cret2", 401),
+        ("Bearer ", 401),
+        ("Basic s3cret", 401),
+        ("Bearer s\xe9cret", 401),
+        ("", 401),
+    ],
+)
+def test_every_request_carries_the_token(given: str, status: int) -> None:
+    async def scenario(site: Site) -> None:
+        hello = request(1, "initialize", {"protocolVersion": "2025-11-25", "capabilities": {}})
+        answer = site.post(hello, authorization=given)
+        assert await answer.status() == status
+        if status == 401:
+            assert answer.headers["www-authenticate"] == "Bearer"
+            return
+        session = answer.headers["mcp-session-id"]
+        unknown = site.post(request(1, "ping"), "bogus", authorization=given)
+        assert await unknown.status() == 404
+        wrong = site.post(request(1, "ping"), session, authorization="Bearer wrong")
+        assert await wrong.status() == 401
+
+    run(SERVERS, scenario, environ=TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("server", "status"),
+    [
+        (("127.0.0.1", 80), 404),
+        (("127.8.8.8", 80), 404),
+        (("::1", 80), 404),
+        (("/run/proxy.sock", None), 404),
+        (("10.0.0.1", 80), 403),
+        (("0.0.0.0", 80), 403),  # noqa: S104
+        (("/run/proxy.sock", 80), 403),
+        (None, 403),
+    ],
+)
+def test_without_a_token_this_machine_alone_is_served(
+    server: tuple[str, int | None] | None, status: int
+) -> None:
+    async def scenario(site: Site) -> None:
+        assert await site.fetch("GET", "/nothing", server=server).status() == status
+
+    run(SERVERS, scenario)
+
+
+def test_a_body_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpagg_runtime.http.exchange.MAXIMUM_BODY_BYTES", 1 << 20)
+
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        large = json.dumps(call(1, "db:query", {"x": "y" * (1 << 19)})).encode()
+        answer = site.post(large, session)
+        await site.rest()
+        db = site.up("db")
+        [asked] = site.received(db)
+        site.say(db, result(asked["id"], {}))
+        assert await answer.json() == result(1, {})
+        headers = {"content-type": "application/json", "mcp-session-id": session}
+        endless = (b"x" * (1 << 16) for _ in iter(int, 1))
+        said = {**headers, "content-length": str(1 << 30)}
+        for refused in (
+            site.fetch("POST", headers=said),
+            site.fetch("POST", headers=headers, chunks=_first(40, endless)),
+        ):
+            assert await refused.status() == 413
+            assert refused.headers["connection"] == "close"
+            assert (await refused.json())["error"]["code"] == -32600
+
+    run(SERVERS, scenario)
+
+
+def _first(count: int, chunks: Any) -> list[bytes]:
+    return [next(chunks) for _ in range(count)]
+
+
+def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpagg_runtime.http.exchange.BODY_SECONDS", 0.001)
+
+    async def scenario(site: Site) -> None:
+        answer = site.post(request(1, "ping"))
+        answer._chunks.clear()
+        assert await answer.status() == 408
+
+    run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize("headers", [{"x": "y" * 70_000}, {"x": ["y"] * 300}])
+def test_headers_have_a_limit(headers: dict[str, Any]) -> None:
+    async def scenario(site: Site) -> None:
+        assert await site.fetch("GET", "/health", headers).status() == 431
+
+    run(SERVERS, scenario)
+
+
+def test_health_tells_states_to_those_who_may_use_the_servers() -> None:
+    async def scenario(site: Site) -> None:
+        assert await site.fetch("GET", "/health").json() == {"status": "ok"}
+        token = {"authorization": "Bearer s3cret"}
+        healthy = site.fetch("GET", "/health", token)
+        states = {"db": "created", "web": "created"}
+        assert await healthy.json() == {"status": "ok", "servers": states, "sessions": 0}
+
+    run(SERVERS, scenario, environ=TOKEN)
+
+
+def test_at_the_end_answers_that_are_owed_are_given_and_no_new_request_is_taken() -> None:
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        answer = site.post(call(1, "db:query"), session)
+        stream = site.listen(session)
+        listening = site.stateless(
+            request("s", "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        )
+        assert (await listening.event())["method"].endswith("acknowledged")
+        db = site.up("db")
+        [asked] = site.received(db)
+        site.app.begin_to_stop()
+        await site.rest()
+        assert await stream.block() == ": open"
+        assert await stream.block() == ": the server is stopping"
+        assert await stream.block() == ""
+        [last] = await listening.events()
+        assert last["result"]["resultType"] == "complete"
+        refused = site.post(request(2, "ping"), session)
+        assert await refused.status() == 503
+        assert await site.fetch("GET", "/health").status() == 503
+        assert answer.is_open
+        site.say(db, result(asked["id"], {}))
+        assert await answer.json() == result(1, {})
+        await site.app.stop()
+        assert site.closed
+
+    run(SERVERS, scenario)
+
+
+def test_at_the_end_what_is_never_answered_is_waited_for_no_longer_than_the_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcpagg_runtime.http.app.GRACE_SECONDS", 0.001)
+
+    async def scenario(site: Site) -> None:
+        answer = site.post(call(1, "db:query"), await site.session())
+        modern = site.stateless(call(2, "db:query"))
+        await site.rest()
+        await site.app.stop()
+        for one in (answer, modern):
+            assert (await one.json())["error"]["message"] == "The server is stopping"
+
+    run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "config", "expected"),
+    [
+        ({}, {}, {}, ("127.0.0.1", 3006, "/mcp", "")),
+        ({}, {"PORT": "1", "HOST": "::1", "MCP_PROXY_PATH": "/x"}, {}, ("::1", 1, "/x", "")),
+        ({}, {"PORT": "1"}, {"port": 2, "path": "/y"}, ("127.0.0.1", 2, "/y", "")),
+        ({"port": "0", "path": "/z"}, {"PORT": "1"}, {"port": 2}, ("127.0.0.1", 0, "/z", "")),
+        ({}, {"T": "t", **TOKEN}, {"token": "${T}"}, ("127.0.0.1", 3006, "/mcp", "t")),
+        ({}, TOKEN, {}, ("127.0.0.1", 3006, "/mcp", "s3cret")),
+    ],
+)
+def test_settings_of_the_command_line_come_before_the_config_and_that_before_the_environment(
+    given: Any, environ: Any, config: Any, expected: tuple[Any, ...]
+) -> None:
+    async def scenario(site: Site) -> None:
+        site.plan.options.http = config
+        found = Settings(site.plan, environ, given)
+        assert (found.host, found.port, found.path, found.token) == expected
+
+    run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize(
+    ("environ", "config"),
+    [
+        ({"PORT": "x"}, {}),
+        ({"PORT": "65536"}, {}),
+        ({"MCP_PROXY_PATH": "mcp"}, {}),
+        ({"MCP_PROXY_PATH": "/sse"}, {}),
+        ({}, {"token": "${UNSET}"}),
+        ({"EMPTY": ""}, {"token": "${EMPTY}"}),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused(environ: Any, config: Any) -> None:
+    async def scenario(site: Site) -> None:
+        site.plan.options.http = config
+        with pytest.raises(BadSetting):
+            Settings(site.plan, environ)
+
+    run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize(("host", "local"), [("127.0.0.1", True), ("0.0.0.0", False)])  # noqa: S104
+def test_an_address_that_others_reach_needs_a_token(host: str, local: bool) -> None:
+    async def scenario(site: Site) -> None:
+        Settings(site.plan, TOKEN, {"host": host}).check_address()
+        if local:
+            Settings(site.plan, {}, {"host": host}).check_address()
+        else:
+            with pytest.raises(BadSetting):
+                Settings(site.plan, {}, {"host": host}).check_address()
+
+    run(SERVERS, scenario)
