@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from mcpagg_runtime.serve import uris
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.uris import Origins
 from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.message import read_message
 
 HAS: Json = {"tools": {}, "resources": {"subscribe": True}, "completions": {}}
 DECLARED: Json = {"resources": {"subscribe": True}, "completions": {}}
@@ -214,8 +216,8 @@ def test_only_so_many_uris_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("odd", [None, 5, [], {"content": 5}, {"content": [5, {"uri": 5}]}, "x"])
 def test_a_result_of_any_shape_names_nothing(odd: Any) -> None:
     known = Origins()
-    known.learn(odd, "a")
-    known.learn({"messages": [{"content": odd}, odd], "contents": odd}, "a")
+    for said in (odd, {"messages": [{"content": odd}, odd], "contents": odd, "uri": 1}):
+        known.learn(read_message(json.dumps(result(1, said))), "a")
     assert known.of("x") is None
 
 

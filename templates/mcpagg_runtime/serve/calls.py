@@ -170,6 +170,8 @@ class CallQueue:
         self._catalogues = catalogues
         self._origins = origins
         self._guarded = connection.options.on_drift == "refuse"
+        self._limit = connection.row.get("timeout") or connection.options.timeout
+        """How many seconds a call may take, 0 or None for any."""
         self._waiting: list[Call] = []
         """Those that are to be sent as soon as the child can take them."""
         self._unknown: list[Call] = []
@@ -203,23 +205,25 @@ class CallQueue:
 
     def limit(self, call: Call) -> None:
         """Give a call the time that the config gives calls of this child, its start included."""
-        limit = self._connection.row.get("timeout") or self._connection.options.timeout
-        if limit:
-            self._effects.arm(call.limit(limit, self._effects.clock()))
+        if self._limit:
+            self._effects.arm(call.limit(self._limit, self._effects.clock()))
 
     def submit(self, call: Call) -> None:
         """Have a call reach the child, started or not; refuse it if the child is down for good."""
-        if self._lifecycle.is_down_for_good:
-            self._refused(call, self._connection.gone(self._lifecycle.reason))
-            return
+        if not self._lifecycle.is_ready:
+            if self._lifecycle.is_down_for_good:
+                self._refused(call, self._connection.gone(self._lifecycle.reason))
+                return
+            self._lifecycle.want(call.client)
+            self._effects.starts_due = True
         self._waiting.append(call)
-        self._lifecycle.want(call.client)
         self.flush()
 
     def submit_unknown(self, call: Call) -> None:
         """Have a call wait until the child has listed its tools."""
         self._unknown.append(call)
         self._lifecycle.want(call.client)
+        self._effects.starts_due = True
 
     def settle_unknown(self) -> None:
         """Send on, or refuse, the calls that waited for the list of tools."""
@@ -236,21 +240,21 @@ class CallQueue:
         """Send the child what it can take, calls under `refuse` not before its lists are known."""
         if not self._lifecycle.is_ready:
             return
-        self._requests.flush_replies()
+        if self._requests:
+            self._requests.flush_replies()
         if self._guarded and not self._lists.compared:
             self._give_up_waiting()
+            return
+        if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
         full = asked = False
         for call in waiting:
             # Nobody overtakes who waits for a turn, or that might never come.
             full = full or self._requests.blocks(call.client)
-            reason = self._lists.withheld(call.method, call.name)
-            if reason is not None:
-                self.fail(call, reason)
-            elif self._guarded and call.path == ("name",) and not self._is_served(call):
-                self._refuse(call, tool_not_found(call.name))
-            elif full:
+            if self._guarded and self._is_withheld(call):
+                continue
+            if full:
                 self._waiting.append(call)
             else:
                 asked = self._forward(call) or asked
@@ -265,10 +269,19 @@ class CallQueue:
                 what = f"its list of {kind.name}"
                 self.fail(call, f"changes {what} too often to compare it with the snapshot")
 
-    def _is_served(self, call: Call) -> bool:
-        """Whether what a call asks for is still served by its child: it may have waited."""
+    def _is_withheld(self, call: Call) -> bool:
+        """Refuse a call for what is withheld, or no longer served: it may have waited."""
+        reason = self._lists.withheld(call.method, call.name)
+        if reason is not None:
+            self.fail(call, reason)
+            return True
+        if call.path != ("name",):
+            return False
         item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
-        return item is not None and item.server == self._connection.name
+        if item is None or item.server != self._connection.name:
+            self._refuse(call, tool_not_found(call.name))
+            return True
+        return False
 
     def _forward(self, call: Call) -> bool:
         """Send a call; return whether its client is asked at once what the child wanted to know."""
@@ -285,7 +298,7 @@ class CallQueue:
         call = self._connection.calls[number]
         self._lifecycle.touch()
         if not message.is_error:
-            self._origins.learn(message.value("result"), self._connection.name)
+            self._origins.learn(message, self._connection.name)
             passed = call.succeeded(self._connection.name, message)
             call.client.deliver(passed.under(call.identifier))
             del self._connection.calls[number]

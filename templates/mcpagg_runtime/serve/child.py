@@ -192,7 +192,7 @@ class Child:
         said = read_line(line, str if self.connection.warned else redact)
         for message in said[0]:
             if isinstance(message, Message) and message.method is None and not message.is_error:
-                own, call = self.connection.asked(message)
+                own, call = self.connection.asked(minted(message.value("id")))
                 if own is not None:
                     own.prepare(message)
                 elif call is not None and len(line) > LARGE and self._passes_untouched(call):
@@ -237,7 +237,7 @@ class Child:
     def _answered(self, message: Message) -> None:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
         number = minted(message.value("id"))
-        own, call = self.connection.asked(message)
+        own, call = self.connection.asked(number)
         if own is not None:
             del self.connection.own[number]
             own.finish(message)
@@ -246,7 +246,8 @@ class Child:
             self.calls.flush()
         elif message.id is None and not number and message.is_response:
             self.connection.lose(self.connection.without_id(message))
-        self._settle_lost()
+        if self.connection.lost:
+            self._settle_lost()
 
     def _unreadable(self, fragment: Fragment) -> None:
         """End what a message that cannot be read was about."""

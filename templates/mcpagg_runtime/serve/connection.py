@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import minted, request
+from mcpagg_runtime.serve.messages import request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
@@ -205,9 +205,8 @@ class Connection:
         self.send(request(number, method, params))
         return number
 
-    def asked(self, answer: Message) -> tuple[OwnRequest | None, Call | None]:
-        """Return what an answer is to: a request of the proxy's own, or a call."""
-        number = minted(answer.value("id"))
+    def asked(self, number: int) -> tuple[OwnRequest | None, Call | None]:
+        """Return what an answer with an id is to: a request of the proxy's own, or a call."""
         return self.own.get(number), self.calls.get(number)
 
     def give_up(self, now: float) -> None:

@@ -51,9 +51,12 @@ class Core:
 
     def _done(self) -> list[Action]:
         """Return what is to be done about an event."""
-        self.effects.settle()
-        self.router.admit()
-        return self.effects.taken()
+        effects = self.effects
+        effects.settle()
+        if effects.starts_due:
+            effects.starts_due = False
+            self.router.admit()
+        return effects.taken()
 
     # Clients
 
@@ -90,7 +93,7 @@ class Core:
     def _is_modern(self, client: Client, message: Message) -> bool:
         """Give a message to the port of modern clients, if it is for that; return whether it is."""
         if self.modern is None:
-            if message.id is None or message.method == "initialize" or not is_enveloped(message):
+            if not is_enveloped(message) or message.id is None or message.method == "initialize":
                 return False
             from mcpagg_runtime.modern.client import ModernClients
 

@@ -40,6 +40,8 @@ class Effects:
         """Gives seconds that never run backwards."""
         self.alarm = FOREVER
         """No deadline is due before this time; `tick` wants to be called then."""
+        self.starts_due = False
+        """Whether a queued child may be due to start: a state has changed, or a call waits."""
         self._actions: list[Action] = []
         self._left: list[Callable[[], None]] = []
         """What a message has left to be done."""
@@ -78,6 +80,7 @@ class Effects:
 
     def entered(self, child: Peer, state: str, reason: str) -> None:
         """Note in the log that a child is in another state."""
+        self.starts_due = True
         self._actions.append((STATE, child, (state, reason)))
 
     def arm(self, deadline: float) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.editing import elements
+from mcpagg_runtime.serve.plain import plain_answer, plain_message
 from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.start.jsontext import members, read_members
 from mcpagg_runtime.start.message import Json, Message, decode, is_id, read_message
@@ -32,11 +33,11 @@ SHOWN_CHARACTERS = 60
 
 def minted(identifier: object) -> int:
     """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
+    if type(identifier) is int:
+        return identifier
     if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
         return int(identifier) if identifier.isdigit() else 0
-    if type(identifier) is float and identifier.is_integer():
-        return int(identifier)
-    return identifier if type(identifier) is int else 0
+    return int(identifier) if type(identifier) is float and identifier.is_integer() else 0
 
 
 def id_text(identifier: Id) -> str:
@@ -46,19 +47,15 @@ def id_text(identifier: Id) -> str:
 
 def request(identifier: int | str, method: str, params: str = "") -> Message:
     """Return a request; `params` is JSON text, "" for none."""
-    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
+    members_ = {"id": Json(id_text(identifier), value=identifier)}
+    if params:
+        members_["params"] = Json(params)
+    return Message(members_, method)
 
 
 def notification(method: str, params: str = "") -> Message:
     """Return a notification; `params` is JSON text, "" for none."""
-    return _composed({}, method, params)
-
-
-def _composed(head: dict[str, Json], method: str, params: str) -> Message:
-    head["method"] = Json(quote(method), value=method)
-    if params:
-        head["params"] = Json(params)
-    return Message(head)
+    return Message({"params": Json(params)} if params else {}, method)
 
 
 def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
@@ -66,6 +63,9 @@ def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
 
     What is no message stands as the error that says why.
     """
+    plain = plain_message(line)
+    if plain is not None:
+        return [plain]
     try:
         text = decode(line)
         if not text:
@@ -109,6 +109,9 @@ def read_line(
     hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
     not be recognised.
     """
+    plain = plain_answer(line)
+    if plain is not None:
+        return [plain], ""
     try:
         text, oddity = decode(line), ""
     except Malformed as problem:

@@ -160,27 +160,34 @@ class Router:
         any(child.requests.reply(client, number, message) for child in self.children.values())
 
     def _client_request(self, client: Client, message: Message) -> None:
-        """Answer from the file, or forward; what nobody declared is not found."""
+        """Forward what some server declared, answer the rest from the file, or not at all."""
         method = message.method or ""
+        if FORWARDED.get(method) in self.answers.declared:
+            self._forward(client, message, method)
+            return
         answer = self.answers.answer(client, message)
         if answer is not None:
             client.deliver(answer)
-        elif FORWARDED.get(method) not in self.answers.declared:
-            self._extension(client, message)
         else:
+            self._extension(client, message)
+
+    def _forward(self, client: Client, message: Message, method: str) -> None:
+        """Give a request to whoever routes such requests, if it says once what it is for."""
+        params = message.value("params")
+        if type(params) is dict or params is None:
             fault = ambiguity(message)
-            if type(message.value("params")) not in (dict, type(None)):
-                fault = "params must be an object"
-            if fault:
-                self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-            elif method == "logging/setLevel":
-                self._set_level(client, message)
-            elif method in ("tools/call", "prompts/get"):
-                self.names.call(client, message)
-            elif method == "completion/complete":
-                self._complete(client, message)
-            else:
-                self.resources.request(client, message)
+        else:
+            fault = "params must be an object"
+        if fault:
+            self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+        elif method in ("tools/call", "prompts/get"):
+            self.names.call(client, message)
+        elif method == "logging/setLevel":
+            self._set_level(client, message)
+        elif method == "completion/complete":
+            self._complete(client, message)
+        else:
+            self.resources.request(client, message)
 
     def _set_level(self, client: Client, message: Message) -> None:
         """Pass a log level on to every child that logs, now or once it is up."""

@@ -49,7 +49,8 @@ class Dispatch:
         """Give a call to the first of these children; the others are asked if it has an error."""
         first, *others = children
         self._register(call, first)
-        call.others = [child.submit for child in others]
+        if others:
+            call.others = [child.submit for child in others]
         first.submit(call)
 
     def send_unknown(self, call: Call, child: Child) -> None:
@@ -211,9 +212,12 @@ def ambiguity(message: Message) -> str:
     read another one of the two than the proxy has checked and replaced. Some ignore case, too.
     """
     member = _ROUTED.get(message.method or "")
-    if member is None or not message.params:
+    params = message.members.get("params")
+    if member is None or params is None or (member != "ref" and params.names_once(member)):
         return ""
-    text = message.raw("params")
+    if not message.params:
+        return ""
+    text = params.text
     fault = repeated(text, 0, (member,))
     if not fault and member == "ref" and type(message.params.get("ref")) is dict:
         fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from mcpagg_runtime.start.message import Message
+
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
 MAXIMUM_URIS = 10_000
@@ -62,8 +64,11 @@ class Origins:
         if len(self._servers) > MAXIMUM_URIS:
             del self._servers[next(iter(self._servers))]
 
-    def learn(self, result: Any, server: str) -> None:
+    def learn(self, answer: Message, server: str) -> None:
         """Note the URIs that the result of a server names."""
+        if '"uri"' not in answer.raw("result"):
+            return
+        result = answer.value("result")
         if type(result) is dict:
             for uri in _uris_in(result):
                 self.add(uri, server)

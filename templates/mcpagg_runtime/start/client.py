@@ -37,12 +37,12 @@ class Client:
     """One client: who it is, and what it can do."""
 
     __slots__ = (
-        "_deliver",
         "_last_id",
         "_names",
         "audience",
         "capabilities",
         "connection",
+        "deliver",
         "extensions",
         "info",
         "initialized",
@@ -81,15 +81,12 @@ class Client:
         self.starter: Client | None = None
         """On whose behalf servers are started, None as long as it may not want any."""
         self._last_id = 0
-        self._deliver: Callable[[Message], None] = _lost
+        self.deliver: Callable[[Message], None] = _lost
+        """Takes what the router says to it."""
 
     def attach(self, deliver: Callable[[Message], None]) -> None:
         """From now on its messages go there."""
-        self._deliver = deliver
-
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to it."""
-        self._deliver(message)
+        self.deliver = deliver
 
     def mint(self) -> int:
         """Return an id for a request to the client."""

@@ -34,7 +34,7 @@ MAXIMUM_LINE_BYTES = 1 << 28
 NOTED = 1 << 13
 
 _BOM = b"\xef\xbb\xbf"
-_PRINTED = ("id", "method", "params", "result", "error")
+_PRINTED = ("params", "result", "error")
 
 
 _UNREAD: Any = object()
@@ -47,7 +47,7 @@ class Json:
     when first asked for, if it has not been read with what surrounds it.
     """
 
-    __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value")
+    __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value", "distinct")
 
     def __init__(
         self,
@@ -56,8 +56,14 @@ class Json:
         end: int = -1,
         value: Any = _UNREAD,
         inner: Members | None = None,
+        *,
+        distinct: bool = False,
     ) -> None:
-        """`value` and `inner`, the members of an object, are given if they have been read."""
+        """`value` and `inner`, the members of an object, are given if they have been read.
+
+        `distinct`: no two of these members have one name.
+        """
+        self.distinct = distinct
         self._source = source
         self._start = self._base = start
         self._end = end if end >= 0 else len(source)
@@ -86,6 +92,12 @@ class Json:
             self._members, _ = members(self.text)
         return self._members
 
+    def names_once(self, name: str) -> bool:
+        """Whether it is known that this member stands once, in whatever case, or not at all."""
+        if not self.distinct:
+            return False
+        return all(other == name or other.casefold() != name for other in self._noted())
+
     def place(self, path: tuple[str, ...]) -> Span:
         """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
         found = self._noted().get(path[0])
@@ -111,19 +123,21 @@ class Message:
     It is read from a line or composed here, handed on as an object, and printed by `line`, once.
     """
 
-    __slots__ = ("_line", "_prepared", "id", "members", "method")
+    __slots__ = ("_line", "_prepared", "members", "method")
 
-    def __init__(self, members_: dict[str, Json]) -> None:
+    def __init__(self, members_: dict[str, Json], method: str | None = None) -> None:
         self.members = members_
-        """Its members by name."""
-        method = members_["method"].value if "method" in members_ else None
-        self.method: str | None = method if type(method) is str else None
+        """Its members by name; that of the method may be left out."""
+        self.method = method
         """None for a response."""
-        identifier = members_["id"].value if "id" in members_ else None
-        self.id: Id | None = identifier if is_id(identifier) else None
-        """None if it has none, or an illegal one."""
         self._line = b""
         self._prepared: Message | None = None
+
+    @property
+    def id(self) -> Id | None:
+        """Its id, None if it has none, or an illegal one."""
+        identifier = self.members["id"].value if "id" in self.members else None
+        return identifier if is_id(identifier) else None
 
     def raw(self, member: str) -> str:
         """Return the JSON text of a member, "" if the message has none of that name."""
@@ -172,7 +186,8 @@ class Message:
 
     def changed(self, texts: Mapping[str, str]) -> Message:
         """Return the message with other JSON texts for some of its members."""
-        return Message({**self.members, **{name: Json(text) for name, text in texts.items()}})
+        changed = {name: Json(text) for name, text in texts.items()}
+        return Message({**self.members, **changed}, self.method)
 
     def under(self, identifier: str) -> Message:
         """Return the response under another id, a JSON text; what it says is not copied."""
@@ -190,8 +205,17 @@ class Message:
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
         if not self._line:
-            texts = [f',"{name}":{self.raw(name)}' for name in _PRINTED if name in self.members]
-            self._line = "".join(['{"jsonrpc":"2.0"', *texts, "}\n"]).encode("utf-8")
+            found = self.members
+            parts = ['{"jsonrpc":"2.0"']
+            if "id" in found:
+                parts += [',"id":', found["id"].text]
+            if self.method is not None:
+                parts += [',"method":', quote(self.method)]
+            for name in _PRINTED:
+                if name in found:
+                    parts += [',"', name, '":', found[name].text]
+            parts.append("}\n")
+            self._line = "".join(parts).encode("utf-8")
         return self._line
 
 
@@ -221,8 +245,10 @@ def read_message(text: str) -> Message:
     end = read_members(text, start, found, inner=inner)
     if skip(text, end) != len(text):
         raise Malformed(f"unexpected text at character {end}")
+    method = found["method"][0] if "method" in found else None
     return Message(
-        {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()}
+        {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()},
+        method if type(method) is str else None,
     )
 
 

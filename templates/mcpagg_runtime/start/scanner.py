@@ -46,7 +46,7 @@ def new_scanner(options: ScannerOptions) -> Scanner:
     return scanner
 
 
-_scan = new_scanner(ScannerOptions())
+scan = new_scanner(ScannerOptions())
 
 
 def scanned(text: str, index: int) -> tuple[Any, int]:
@@ -58,7 +58,7 @@ def scanned(text: str, index: int) -> tuple[Any, int]:
     """
     try:
         try:
-            return _scan(text, index)
+            return scan(text, index)
         except (ValueError, SystemError):
             from mcpagg_runtime.serve.deep import scanned_again
 
