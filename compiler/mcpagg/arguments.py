@@ -13,6 +13,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mcpagg.literal import HIDDEN
 from mcpagg.printing import say, show
 from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.review.classes import CLASSES
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Source
@@ -50,6 +52,8 @@ UNRECORDED: dict[str, Any] = {
     "refresh": [],
     "login": None,
     "report": "text",
+    "fail_on": [],
+    "structural": False,
     "page": None,
     "quiet": False,
     "verbose": False,
@@ -79,6 +83,18 @@ def _parser() -> _Parser:
     )
     add("--from", dest="client", metavar="CLIENT", help="the config of claude-desktop, cursor, …")
     add("--check", action="store_true", help="write nothing; exit 1 if FILE is not up to date")
+    add(
+        "--fail-on",
+        action="append",
+        type=_class,
+        metavar="CLASS",
+        help=f"--check: exit 1 for changes of this class alone (repeatable); {', '.join(CLASSES)}",
+    )
+    add(
+        "--structural",
+        action="store_true",
+        help="--check: texts and versions do not count; names, schemas and hints do",
+    )
     add("--offline", action="store_true", help="take the snapshot from FILE; start no server")
     add(
         "--refresh",
@@ -160,8 +176,10 @@ def _parser() -> _Parser:
         parser,
         "--report",
         action=_Report,
-        text="--dry-run prints lines (default)",
-        json="it prints JSON",
+        text="what --dry-run found, or what has changed in FILE, as lines (default)",
+        json="as JSON",
+        markdown="changes, for a comment on a pull request",
+        sarif="changes, for code scanning",
         **{"*.html": "writes a page to read and to search, too"},
     )
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
@@ -299,6 +317,13 @@ def _with_recorded(parser: _Parser, chosen: dict[str, Any]) -> dict[str, Any]:
     return {**before, **chosen}
 
 
+def _class(text: str) -> str:
+    if text not in CLASSES:
+        near = meant(text, CLASSES) or f"choose one of {', '.join(CLASSES)}"
+        raise argparse.ArgumentTypeError(f"{text!r} is no class of changes; {near}")
+    return text
+
+
 def _mark(text: str) -> str:
     if not text.strip() or HIDDEN.search(text):
         raise argparse.ArgumentTypeError(f"{text!r} cannot be seen")
@@ -330,15 +355,8 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     from mcpagg.clients import find_config
     from mcpagg.compilation import Source
 
-    if chosen.client and chosen.config is not None:
-        raise ConfigError(PROGRAM, [Problem("", "both a config and --from are given")])
-    if chosen.report != "text" and not chosen.dry_run:
-        raise ConfigError(PROGRAM, [Problem("", "--report json goes with --dry-run")])
-    for flag, is_given in (("--offline", chosen.offline), ("--dry-run", chosen.dry_run)):
-        if chosen.refresh and is_given:
-            raise ConfigError(PROGRAM, [Problem("", f"--refresh does not go with {flag}")])
-    if chosen.page and chosen.dry_run:
-        raise ConfigError(PROGRAM, [Problem("", "--dry-run asks no server, so it writes no page")])
+    if faults := [Problem("", what) for what, is_so in _contradictions(chosen) if is_so]:
+        raise ConfigError(PROGRAM, faults)
     if chosen.client:
         home, here = Path.home(), Path.cwd()
         chosen.config = str(
@@ -359,6 +377,21 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         what = f"cannot be read: {problem.strerror}"
         raise ConfigError(name, [Problem("", what)]) from None
     return Source(text, name, Path(name).parent, options)
+
+
+def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
+    """Yield what cannot be had together, and whether it is asked for."""
+    changes = chosen.report in ("markdown", "sarif")
+    compares = chosen.check or chosen.output not in (None, "-")
+    gates = chosen.fail_on or chosen.structural
+    yield "both a config and --from are given", chosen.client and chosen.config is not None
+    yield "--refresh does not go with --offline", chosen.refresh and chosen.offline
+    yield "--refresh does not go with --dry-run", chosen.refresh and chosen.dry_run
+    yield "--dry-run asks no server, so it writes no page", chosen.page and chosen.dry_run
+    yield f"--report {chosen.report} does not go with --dry-run", changes and chosen.dry_run
+    needs_file = chosen.report != "text" and not (chosen.dry_run or compares)
+    yield f"--report {chosen.report} needs --dry-run, --check or -o FILE", needs_file
+    yield "--fail-on and --structural go with --check", gates and not chosen.check
 
 
 def _options(chosen: argparse.Namespace) -> Options:

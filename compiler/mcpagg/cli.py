@@ -7,17 +7,19 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpagg.arguments import PROGRAM, chosen_source, commands, parse
-from mcpagg.printing import give, is_terminal, say, show
+from mcpagg.printing import give, is_terminal, say, show, show_lines
 from mcpagg.problems import CompileError, ConfigError, Drift, InternalFault, Problem, count
 
 if TYPE_CHECKING:
     import argparse
 
     from mcpagg.compilation import Compilation, Source
+    from mcpagg.review.reviewing import Review
 
 FRAMEWORK_HINT = (
     "Agent frameworks that hand names to model APIs need portable ones: --names portable, when "
@@ -26,7 +28,7 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
-OTHER_MANIFEST = "its manifest is another one"
+OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
 )
@@ -100,7 +102,7 @@ def _run(given: list[str]) -> int:
     _warn(source.name, shortened(result.findings, chosen.verbose))
     _write_page(_page(chosen), result)
     if chosen.check:
-        return _check(file, result, advised.again)
+        return _check(file, result, chosen, advised.again)
     _write(file, result, chosen)
     return 0
 
@@ -136,36 +138,74 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _check(file: Path | None, result: Compilation, again: str) -> int:
+def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, again: str) -> int:
     from mcpagg.mcpb import is_extension
-    from mcpagg.output import CRLF, difference, on_disk
+    from mcpagg.output import CRLF, on_disk
+    from mcpagg.review.changes import Change
+    from mcpagg.review.classes import CLASSES, STRUCTURAL
+    from mcpagg.review.reviewing import review
 
     assert file is not None  # noqa: S101 - parse saw to it
     old = on_disk(file)
-    changes = difference(file, old, result.text)
     if CRLF in old:
         say(f"{file}: {HAS_CRLF.format(file.name)}")
-    if not changes and (not is_extension(file) or file.read_bytes() == _content(file, result)):
+    counting = frozenset(chosen.fail_on or CLASSES)
+    counting = counting & STRUCTURAL if chosen.structural else counting
+    found = review(file, old, result, counting)
+    if is_extension(file) and old and file.read_bytes() != _content(file, result):
+        other = Change("file", "", "proxy", what=OTHER_MANIFEST)
+        found = replace(found, changes=(*found.changes, other))
+    if found.changes or chosen.report != "text":
+        _tell(found, chosen.report)
+    if not found.fails:
+        if found.changes:
+            say(f"{file}: nothing has changed that counts")
         return 0
-    show(changes or f"{file}: {OTHER_MANIFEST}")
     what = "is not what compiling now would write"
     raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
+
+
+def _tell(found: Review, form: str, *, in_full: bool = True) -> None:
+    """Print what has changed; as text, the summary alone unless `in_full`."""
+    if form == "text":
+        from mcpagg.review.text import as_lines, as_summary
+
+        show_lines(as_lines(found) if in_full else as_summary(found))
+    elif form == "json":
+        from mcpagg.review.as_json import as_json
+
+        _give(as_json(found))
+    elif form == "markdown":
+        from mcpagg.review.markdown import as_markdown
+
+        _give(as_markdown(found))
+    else:
+        from mcpagg.review.sarif import as_sarif
+
+        _give(as_sarif(found))
 
 
 def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -> None:
     from mcpagg.costs import as_table
     from mcpagg.mcpb import is_extension
-    from mcpagg.output import EXECUTABLE, PRIVATE, READABLE, write
+    from mcpagg.output import EXECUTABLE, PRIVATE, READABLE, differs, on_disk, write
+    from mcpagg.review.reviewing import review
 
     if not chosen.quiet:
         say("\n".join(as_table(result.costs)))
     if file is None:
         _give(result.text)
         return
+    old = on_disk(file)
     mode = READABLE if is_extension(file) else EXECUTABLE
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
-    if not chosen.quiet:
+    if chosen.report != "text":
+        _tell(review(file, old, result), chosen.report)
+    elif not chosen.quiet:
         show("\n".join(_summary(file, result, chosen.verbose)))
+        if result.earlier.contents.rows and differs(old, result.text):
+            show("What has changed:")
+            _tell(review(file, old, result), "text", in_full=chosen.verbose)
 
 
 def _content(file: Path, result: Compilation) -> bytes:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
+from mcpagg.asking import asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
@@ -26,6 +27,7 @@ from mcpagg.problems import (
     Problem,
     meant,
 )
+from mcpagg.recorded import NOTHING, Contents, read_contents
 from mcpagg.relocation import relocated
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -36,6 +38,19 @@ if TYPE_CHECKING:
     from mcpagg.lint import Finding
 
 Progress = Callable[[str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What FILE says of its servers, for a comparison with what is compiled now.
+
+    `renamed` {old name: new name} has the servers that only have another name now; `text_of`
+    returns the text that contents would be compiled to with the options of now.
+    """
+
+    contents: Contents = NOTHING
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    text_of: Callable[[Contents], str] = lambda contents: ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,7 @@ class Compilation:
     findings: tuple[Finding, ...]
     """What was found wrong with what it lists, and is no error."""
     made_of: MadeOf
+    earlier: Earlier = field(default_factory=Earlier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +146,9 @@ def compile_proxy(
     spec = settle_folders(understood)
     asked = asked_servers(spec, refresh)
     rows = launch_rows(spec, file.parent if file else spec.folder)
-    before = _recorded(file, rows, commands.again, is_needed=refresh is not None)
+    recorded = _recorded(file, commands.again, is_needed=refresh is not None)
+    renamed = new_names(recorded.rows, rows)
+    before = recorded.snapshot.renamed(renamed)
     if is_extension(file):
         check_alone(spec, rows)
     check_known(spec, asked, before, str(file), commands.again)
@@ -163,20 +181,25 @@ def compile_proxy(
     _each(warn, warnings)
     costs = measure(snapshot, linked, options)
     check_size(costs, options, source.name)
-    text = emit(
+    emitted = partial(
+        emit,
         name=name,
         source=Path(source.name).name,
         commands=(commands.rebuild, commands.check),
-        rows=rows,
-        snapshot=snapshot,
-        linked=linked,
         options=options,
         http=over_http(spec, options),
     )
+
+    def text_of(contents: Contents) -> str:
+        servers = tuple(ServerSpec(name=one, path=one) for one in contents.rows)
+        other = replace(spec, servers=servers)
+        linked, _ = link(other, contents.rows, contents.snapshot, options)
+        return emitted(rows=contents.rows, snapshot=contents.snapshot, linked=linked)
+
     left_out = dict.fromkeys(snapshot.failed, "failed")
     return Compilation(
         name,
-        text,
+        emitted(rows=rows, snapshot=snapshot, linked=linked),
         options,
         servers=_listed(linked, rows, options),
         portable=all(name == route[2] for name, route in linked.routes["tools"].items()),
@@ -186,26 +209,24 @@ def compile_proxy(
         costs=costs,
         findings=findings,
         made_of=MadeOf(spec, rows, snapshot, linked),
+        earlier=Earlier(recorded, renamed, text_of),
     )
 
 
-def _recorded(file: Path | None, rows: Rows, rebuild: str, *, is_needed: bool) -> Snapshot:
-    """Return the snapshot that `file` has, each server under the name that it has in `rows`.
+def _recorded(file: Path | None, rebuild: str, *, is_needed: bool) -> Contents:
+    """Return what `file` says of its servers.
 
     Raises:
-        ConfigError: it has none, and one is needed.
+        ConfigError: it says nothing that can be read, and that is needed.
     """
-    from mcpagg.recorded import recorded
-
     if file is None:
-        return Snapshot(())
+        return NOTHING
     try:
-        before = recorded(file, rebuild)
+        return read_contents(file, rebuild)
     except ConfigError:
         if is_needed:
             raise
-        return Snapshot(())
-    return before.snapshot.renamed(new_names(before.rows, rows))
+        return NOTHING
 
 
 def _discovered(

@@ -43,13 +43,13 @@ def _child(before: ChildSnapshot, now: ChildSnapshot) -> ChildSnapshot:
 
 
 def _items(kind: Kind, before: Sequence[Json], now: Sequence[Json]) -> tuple[Json, ...]:
-    old, new = (_by_key(kind, items) for items in (before, now))
+    old, new = (numbered(kind, items) for items in (before, now))
     return tuple(
         arranged(old[key], new[key]) if key in old else new[key] for key in _merged([*old], [*new])
     )
 
 
-def _by_key(kind: Kind, items: Sequence[Json]) -> dict[tuple[str, int], Json]:
+def numbered(kind: Kind, items: Sequence[Json]) -> dict[tuple[str, int], Json]:
     """Return {(key, how often it stood before): item}: a list may name one resource twice."""
     found: dict[tuple[str, int], Json] = {}
     counts: dict[str, int] = {}
@@ -71,7 +71,12 @@ def arranged(before: Any, now: Any, depth: int = 0) -> Any:
         pairs = zip(before, now, strict=False)
         alike = [arranged(old, new, depth + 1) for old, new in pairs]
         return alike + now[len(alike) :]
-    return before if same(_read(before), _read(now), SETS) else now
+    return before if equal(before, now) else now
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two values that the compiler read mean the same: the runtime would find no drift."""
+    return same(_read(one), _read(other), SETS)
 
 
 def _member(key: str, before: Any, now: Any, depth: int) -> Any:

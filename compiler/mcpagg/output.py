@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from mcpagg.mcpb import is_extension, unpack
 from mcpagg.problems import ConfigError, Problem
@@ -152,12 +153,27 @@ def on_disk(file: Path) -> str:
         raise ConfigError(str(file), [Problem("", f"cannot be read: {problem.strerror}")]) from None
 
 
-def difference(file: Path, old: str, text: str) -> str:
-    """Return a unified diff from `old`, the text of `file`, to `text`, "" if they are the same.
+class Difference(NamedTuple):
+    """How two texts of an emitted file differ.
 
-    CRLF counts as LF: a checkout may have turned one into the other, and Python reads both alike.
-    Where the headers name different runtimes, one line says so in place of the runtime's own diff.
+    `runtime` are the versions of two runtimes, or their digests where the version is one, None for
+    one runtime; `rest` is a unified diff of all that the runtime does not explain, "" for nothing.
     """
+
+    runtime: tuple[str, str] | None
+    rest: str
+
+
+def differs(old: str, text: str) -> bool:
+    """Whether a text on disk is another one than `text`, whatever its line ends.
+
+    A checkout may have turned LF into CRLF, and Python reads both alike.
+    """
+    return old.replace(CRLF, "\n") != text
+
+
+def difference(file: Path, old: str, text: str) -> Difference:
+    """Return how `text` differs from `old`, the text of `file`."""
     old, runtime = _in_short(old.replace(CRLF, "\n"), text)
     lines = difflib.unified_diff(
         old.splitlines(keepends=True),
@@ -166,18 +182,19 @@ def difference(file: Path, old: str, text: str) -> str:
         tofile=f"{file} (compiled now)",
         n=2,
     )
-    return runtime + "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+    rest = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+    return Difference(runtime, rest)
 
 
-def _in_short(old: str, text: str) -> tuple[str, str]:
-    """Return `old` with the runtime of `text`, and a line that says what that changes.
+def _in_short(old: str, text: str) -> tuple[str, tuple[str, str] | None]:
+    """Return `old` with the runtime of `text`, and the names of both runtimes.
 
     Unless both headers name the same runtime, or the old one none: then any difference counts.
     """
     before, after = cut(old), cut(text)
     if before is None or after is None or before.stock in ("", after.stock):
-        return old, ""
-    names = [one.compiler for one in (before, after)]
+        return old, None
+    names = before.compiler, after.compiler
     if names[0] == names[1]:
-        names = [_LONG_DIGEST.sub(r"\1", one.stock) for one in (before, after)]
-    return "".join(before.updated(after)), f"runtime: {names[0]} → {names[1]}\n"
+        names = _LONG_DIGEST.sub(r"\1", before.stock), _LONG_DIGEST.sub(r"\1", after.stock)
+    return "".join(before.updated(after)), names

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import TextIO
+from collections.abc import Iterable
+from typing import NamedTuple, TextIO
 
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import ConfigError, Problem
@@ -23,6 +24,31 @@ def say(text: str) -> None:
 def show(text: str) -> None:
     """Write lines for people to standard output, if it can be written to."""
     _write(sys.stdout, _shown(text, sys.stdout))
+
+
+class Line(NamedTuple):
+    """A line for people; `style` is one of STYLES, "" for none."""
+
+    text: str
+    style: str = ""
+
+
+STYLES = {"heading": "1", "added": "32", "removed": "31", "grave": "1;31"}
+"""What an ANSI terminal is told for each style."""
+
+
+def show_lines(lines: Iterable[Line]) -> None:
+    """Write lines for people to standard output, with colours where it is a terminal.
+
+    Not where NO_COLOR is set (https://no-color.org), and not on Windows, whose older consoles would
+    show the codes.
+    """
+    coloured = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.name != "nt"
+    for line in lines:
+        data = _shown(line.text, sys.stdout)
+        if coloured and line.style:
+            data = b"\x1b[%sm%s\x1b[0m\n" % (STYLES[line.style].encode(), data.removesuffix(b"\n"))
+        _write(sys.stdout, data)
 
 
 def give(data: bytes) -> None:

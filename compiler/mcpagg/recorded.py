@@ -20,14 +20,23 @@ TABLES = ("SERVERS", "SNAPSHOT", "CHILDREN", "FAILED", "KEPT")
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class Contents:
     """What an emitted file says of its servers: its launch table {server: row}, its snapshot."""
 
     rows: Mapping[str, Mapping[str, Any]]
     snapshot: Snapshot
 
+    def renamed(self, names: Mapping[str, str]) -> Contents:
+        """Return the same with some servers under other names, {old name: new name}."""
+        rows = {names.get(name, name): row for name, row in self.rows.items()}
+        return Contents(rows, self.snapshot.renamed(names))
 
-def recorded(file: Path, rebuild: str = "") -> Recorded:
+
+NOTHING = Contents({}, Snapshot(()))
+"""What a file says that does not exist."""
+
+
+def read_contents(file: Path, rebuild: str = "") -> Contents:
     """Return what an emitted file says of its servers; the file is parsed, never run.
 
     `rebuild` is the command that writes the file anew, for the error.
@@ -43,7 +52,7 @@ def recorded(file: Path, rebuild: str = "") -> Recorded:
             if name  # what has none are the composite tools, which are built anew
         )
         failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
-        return Recorded(tables["SERVERS"], Snapshot(children, failed, kept))
+        return Contents(tables["SERVERS"], Snapshot(children, failed, kept))
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
         raise ConfigError(str(file), [Problem("", what, f"compile it anew: {rebuild}")]) from None

@@ -81,8 +81,11 @@ def test_check_needs_nothing_but_the_file_and_tells_what_differs(
     before = file.read_bytes()
     assert main(["--check", "-o", str(file)]) == 1
     out, err = capsys.readouterr()
-    assert '-    "one/b": ("one", "b", "one_b"),' in out
-    assert '+    "one/c": ("one", "c", "one_c"),' in out
+    assert out.startswith(
+        f"{file}: 3 changes (1 removed, 1 launch, 1 added)\n  one 1: tools +1 -1\n"
+    )
+    assert "\n  - tool b\n" in out
+    assert "\n  + tool c\n" in out
     config = tmp_path / "mcp.json"
     again = shlex.join(["mcpagg-compile", str(config), "-o", str(file), "--separator", "/"])
     assert err.endswith(f"is not what compiling now would write; compile it again: {again}\n")
@@ -115,8 +118,10 @@ def test_order_is_not_content(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "options.json").write_text(json.dumps(listed(-1, "Another")))
     status, changes = checked()
     assert status == 1
-    assert re.findall(r'^-  +("\w+".*)', changes, re.M) == ['"title": "T"'] * 3
-    assert re.findall(r'^\+  +("\w+".*)', changes, re.M) == ['"title": "Another"'] * 3
+    assert (
+        re.findall(r"^    (\w+) +(.*)", changes, re.M)
+        == [("text", "title changed: T → Another")] * 3
+    )
 
 
 def test_check_says_so_when_the_file_was_edited_or_is_missing(

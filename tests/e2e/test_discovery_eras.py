@@ -28,7 +28,7 @@ from mcpagg.cli import main
 from mcpagg.config import read_config
 from mcpagg.discovery import RELAYED, discover
 from mcpagg.problems import ChildFault, Problem
-from mcpagg.recorded import recorded
+from mcpagg.recorded import read_contents
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 
 SDK_SERVER = [sys.executable, str(Path(__file__).parents[1] / "servers" / "lowlevel.py")]
@@ -289,7 +289,7 @@ def file(tmp_path: Path, options: Path) -> Path:
 
 
 def test_era_and_hints_are_in_the_file_and_come_back(file: Path) -> None:
-    children = {child.name: child for child in recorded(file).snapshot.children}
+    children = {child.name: child for child in read_contents(file).snapshot.children}
     assert (children["modern"].protocol, children["legacy"].protocol) == (MODERN, "2025-11-25")
     assert children["modern"].hints == {"ttlMs": 60_000, "cacheScope": "public"}
     assert children["legacy"].hints == {}
@@ -317,4 +317,4 @@ def test_a_time_to_live_that_runs_down_is_no_drift(
     assert main(["--check", "-q", "-o", str(file)]) == 0
     assert capsys.readouterr() == ("", "")
     assert main([str(file.with_name("mcp.json")), "-q", "-o", str(file)]) == 0
-    assert recorded(file).snapshot.children[0].hints == hints
+    assert read_contents(file).snapshot.children[0].hints == hints

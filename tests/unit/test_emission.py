@@ -33,7 +33,7 @@ from mcpagg.literal import HIDDEN, comment, is_visible, json_text, literal
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
 from mcpagg.readback import ReadBackError, read_tables
-from mcpagg.recorded import recorded, recorded_command
+from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.start.catalogue import KINDS, TOOLS, Catalogue, Outages
@@ -171,7 +171,7 @@ def test_the_snapshot_comes_back_as_it_went_in(case: Path, tmp_path: Path) -> No
     file = tmp_path / "server.py"
     file.write_text(emitted(case), encoding="utf-8")
     for child, given_ in zip(
-        recorded(file).snapshot.children,
+        read_contents(file).snapshot.children,
         json.loads((case / "snapshot.json").read_text("utf-8")),
         strict=True,
     ):

@@ -119,7 +119,7 @@ def test_a_changed_manifest_is_found(extension: Path, capsys: pytest.CaptureFixt
         archive.writestr(MANIFEST, said.replace('"python3"', '"sh"'))
         archive.writestr(SERVER, text)
     assert main([*words, "--check"]) == 1
-    assert "its manifest is another one" in capsys.readouterr().out
+    assert "has another manifest" in capsys.readouterr().out
 
 
 def test_what_is_no_extension_is_not_replaced(

@@ -93,17 +93,22 @@ def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
     direction in a text that has one, flags of regions, one selector behind an ideograph.
     """
     for pointer, text in strings(offer.value):
-        if found := _hidden_characters(text):
-            spelled = "".join(_TAGS.get(char, "") for char in found)
-            reading = f", which spell {_short(spelled)}" if spelled else ""
-            names = dict.fromkeys(_character(char) for char in found)
-            what = f"has {count(len(found), 'hidden character')}{reading} ({_several([*names])})"
-            yield Hit(pointer, what)
+        if found := hidden_characters(text):
+            yield Hit(pointer, f"has {described(found)}")
         elif away := _AWAY.search(text):
             yield Hit(pointer, f"has text out of sight behind {len(away[0])} blanks")
 
 
-def _hidden_characters(text: str) -> list[str]:
+def described(characters: list[str]) -> str:
+    """Say how many hidden characters there are, which ones, and what they spell as tags."""
+    spelled = "".join(_TAGS.get(char, "") for char in characters)
+    reading = f", which spell {_short(spelled)}" if spelled else ""
+    names = dict.fromkeys(_character(char) for char in characters)
+    return f"{count(len(characters), 'hidden character')}{reading} ({_several([*names])})"
+
+
+def hidden_characters(text: str) -> list[str]:
+    """Return what a reader of a text cannot see, and neither a language nor an emoji needs."""
     if text.isascii() and text.isprintable():
         return []
     text = _FLAG.sub("", text)

@@ -1,0 +1,54 @@
+"""A review for programs, as JSON.
+
+{file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added, removed,
+changed}, …}], changes: [{class, counts, server, kind, name, place, what, before, after}]}. `counts`
+says whether a change fails the check; `place` is a JSON pointer; values that are not there are left
+out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcpagg.jsontext import dumps
+from mcpagg.review.changes import Change, ServerSummary
+from mcpagg.review.reviewing import Review
+from mcpagg.review.schemas import ABSENT
+
+LEVELS = 4  # of nesting that have lines of their own
+
+
+def as_json(review: Review) -> str:
+    """Return a review as JSON text, what nobody would see escaped."""
+    report = {
+        "file": review.file,
+        "up_to_date": not review.changes,
+        "fails": review.fails,
+        "servers": [_server(summary) for summary in review.servers],
+        "changes": [_change(change, review) for change in review.changes],
+    }
+    return dumps(report, broken=LEVELS)
+
+
+def _server(summary: ServerSummary) -> dict[str, Any]:
+    before, after = summary.versions
+    numbers = {
+        kind: dict(zip(("added", "removed", "changed"), counts, strict=True))
+        for kind, counts in summary.counts.items()
+    }
+    version = {"before": before, "after": after}
+    return {"name": summary.name, "state": summary.state, "version": version, **numbers}
+
+
+def _change(change: Change, review: Review) -> dict[str, Any]:
+    values = {"before": change.before, "after": change.after}
+    return {
+        "class": change.class_,
+        "counts": change.class_ in review.counting,
+        "server": change.server,
+        "kind": change.kind,
+        "name": change.name,
+        "place": change.place,
+        "what": change.what,
+        **{name: value for name, value in values.items() if value is not ABSENT},
+    }

@@ -1,0 +1,83 @@
+"""A review as Markdown, for the comment on a pull request."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+from mcpagg.problems import count
+from mcpagg.review.changes import Change
+from mcpagg.review.classes import CLASSES
+from mcpagg.review.reviewing import Review
+from mcpagg.review.wording import server_words, short_values, values, visible
+
+# GitHub takes comments of 65,536 characters.
+LONGEST = 60_000
+MORE = "\n*… and more than a comment can hold: `mcpagg-compile --check` shows all.*\n"
+
+
+def as_markdown(review: Review) -> str:
+    """Return a review as Markdown."""
+    text = "\n".join(_blocks(review)) + "\n"
+    if len(text) <= LONGEST:
+        return text
+    # Cut between blocks, of which none leaves anything open.
+    end = text.rfind("\n\n", 0, LONGEST)
+    return text[:end] + "\n" + ("\n</details>\n" if _is_open(text[:end]) else "") + MORE
+
+
+def _is_open(text: str) -> bool:
+    return text.count("<details>") > text.count("</details>")
+
+
+def _blocks(review: Review) -> Iterator[str]:
+    yield f"### {_plain(review.headline())}"
+    for summary in review.servers:
+        yield f"- {_plain(server_words(summary))}"
+    for change in review.changes:
+        if change.class_ == "runtime":
+            yield f"- runtime: {_plain(f'{change.before} → {change.after}')}"
+    if review.changes and review.unchanged:
+        yield f"- {count(review.unchanged, 'server')} unchanged"
+    for class_, meaning in CLASSES.items():
+        changes = [change for change in review.changes if change.class_ == class_]
+        if changes and class_ != "runtime":
+            mark = "" if class_ in review.counting else " (does not count)"
+            yield "\n<details>"
+            yield f"<summary><b>{class_}</b>{mark}: {len(changes)}, {meaning}</summary>\n"
+            for change in changes:
+                yield from _change(change)
+            yield "\n</details>"
+    if review.diff:
+        yield ""
+        yield _fenced(review.diff.rstrip("\n"), "diff")
+
+
+def _change(change: Change) -> Iterator[str]:
+    server = _code(change.server) if change.server else ""
+    of = f"{server} {change.kind} {_code(change.name) if change.name else ''}".strip()
+    place = f"{_code(change.place[1:])} " if change.place else ""
+    short = short_values(change)
+    yield f"- {of}: {place}{_plain(change.what)}{': ' if short else ''}{short and _code(short)}"
+    before, after = (None, None) if short else values(change)
+    lines = [f"{sign} {one}" for sign, one in (("-", before), ("+", after)) if one is not None]
+    if lines:
+        yield ""
+        yield _fenced("\n".join(lines), "diff", indent="  ")
+        yield ""
+
+
+def _fenced(text: str, language: str, indent: str = "") -> str:
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    lines = [f"{fence}{language}", *map(visible, text.split("\n")), fence]
+    return "\n".join(indent + line for line in lines)
+
+
+def _code(text: str) -> str:
+    return f"<code>{html.escape(visible(text))}</code>"
+
+
+def _plain(text: str) -> str:
+    """Return a text that Markdown shows as it is."""
+    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(visible(text), quote=False))

@@ -1,0 +1,99 @@
+"""Compares FILE with what compiling now gives: what servers say, the runtime, and all the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcpagg.output import difference, differs
+from mcpagg.problems import CompileError, count
+from mcpagg.recorded import Contents
+from mcpagg.review.changes import Change, ServerSummary, compare, summaries
+from mcpagg.review.classes import CLASSES
+from mcpagg.review.schemas import ABSENT
+
+if TYPE_CHECKING:
+    from mcpagg.compilation import Compilation
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """All that has changed. `text` is that of `file`, as it was.
+
+    `counting` are the classes that fail a check; `unchanged` is the number of servers of which
+    nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
+    """
+
+    file: str
+    text: str
+    changes: tuple[Change, ...] = ()
+    servers: tuple[ServerSummary, ...] = ()
+    unchanged: int = 0
+    diff: str = ""
+    counting: frozenset[str] = frozenset(CLASSES)
+
+    @property
+    def fails(self) -> bool:
+        """Whether a change counts."""
+        return any(change.class_ in self.counting for change in self.changes)
+
+    def headline(self) -> str:
+        """Say in one line how much has changed."""
+        if not self.changes:
+            return f"{self.file} is what compiling now would write"
+        numbers = (
+            (class_, sum(change.class_ == class_ for change in self.changes)) for class_ in CLASSES
+        )
+        classes = ", ".join(f"{number} {class_}" for class_, number in numbers if number)
+        return f"{self.file}: {count(len(self.changes), 'change')} ({classes})"
+
+
+def review(
+    file: Path, old: str, result: Compilation, counting: Collection[str] = tuple(CLASSES)
+) -> Review:
+    """Compare `old`, the text of `file`, with a compilation.
+
+    What servers and the launch table do not explain is a change of the class `file`: FILE then is
+    not even what its own snapshot would be compiled to.
+    """
+    found = Review(str(file), old, counting=frozenset(counting))
+    if not differs(old, result.text):
+        return replace(found, unchanged=len(result.made_of.rows))
+    before, names = result.earlier.contents, result.earlier.renamed
+    now = Contents(result.made_of.rows, result.made_of.snapshot)
+    changes = [*compare(before, now, names)]
+    if result.options.allow_secrets:
+        changes = [*_without_secrets(changes)]
+    runtime, rest = difference(file, old, _own_text(result) or result.text)
+    if runtime:
+        changes.append(Change("runtime", "", "proxy", before=runtime[0], after=runtime[1]))
+    if rest or not changes:
+        what = "is not what its own snapshot would be compiled to"
+        changes.append(Change("file", "", "proxy", what=what))
+    servers = summaries(changes, before, now, names)
+    return replace(
+        found,
+        changes=tuple(changes),
+        servers=servers,
+        unchanged=len(now.rows.keys() - {one.name for one in servers}),
+        diff="" if result.options.allow_secrets else rest,
+    )
+
+
+def _own_text(result: Compilation) -> str:
+    """Return what the snapshot of FILE would be compiled to, "" where that cannot be."""
+    try:
+        return result.earlier.text_of(result.earlier.contents)
+    except CompileError:  # the options of now do not fit it
+        return ""
+
+
+def _without_secrets(changes: list[Change]) -> Iterator[Change]:
+    """Yield changes less what literal credentials may stand in."""
+    for change in changes:
+        if change.class_ == "launch" and change.place:
+            yield replace(change, before=ABSENT, after=ABSENT)
+        else:
+            yield change

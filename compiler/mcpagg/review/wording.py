@@ -1,0 +1,98 @@
+"""Words for changes, for people: one line each, with all that nobody would see escaped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mcpagg.jsontext import dumps
+from mcpagg.literal import HIDDEN
+from mcpagg.review.changes import Change, ServerSummary
+from mcpagg.review.schemas import ABSENT
+
+LONGEST = 600  # characters of a value
+CONTEXT = 40  # characters around what changed of a text
+SHORT = 60  # characters of a value that stands in the line of its change
+
+SIGNS = {"added": "+", "removed": "-"}
+
+
+def visible(text: str) -> str:
+    """Return a text on one line, with what nobody would see as an escape."""
+    return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def server_words(summary: ServerSummary) -> str:
+    """Say what became of a server: `files 1.0 → 1.1: tools +1 -2 ~3`."""
+    before, after = summary.versions
+    version = " → ".join(dict.fromkeys(one for one in (before, after) if one))
+    counts = [f"{kind} {' '.join(_signed(numbers))}" for kind, numbers in summary.counts.items()]
+    state = [summary.state] if summary.state != "changed" else []
+    name = " ".join(filter(None, (summary.name, version)))
+    return visible(": ".join(filter(None, (name, ", ".join([*state, *counts])))))
+
+
+def _signed(numbers: tuple[int, int, int]) -> Iterator[str]:
+    return (f"{sign}{number}" for sign, number in zip("+-~", numbers, strict=True) if number)
+
+
+def item_words(change: Change) -> str:
+    """Name what a change is of: `tool read_file`, or `server`."""
+    return visible(f"{change.kind} {change.name}".rstrip())
+
+
+def place_words(change: Change) -> str:
+    """Say where and what a change is: `inputSchema/properties/path is required now`."""
+    return visible(f"{change.place[1:]} {change.what}".lstrip())
+
+
+def values(change: Change) -> tuple[str | None, str | None]:
+    """Return the values before and after on a line each, None for none.
+
+    Of two texts that is what differs, with some context.
+    """
+    before, after = change.before, change.after
+    if isinstance(before, str) and isinstance(after, str):
+        before, after = excerpts(before, after)
+    return _value(before), _value(after)
+
+
+def short_values(change: Change) -> str:
+    """Return short values as `before → after`, "" where they need lines of their own."""
+    shown = [one for one in values(change) if one is not None]
+    is_short = all(len(one) <= SHORT for one in shown)
+    return " → ".join(shown) if shown and is_short else ""
+
+
+def _value(value: Any) -> str | None:
+    if value is ABSENT:
+        return None
+    text = visible(value if isinstance(value, str) else dumps(value, quote=_quoted))
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:LONGEST]}… ({len(text):,} characters)"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def excerpts(before: str, after: str) -> tuple[str, str]:
+    """Return what differs between two texts, with the words around it."""
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    most = min(len(before), len(after)) - start
+    while end < most and before[-1 - end] == after[-1 - end]:
+        end += 1
+    # From the first whole word, and to the last one.
+    first = 1 + before.rfind(" ", 0, start - CONTEXT) if start > CONTEXT else 0
+    space = before[len(before) - end :].find(" ", CONTEXT)
+    last = end - space if space >= 0 else 0
+
+    def cut(text: str) -> str:
+        return f"{'…' if first else ''}{text[first : len(text) - last]}{'…' if last else ''}"
+
+    return cut(before), cut(after)

@@ -1,0 +1,132 @@
+"""`--check` as a gate: which changes fail it, and what a file that was edited cannot hide."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from proxies import compiled, write_config
+from wire import STUB, stub_entry
+
+from mcpagg.cli import main
+
+TOOL = {"name": "a", "inputSchema": {"type": "object"}, "title": "A", "description": "Does."}
+
+
+def behaves(folder: Path, **options: Any) -> None:
+    (folder / "options.json").write_text(json.dumps(options))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file with one server, whose behaviour `behaves` changes under one launch row."""
+    behaves(tmp_path, tools=[TOOL])
+    return compiled(
+        tmp_path, {"one": {"command": STUB[0], "args": [*STUB[1:], f"@{tmp_path}/options.json"]}}
+    )
+
+
+def checked(file: Path, *flags: str) -> int:
+    return main(["--check", "-q", "-o", str(file), *flags])
+
+
+def test_only_the_classes_that_are_asked_for_fail_it(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tool = {**TOOL, "title": "Another"}
+    behaves(tmp_path, tools=[tool], server_info={"name": "stub", "version": "2"})
+    assert checked(file) == 1
+    assert checked(file, "--fail-on", "hint", "--fail-on", "added") == 0
+    assert capsys.readouterr().err.endswith(f"{file}: nothing has changed that counts\n")
+    assert checked(file, "--fail-on", "text") == 1
+    assert checked(file, "--structural") == 0
+    behaves(tmp_path, tools=[{**tool, "annotations": {"readOnlyHint": True}}])
+    assert checked(file, "--structural") == 1
+    assert main([str(tmp_path / "mcp.json"), "-o", str(file)]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith("What has changed:\n  one 1: tools ~1\n")
+    assert checked(file) == 0
+    assert main(["-o", str(file), str(tmp_path / "mcp.json"), "--report", "markdown"]) == 0
+    assert capsys.readouterr().out.endswith("server.py is what compiling now would write\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "instead"),
+    [
+        ('("one", "a", "one_a")', '("one", "b", "one_a")'),  # a route
+        ("\nSNAPSHOT = {", "\nimport os\nSNAPSHOT = {"),  # code
+        ("def main(", "def other(): ...\n\n\ndef main("),  # the runtime
+        ('"on_drift": "live"', '"on_drift": "warn"'),  # an option
+    ],
+)
+def test_what_was_edited_by_hand_counts_beside_what_does_not(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str], old: str, instead: str
+) -> None:
+    """The text of a tool has changed, which does not count; the edit does, and is shown."""
+    before = file.read_text()
+    assert old in before
+    file.write_text(before.replace(old, instead, 1))
+    behaves(tmp_path, tools=[{**TOOL, "title": "Another"}])
+    assert checked(file, "--structural") == 1
+    out = capsys.readouterr().out
+    assert "(1 file, 1 text)" in out
+    assert any(line.strip()[1:] in out for line in instead.splitlines() if line)
+
+
+def test_a_file_of_another_form_is_compared_as_text(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text("# nothing\n")
+    assert main([str(tmp_path / "mcp.json"), "--check", "-q", "-o", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "file               is not what its own snapshot would be compiled to" in out
+    assert "\n  -# nothing\n" in out
+
+
+def test_no_literal_credential_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def entry(token: str) -> dict[str, Any]:
+        return {**stub_entry(), "env": {"TOKEN": token}}
+
+    file = compiled(tmp_path, {"one": entry("sentinel-before")}, "--allow-secrets")
+    write_config(tmp_path, {"one": entry("sentinel-after")})
+    assert checked(file) == 1
+    assert "env/TOKEN changed" in (out := capsys.readouterr().out)
+    assert "sentinel" not in out
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (["--fail-on", "hints"], "'hints' is no class of changes; did you mean `hint`?"),
+        (["--structural"], "--fail-on and --structural go with --check"),
+        (["--report", "sarif"], "--report sarif needs --dry-run, --check or -o FILE"),
+        (["--report", "sarif", "--dry-run"], "--report sarif does not go with --dry-run"),
+    ],
+)
+def test_what_cannot_be_had_together_is_said(
+    flags: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp.json", *flags]) == 2
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a pseudo terminal")
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_a_terminal_gets_colours_unless_it_must_not(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    behaves(tmp_path, tools=["\x1b[31mb"])
+    monkeypatch.setenv("NO_COLOR", no_color)
+    reading, writing = os.openpty()
+    with open(writing, "w", encoding="utf-8") as terminal, monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", terminal)
+        assert checked(file) == 1
+        shown = b""
+        while b"+ tool" not in shown or not shown.endswith(b"\n"):
+            shown += os.read(reading, 65536)
+    os.close(reading)
+    assert (b"\x1b[32m  + tool \\x1b[31mb\x1b[0m" in shown) is coloured
+    assert (b"\x1b" in shown) is coloured

@@ -1,0 +1,335 @@
+"""What has changed between two emitted files, class by class, and how that is told."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mcpagg.printing import Line
+from mcpagg.recorded import NOTHING, Contents
+from mcpagg.review.as_json import as_json
+from mcpagg.review.changes import Change, compare, summaries
+from mcpagg.review.classes import CLASSES, STRUCTURAL
+from mcpagg.review.markdown import LONGEST, as_markdown
+from mcpagg.review.reviewing import Review
+from mcpagg.review.sarif import LEVELS, as_sarif
+from mcpagg.review.text import as_lines, as_summary
+from mcpagg.review.wording import excerpts
+from mcpagg.snapshot import ChildSnapshot, Snapshot
+
+Json = dict[str, Any]
+
+S = {"type": "string"}
+TAGS = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+
+
+def tool(name: str = "t", properties: Json | None = None, **members: Any) -> Json:
+    schema = {"type": "object", "properties": properties or {"q": S}}
+    return {"name": name, "description": "Does.", "inputSchema": schema, **members}
+
+
+def server(*tools: Json, name: str = "db", version: str = "1.0", **facts: Any) -> ChildSnapshot:
+    facts = {"protocol": "2025-11-25", "info": {"name": "Db", "version": version}, **facts}
+    return ChildSnapshot(name, tools=tools, **facts)
+
+
+def contents(*children: ChildSnapshot, failed: tuple[str, ...] = (), **row: Any) -> Contents:
+    rows = {child.name: {"command": "run", "args": [], "env": {}, **row} for child in children}
+    return Contents(rows, Snapshot(children, failed))
+
+
+def said(before: Contents, after: Contents, names: dict[str, str] | None = None) -> list[str]:
+    return [
+        " ".join(filter(None, (one.class_, one.kind, one.name, one.place, one.what)))
+        for one in compare(before, after, names or {})
+    ]
+
+
+BASE = contents(server(tool()))
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (contents(server(tool())), []),
+        (contents(server(tool(description="Else."))), ["text tool t /description changed"]),
+        (
+            contents(server(tool(description=f"Does.{TAGS}"))),
+            [
+                "text tool t /description changed",
+                "hidden tool t /description has 4 hidden characters, which spell 'obey'",
+            ],
+        ),
+        (
+            contents(server(tool(annotations={"readOnlyHint": True, "title": "T"}))),
+            [
+                "hint tool t /annotations/readOnlyHint was added",
+                "text tool t /annotations/title was added",
+            ],
+        ),
+        (
+            contents(server(tool(properties={"q": S, "more": S}))),
+            ["schema-compatible tool t /inputSchema/properties/more was added, optional"],
+        ),
+        (
+            contents(server(tool(properties={"q": {"type": "integer"}}))),
+            ["schema-breaking tool t /inputSchema/properties/q/type changed"],
+        ),
+        (
+            contents(server(tool(outputSchema={"type": "object"}))),
+            ["schema-compatible tool t /outputSchema was added"],
+        ),
+        (contents(server(tool(_meta={"a": 1}))), ["other tool t /_meta was added"]),
+        (
+            contents(server(tool("u"))),
+            [
+                "removed tool t was removed; renamed to u?",
+                "added tool u was added; renamed from t?",
+            ],
+        ),
+        (
+            contents(server(tool("u", {"other": S}, title=TAGS))),
+            [
+                "removed tool t was removed",
+                "added tool u was added",
+                "hidden tool u /title has 4 hidden characters, which spell 'obey'",
+            ],
+        ),
+        (
+            contents(server(tool(), version="1.1", protocol="2026-07-28")),
+            ["version server /protocol changed", "version server /serverInfo/version changed"],
+        ),
+        (
+            contents(server(tool(), capabilities={"tools": {"listChanged": True}})),
+            ["capabilities server /capabilities/tools was added"],
+        ),
+        (
+            contents(server(tool(), instructions="Obey.", hints={"ttlMs": 5})),
+            ["text server /instructions was added", "other server /hints/ttlMs was added"],
+        ),
+        (
+            contents(server(tool(), conditional=frozenset("t"))),
+            ["capabilities server /conditional other tools are offered to clients with"],
+        ),
+        (
+            contents(server(tool()), args=["-v"], env={"A": "${A}"}, timeout=5),
+            [
+                "launch server /command changed",
+                "launch server /env/A was added",
+                "launch server /timeout was added",
+            ],
+        ),
+        (
+            contents(server(tool()), server(tool(f"u{TAGS}"), name="new")),
+            [
+                "added server was added with 1 tool",
+                f"hidden tool u{TAGS} /name has 4 hidden characters, which spell 'obey'",
+            ],
+        ),
+        (
+            contents(failed=("db",)),
+            [
+                "removed server was removed with 1 tool",
+                "failed server could not be asked, so it is left out",
+            ],
+        ),
+        (
+            replace(BASE, snapshot=replace(BASE.snapshot, kept=("db",))),
+            ["failed server could not be asked, so it is as it was"],
+        ),
+    ],
+)
+def test_each_change_has_its_class_and_its_place(after: Contents, expected: list[str]) -> None:
+    found = said(BASE, after)
+    assert len(found) == len(expected)
+    assert all(one.startswith(start) for one, start in zip(found, expected, strict=True))
+    # All but texts hides nothing when it is undone.
+    assert len(said(after, BASE)) == len([one for one in expected if not one.startswith("hidden")])
+
+
+def test_the_arguments_of_a_prompt_are_its_schema() -> None:
+    def prompts(*arguments: Json) -> Contents:
+        return contents(server(prompts=({"name": "p", "arguments": [*arguments]},)))
+
+    before = prompts({"name": "a", "description": "A"})
+    assert said(before, prompts({"name": "a", "description": "A", "required": True})) == [
+        "schema-breaking prompt p /arguments/properties/a is required now"
+    ]
+    assert said(before, prompts({"name": "a", "description": "B"})) == [
+        "text prompt p /arguments/properties/a/description changed"
+    ]
+
+
+def test_resources_are_known_by_their_uris_and_may_be_listed_twice() -> None:
+    def resources(*uris: str) -> Contents:
+        listed = tuple({"uri": uri, "name": "r"} for uri in uris)
+        return contents(server(resources=listed))
+
+    assert said(resources("x:a"), resources("x:a", "x:a")) == ["added resource x:a was added"]
+
+
+def test_a_server_with_another_name_is_compared_with_itself() -> None:
+    after = contents(server(tool(description="Else."), name="base"))
+    assert said(BASE, after, {"db": "base"}) == [
+        "launch server was called db",
+        "text tool t /description changed",
+    ]
+
+
+def test_another_order_of_servers_is_told() -> None:
+    two, one = server(name="two"), server(name="one")
+    assert said(contents(one, two), contents(two, one)) == [
+        "file proxy has its servers in another order"
+    ]
+
+
+def test_every_class_has_a_level_and_texts_and_versions_are_not_structural() -> None:
+    assert sorted(class_ for classes in LEVELS.values() for class_ in classes) == sorted(CLASSES)
+    assert CLASSES.keys() - STRUCTURAL == {"text", "version"}
+
+
+# --- Reports --------------------------------------------------------------------------------------
+
+AFTER = contents(
+    server(
+        tool(description=f"Does more.{TAGS}", annotations={"readOnlyHint": False}),
+        tool("`odd` <b>|@team", {"z": S}),
+        version="1.1",
+    ),
+    server(name="idle"),
+)
+BEFORE = contents(server(tool(annotations={"readOnlyHint": True})), server(name="idle"))
+
+
+def reviewed(before: Contents = BEFORE, after: Contents = AFTER, **facts: Any) -> Review:
+    changes = compare(before, after, {})
+    runtime = Change("runtime", "", "proxy", before="0.1.0", after="0.2.0")
+    text = 'SERVERS = {}\n\nSNAPSHOT = {\n    "db": {\n        "tools": r"""[\n{"name": "t"}\n'
+    return Review(
+        "server.py",
+        f"\n{text}",
+        (*changes, runtime),
+        summaries(changes, before, after, {}),
+        unchanged=1,
+        **facts,
+    )
+
+
+def test_the_text_begins_with_a_summary_and_shows_what_is_hidden() -> None:
+    lines = [*as_lines(reviewed(diff="-# mine\n"))]
+    assert "\n".join(line.text.rstrip() for line in lines) == """\
+server.py: 6 changes (1 hidden, 1 hint, 1 text, 1 added, 1 version, 1 runtime)
+  db 1.0 → 1.1: tools +1 ~1
+  runtime: 0.1.0 → 0.2.0
+  1 server unchanged
+
+db
+    version            serverInfo/version changed: 1.0 → 1.1
+  ~ tool t
+    text               description changed: Does. → Does more.\\U000e006f\\U000e0062\\U000e0065\\U000e0079
+    hidden             description has 4 hidden characters, which spell 'obey' (U+E006F TAG LATIN SMALL LETTER O, U+E0062 TAG LATIN SMALL LETTER B, U+E0065 TAG LATIN SMALL LETTER E and 1 more)
+    hint               annotations/readOnlyHint changed: true → false
+  + tool `odd` <b>|@team
+  -# mine"""  # noqa: E501 - as it is printed
+    assert Line("  + tool `odd` <b>|@team", "added") in lines
+    assert Line("  -# mine", "removed") in lines
+    assert {line.style for line in lines if "hint  " in line.text} == {"grave"}
+    assert len([*as_summary(reviewed())]) == 3
+
+
+def test_json_has_every_change_with_its_values_and_whether_it_counts() -> None:
+    report = json.loads(as_json(reviewed(counting=frozenset({"hint"}))))
+    assert (report["up_to_date"], report["fails"], report["file"]) == (False, True, "server.py")
+    assert report["servers"] == [
+        {
+            "name": "db",
+            "state": "changed",
+            "version": {"before": "1.0", "after": "1.1"},
+            "tools": {"added": 1, "removed": 0, "changed": 1},
+        }
+    ]
+    assert {one["class"] for one in report["changes"] if one["counts"]} == {"hint"}
+    [hint] = [one for one in report["changes"] if one["class"] == "hint"]
+    assert hint == {
+        "class": "hint",
+        "counts": True,
+        "server": "db",
+        "kind": "tool",
+        "name": "t",
+        "place": "/annotations/readOnlyHint",
+        "what": "changed",
+        "before": True,
+        "after": False,
+    }
+    assert json.loads(as_json(Review("server.py", "")))["up_to_date"]
+
+
+def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:
+    text = as_markdown(reviewed(counting=frozenset({"hint"}), diff="-```\n"))
+    assert "<code>db</code> tool <code>`odd` &lt;b&gt;|@team</code>: was added\n" in text
+    assert "<summary><b>text</b> (does not count): 1, " in text
+    assert "<code>annotations/readOnlyHint</code> changed: <code>true → false</code>" in text
+    assert "\n````diff\n-```\n````\n" in text
+    assert TAGS not in text
+    many = contents(server(*(tool(f"t{n}", title="x" * 500) for n in range(500))))
+    long = as_markdown(reviewed(contents(server(*(tool(f"t{n}") for n in range(500)))), many))
+    assert len(long) < LONGEST + 500
+    assert long.count("<details>") == long.count("</details>")
+    assert long.endswith("`mcpagg-compile --check` shows all.*\n")
+
+
+def test_sarif_is_what_code_scanning_takes() -> None:
+    """The shape that the schema of SARIF 2.1.0 requires, as far as it is used."""
+    log = json.loads(as_sarif(reviewed()))
+    assert (log["version"], log["$schema"][:8]) == ("2.1.0", "https://")
+    [run] = log["runs"]
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == [*CLASSES]
+    assert all(rule["shortDescription"]["text"] for rule in rules)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("none", "note", "warning", "error")
+        assert result["message"].keys() == {"text"}
+        [place] = result["locations"]
+        assert place["physicalLocation"]["artifactLocation"] == {"uri": "server.py"}
+        assert place["physicalLocation"]["region"]["startLine"] >= 1
+        assert place["logicalLocations"][0]["fullyQualifiedName"]
+        assert re.fullmatch("[0-9a-f]{64}", result["partialFingerprints"]["change/v1"])
+    [hint] = [result for result in run["results"] if result["ruleId"] == "hint"]
+    assert hint["message"]["text"] == (
+        "db: tool t annotations/readOnlyHint changed\nbefore: true\nnow: false"
+    )
+    assert hint["locations"][0]["physicalLocation"]["region"] == {"startLine": 7}
+    prints = [result["partialFingerprints"]["change/v1"] for result in run["results"]]
+    assert len({*prints}) == len(prints)
+    assert json.loads(as_sarif(Review("server.py", "")))["runs"][0]["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "cut"),
+    [
+        ("a b", "a c", ("a b", "a c")),
+        ("a" * 50 + " b", "a" * 50 + " c", ("a" * 50 + " b", "a" * 50 + " c")),
+        (
+            f"far {'away ' * 20}old{' on' * 20} end",
+            f"far {'away ' * 20}new{' on' * 20} end",
+            (
+                f"…{'away ' * 8}old{' on' * 14}…",
+                f"…{'away ' * 8}new{' on' * 14}…",
+            ),
+        ),
+        ("same", "same same", ("same", "same same")),
+    ],
+)
+def test_of_two_texts_what_differs_is_shown_with_whole_words_around(
+    before: str, after: str, cut: tuple[str, str]
+) -> None:
+    assert excerpts(before, after) == cut
+
+
+def test_a_file_that_does_not_exist_had_nothing() -> None:
+    assert said(NOTHING, BASE) == ["added server was added with 1 tool"]

@@ -1,0 +1,160 @@
+"""How schemas differ, property by property, and what that breaks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mcpagg.ordering import equal
+from mcpagg.review.schemas import BREAKING, COMPATIBLE, EFFECTS, SchemaChange, schema_changes
+
+Json = dict[str, Any]
+
+A = {"type": "string"}
+B = {"type": "integer"}
+
+
+def of(**properties: Any) -> Json:
+    return {"type": "object", "properties": properties}
+
+
+def said(before: Any, after: Any) -> list[str]:
+    return [
+        f"{change.pointer} {change.what} {change.class_for(output=False)}"
+        for change in schema_changes(before, after)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (of(a=A), of(a=A, b=A), "/properties/b was added, optional schema-compatible"),
+        (of(a=A), {**of(a=A, b=A), "required": ["b"]}, "/properties/b was added, required BREAKS"),
+        (of(a=A, b=A), of(a=A), "/properties/b was removed BREAKS"),
+        ({**of(a=A), "required": ["a"]}, of(), "/properties/a was removed BREAKS"),
+        (of(a=A), {**of(a=A), "required": ["a"]}, "/properties/a is required now BREAKS"),
+        (
+            {**of(a=A), "required": ["a"]},
+            of(a=A),
+            "/properties/a is optional now schema-compatible",
+        ),
+        (of(a={"type": ["string", "null"]}), of(a=A), "/properties/a/type changed BREAKS"),
+        (of(a=A), of(a={}), "/properties/a/type was removed schema-compatible"),
+        (of(a=B), of(a={"type": "number"}), "/properties/a/type changed schema-compatible"),
+        (of(a=A), of(a=B), "/properties/a/type changed BREAKS"),
+        ({"enum": ["a", "b"]}, {"enum": ["a"]}, "/enum lost a value BREAKS"),
+        ({"enum": ["a"]}, {"enum": ["a", 1]}, "/enum has a new value schema-compatible"),
+        ({"const": 1}, {"enum": [1, 2]}, "/enum has a new value schema-compatible"),
+        ({"enum": ["a", "b"]}, {"enum": ["b", "a"]}, "/enum has another order schema-compatible"),
+        ({}, {"enum": ["a"]}, "/enum was added BREAKS"),
+        ({"minimum": 1}, {"minimum": 2}, "/minimum changed BREAKS"),
+        ({"maxLength": 1}, {"maxLength": 2}, "/maxLength changed schema-compatible"),
+        ({}, {"maxItems": 2}, "/maxItems was added BREAKS"),
+        ({}, {"additionalProperties": False}, "/additionalProperties was added BREAKS"),
+        (
+            {"additionalProperties": False},
+            {},
+            "/additionalProperties was removed schema-compatible",
+        ),
+        ({"items": A}, {"items": {**A, "minLength": 1}}, "/items/minLength was added BREAKS"),
+        ({"pattern": "a"}, {"pattern": "b"}, "/pattern changed BREAKS"),
+        ({"default": 1}, {"default": 2}, "/default changed schema-compatible"),
+        ({"x-odd": 1}, {}, "/x-odd was removed schema-compatible"),
+        (of(a=A), of(a={**A, "description": "d"}), "/properties/a/description was added text"),
+        (A, {"anyOf": [A, B]}, " has a new alternative schema-compatible"),
+        ({"anyOf": [A, {"type": "null"}], "title": "A"}, A, ""),
+        ({"anyOf": [A, B]}, {"anyOf": [A, {"type": "number"}]}, "/anyOf/1/type changed schema-c…"),
+        ({"allOf": [A]}, {"allOf": [A, B]}, "/allOf has a new alternative BREAKS"),
+        (True, False, "/not was added BREAKS"),
+        ("odd", A, "/type was added BREAKS"),
+    ],
+)
+def test_a_change_is_said_with_its_place_and_its_class(
+    before: Any, after: Any, expected: str
+) -> None:
+    found = said(before, after)
+    if expected:
+        start = expected.replace("BREAKS", BREAKING).removesuffix("…")
+        assert len(found) == 1
+        assert found[0].startswith(start)
+    else:
+        assert found == [" lost an alternative schema-breaking", "/title was removed text"]
+
+
+def test_references_are_followed_and_definitions_compared_once() -> None:
+    old = {"$defs": {"A": of(a=A)}, **of(x={"$ref": "#/$defs/A"}, y={"$ref": "#/$defs/A"})}
+    new = {"$defs": {"A": of(a=B)}, **of(x={"$ref": "#/$defs/A"}, y={"$ref": "#/$defs/A"})}
+    assert said(old, new) == ["/$defs/A/properties/a/type changed schema-breaking"]
+    inline = of(x=of(a=A), y={"$ref": "#/$defs/A"}) | {"$defs": {"A": of(a=A)}}
+    assert said(old, inline) == ["/properties/x is written in another way schema-compatible"]
+    loop = {"$defs": {"A": of(next={"$ref": "#/$defs/A"})}, "$ref": "#/$defs/A"}
+    other = {"$defs": {"B": of(next={"$ref": "#/$defs/B"}, b=B)}, "$ref": "#/$defs/B"}
+    assert "/properties/b was added, optional schema-compatible" in said(loop, other)
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_what_breaks_readers_of_a_result_is_the_reverse(effect: str) -> None:
+    change = SchemaChange(effect, "", "")
+    classes = [change.class_for(output=output) for output in (False, True)]
+    reversed_ = {"narrower": [BREAKING, COMPATIBLE], "wider": [COMPATIBLE, BREAKING]}
+    assert classes == reversed_.get(effect, classes)
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+LEAVES = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["string", "integer", "number", ["string", "null"]]),
+        "enum": st.lists(st.sampled_from(["x", "y", 1]), unique=True),
+        "minimum": st.integers(0, 3),
+        "maxLength": st.integers(0, 3),
+        "description": st.sampled_from(["d", "e"]),
+        "default": st.sampled_from([1, "x"]),
+        "pattern": st.sampled_from(["x", "y"]),
+    },
+)
+SCHEMAS = st.recursive(
+    LEAVES | st.booleans(),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.just("object"),
+            "properties": st.dictionaries(NAMES, inner, max_size=3),
+            "required": st.lists(NAMES, unique=True),
+            "additionalProperties": inner,
+            "items": inner,
+            "anyOf": st.lists(inner, min_size=1, max_size=2),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+        },
+    ),
+    max_leaves=8,
+)
+REVERSED = {
+    "narrower": "wider",
+    "wider": "narrower",
+    "optional property": "removed property",
+    "required property": "removed property",
+}
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_no_difference_is_missed_and_none_is_made_up(before: Any, after: Any) -> None:
+    assert bool([*schema_changes(before, after)]) == (not equal(before, after))
+    assert [*schema_changes(before, before)] == []
+
+
+@given(SCHEMAS, SCHEMAS)
+def test_a_change_undone_has_the_reverse_effect(before: Any, after: Any) -> None:
+    def effects(*pair: Any) -> Counter[str]:
+        return Counter(change.effect for change in schema_changes(*pair))
+
+    there, back = effects(before, after), effects(after, before)
+    added = there["optional property"] + there["required property"]
+    assert back["removed property"] == added
+    assert back["wider"] == there["narrower"]
+    assert back["narrower"] == there["wider"]
+    assert all(back[same] == there[same] for same in ("none", "unclear", "text"))
