@@ -39,7 +39,16 @@ TABLES = {
 }
 # The names that the templates define, which no module may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
-DEFINED |= {"app", "COMPILER", "SUBTOOLS", "FAILED", "KEPT", "NEEDS", *TABLES.values()}
+DEFINED |= {
+    "__getattr__",
+    "app",
+    "COMPILER",
+    "SUBTOOLS",
+    "FAILED",
+    "KEPT",
+    "NEEDS",
+    *TABLES.values(),
+}
 NEEDS_NOTHING = "no variable of the environment"
 
 

@@ -132,8 +132,8 @@ def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
         assert "async def app(scope, receive, send):" in text
     for text in (plain, emitted(GOLDEN / "http", serve="stdio")):
         assert "# dependencies = []" in text
-        assert "asyncio" not in text
-        assert "async def" not in text
+        assert 'define_part("http"' not in text
+        assert "async def app" not in text
         assert "http" not in read_tables(text, ("OPTIONS",))["OPTIONS"]
     assert read_tables(configured, ("OPTIONS",))["OPTIONS"]["http"] == {
         "type": "streamable-http",
