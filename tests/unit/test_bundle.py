@@ -292,6 +292,7 @@ WRITE = "write `from mcpagg_runtime.part.module import name`"
             "a:6: an import of start stands at the top of a module in serve",
         ),
         ("from mcpagg_runtime.serve.b import B\n\nB = 2", "a: B is also defined in b"),
+        ("B, C = 1, 2", "b: B is also defined in a"),
         ("from os import B", "b: B is also defined in the import of os.B"),
         ("def F(): ...", "a: F is also defined in first"),
         ("A = '''x'''", "a: three single quotes, which end a deferred part"),
