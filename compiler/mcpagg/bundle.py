@@ -131,7 +131,7 @@ def _refuse_doubles(modules: Iterable[_Module], taken: Iterable[str]) -> None:
     """Refuse a name that has two meanings: all parts share the names of one file."""
     owners = dict.fromkeys(taken, "the emitted file itself")
     for module in modules:
-        meanings = dict.fromkeys(module.defines, module.name) | module.binds
+        meanings = dict.fromkeys(module.defines, f"{module.part}/{module.name}") | module.binds
         for name, meaning in meanings.items():
             if owners.setdefault(name, meaning) != meaning:
                 raise BundleError(f"{module.name}: {name} is also defined in {owners[name]}")
@@ -190,8 +190,7 @@ class _Module:
             return
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [name for target in targets for name in ast.walk(target)]
-            self.defines += [name.id for name in names if isinstance(name, ast.Name)]
+            self.defines += [target.id for target in targets if isinstance(target, ast.Name)]
             return
         source.cut(node)
         if _is_own(node):
