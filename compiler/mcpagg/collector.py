@@ -14,6 +14,7 @@ from time import monotonic
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg_runtime.modern.child import envelope
+from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.launch import Launch
 from mcpagg_runtime.serve.lifecycle import (
     MODERN_CODES,
@@ -25,6 +26,7 @@ from mcpagg_runtime.serve.listing import Listing, unreadable
 from mcpagg_runtime.serve.messages import (
     SHOWN_CHARACTERS,
     Fragment,
+    answered,
     id_text,
     minted,
     notification,
@@ -50,6 +52,10 @@ from mcpagg_runtime.start.protocol import (
 from mcpagg_runtime.start.scanner import Malformed, quote
 
 DISCOVER = "server/discover"
+AGENT = f"mcpagg/{installed_version('mcpagg')}"
+# How what is no endpoint of streamable HTTP, or of another revision, answers a POST (specification,
+# transports, backwards compatibility).
+UNKNOWN_THERE = (400, 404, 405)
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
 
 
@@ -60,8 +66,9 @@ class Fault(Exception):
     on lines of their own. Neither holds a secret.
     """
 
-    def __init__(self, what: str, last_words: str = "") -> None:
-        """`last_words` are the lines to quote."""
+    def __init__(self, what: str, last_words: str = "", status: int = 0) -> None:
+        """`last_words` are the lines to quote; `status` is that of HTTP which it is about."""
+        self.status = status
         self.what = printable(" ".join(what.split("\n")))
         quoted = [f"{self.what}; the end of its stderr:", *last_words.splitlines()]
         super().__init__("\n    ".join(quoted) if last_words else self.what)
@@ -150,12 +157,14 @@ class Collector:
         self._asked = 0
         """The id of the request in flight, or of the last one."""
         self._answer: Message | None = None
+        self._unanswered = ""
+        """Why there is no answer to it, though the child is there."""
         self._spoke = False
         self._gone: tuple[str, str] | None = None
         """Why it answers no more, and the end of its stderr."""
         self._seen_changes = 0
         try:
-            self._process = Process(launch, self._hear, self._ended)
+            self._process = self._started()
         except (OSError, ValueError, RuntimeError) as problem:
             raise Fault(launch.redact(f"could not be started: {_why(problem)}")) from None
         try:
@@ -163,6 +172,11 @@ class Collector:
         except RuntimeError as problem:
             self.close()
             raise Fault(f"could not be started: {problem}") from None
+
+    def _started(self) -> Process | RemoteConnection:
+        if self.launch.transport == "stdio":
+            return Process(self.launch, self._hear, self._ended)
+        return RemoteConnection(self.launch, self._hear, self._ended, self._fails, agent=AGENT)
 
     # Its end
 
@@ -193,6 +207,8 @@ class Collector:
         protocol or the method that it expected. Any other child that exits is a broken command, and
         starting it again helps no one; neither does it after a signal.
         """
+        if isinstance(self._process, RemoteConnection):
+            return self._gone is not None and self.handshake
         status = self._process.popen.returncode
         if self.protocol or status is None:
             return bool(self.protocol)
@@ -204,11 +220,21 @@ class Collector:
         """Say what is wrong with the child, with the end of its stderr."""
         return Fault(self.launch.redact(what), self._process.last_words())
 
+    def _fails(self, request: int, reason: str) -> None:
+        """Take note that a request will not be answered."""
+        with self._changed:
+            if request == self._asked:
+                self._unanswered = reason
+                self._changed.notify_all()
+
     # What it says
 
-    def _hear(self, line: bytes) -> None:
-        """Take a line; called by the thread that reads it."""
-        messages, oddity = read_line(line, str if self.noise else self.launch.redact)
+    def _hear(self, line: bytes, request: int = 0) -> list[int]:
+        """Take a line; called by the thread that reads it. Return the requests that it answers.
+
+        `request` is the one that it came in answer to, 0 if that is not known.
+        """
+        messages, oddity = read_line(line, str if self.noise else self.launch.redact, request)
         with self._changed:
             for message in messages:
                 if isinstance(message, Fragment):
@@ -225,6 +251,7 @@ class Collector:
             self._spoke = self._spoke or bool(messages)
             self.noise = self.noise or self.launch.redact(oddity)
             self._changed.notify_all()
+        return answered(messages)
 
     def _answered(self, message: Message) -> None:
         """Take an answer; without an id, it is to the request in flight."""
@@ -270,7 +297,7 @@ class Collector:
     # What it is asked
 
     def _send(self, message: Message) -> None:
-        self._process.writer.send(message.line())
+        self._process.send(message)
 
     def request(self, method: str, params: str, deadline: float) -> Message:
         """Send a request, in an envelope if need be; return the answer, which holds a result.
@@ -285,7 +312,7 @@ class Collector:
             params = edited(params, add={"_meta": meta})
         with self._changed:
             self._asked += 1
-            self._answer = None
+            self._answer, self._unanswered = None, ""
             self._send(request(self._asked, method, params))
         answer = self._awaited(method, deadline)
         if not answer.is_error and type(answer.value("result")) is not dict:
@@ -295,13 +322,24 @@ class Collector:
         return answer
 
     def _awaited(self, method: str, deadline: float) -> Message:
-        self._time.wait_until(self._changed, lambda: bool(self._answer or self._gone), deadline)
+        self._time.wait_until(
+            self._changed,
+            lambda: bool(self._answer or self._unanswered or self._gone),
+            deadline,
+        )
         with self._changed:
             if self._answer is not None:
                 return self._answer
             if self._gone is None:
+                if self._unanswered:
+                    raise BadList(f"{self._unanswered}, asked for {method}")
                 raise Silence
             reason, last_words = self._gone
+        if isinstance(self._process, RemoteConnection):
+            status = self._process.refused_with
+            # What knows no handshake may refuse the request in a way of its own.
+            self.handshake = status not in UNKNOWN_THERE
+            raise Fault(reason, status=status)
         raise Fault(f"{reason} before it answered {method}", last_words)
 
     def greet(self, version: str, deadline: float) -> Fault | None:

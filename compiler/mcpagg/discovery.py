@@ -16,7 +16,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
-from mcpagg.collector import BadList, Collector, Fault, Time
+from mcpagg.collector import UNKNOWN_THERE, BadList, Collector, Fault, Time
 from mcpagg.handshake import connect
 from mcpagg.jsontext import dumps
 from mcpagg.problems import ChildFault, Problem, count
@@ -187,6 +187,25 @@ class Discovery:
             self._alive.discard(child)
 
     def _connect(self, launch: Launch, capabilities: Json) -> Collector:
+        """Start a child and agree on a version.
+
+        Where nothing takes requests of streamable HTTP, the older transport is tried
+        (specification, transports, backwards compatibility).
+
+        Raises:
+            Fault: that failed; of two transports, what came of the first one.
+        """
+        try:
+            return self._connect_once(launch, capabilities)
+        except Fault as fault:
+            if fault.status not in UNKNOWN_THERE or launch.transport != "streamable-http":
+                raise
+            try:
+                return self._connect_once(launch.over("sse"), capabilities)
+            except Fault:
+                raise fault from None
+
+    def _connect_once(self, launch: Launch, capabilities: Json) -> Collector:
         return connect(
             lambda: self._start(launch, capabilities),
             self._close,
@@ -249,6 +268,7 @@ class Discovery:
         return ChildSnapshot(
             name=name,
             protocol=child.protocol,
+            transport=child.launch.transport if child.launch.url else "",
             info=child.info,
             capabilities=child.capabilities,
             instructions=child.instructions,

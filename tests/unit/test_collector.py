@@ -11,6 +11,7 @@ import pytest
 
 from mcpagg.collector import Collector, Fault, Refusal, Silence, Time
 from mcpagg_runtime.serve.launch import Launch
+from mcpagg_runtime.start.message import Message
 
 
 class Timeless(Time):
@@ -35,12 +36,11 @@ class Scripted:
     ) -> None:
         self.hear = hear
         self.ended = ended
-        self.writer = self
         self.sent: list[Any] = []
 
-    def send(self, line: bytes) -> None:
-        """Take a line, and answer it."""
-        self.sent.append(json.loads(line))
+    def send(self, message: Message) -> None:
+        """Take a message, and answer it."""
+        self.sent.append(json.loads(message.line()))
         if self.sent[-1].get("method") == "m":
             for answer in self.answers:
                 self.hear(answer)

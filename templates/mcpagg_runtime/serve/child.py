@@ -123,13 +123,23 @@ class Child:
         self.connection.send(notification(INITIALIZED))
         if self._outages.end(self.name):
             self._clients.all_changed(self._catalogues, self.name)
-        self.set_level()
-        for uri in self._clients.watched(self.name):
-            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+        self._inform()
         self.calls.flush()
         self.lists.read()
         self._lists_settled()
         self._sleep_if_idle(self.lifecycle.ready_at)
+
+    def renewed(self) -> None:
+        """It has forgotten what it was told, and may offer something else by now."""
+        if self.lifecycle.is_ready:
+            self._inform()
+            self.lists.read()
+
+    def _inform(self) -> None:
+        """Tell it what it is to know beside its requests."""
+        self.set_level()
+        for uri in self._clients.watched(self.name):
+            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
 
     def set_level(self) -> None:
         """Tell it which log level clients want, if it logs."""
@@ -182,14 +192,14 @@ class Child:
 
     # What it says
 
-    def read(self, line: bytes, redact: Callable[[str], str]) -> Said:
+    def read(self, line: bytes, redact: Callable[[str], str], request: int = 0) -> Said:
         """Read a line of it, for `receive`; the lock need not be held.
 
         What takes long about it is done here: nothing of it depends on what others do. `redact`
-        hides secrets in what is odd about the line.
+        hides secrets in what is odd about the line; `request` is what it answers, if that is known.
         """
         # Only the first odd line is shown; no other one is searched for secrets.
-        said = read_line(line, str if self.connection.warned else redact)
+        said = read_line(line, str if self.connection.warned else redact, request)
         for message in said[0]:
             if isinstance(message, Message) and message.method is None and not message.is_error:
                 own, call = self.connection.asked(minted(message.value("id")))

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.effects import Effects
 from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.router import Router
-from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.client import is_enveloped
+from mcpagg_runtime.start.message import failure
 from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN
 from mcpagg_runtime.start.scanner import Malformed
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.modern.client import ModernClients
     from mcpagg_runtime.serve.child import Child, Said
     from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.routing import Dispatching
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
@@ -36,15 +35,11 @@ class Core:
     """
 
     def __init__(
-        self,
-        answers: Answers,
-        clock: Callable[[], float],
-        mint: Callable[[], str],
-        dispatching: Dispatching = Dispatch,
+        self, answers: Answers, clock: Callable[[], float], mint: Callable[[], str]
     ) -> None:
         """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
         self.effects = Effects(clock)
-        self.router = Router(answers, self.effects, dispatching)
+        self.router = Router(answers, self.effects)
         self.children = self.router.children
         self._mint = mint
         self.modern: ModernClients | None = None
@@ -142,12 +137,31 @@ class Core:
         child.down(reason, last_words)
         return self._done()
 
-    def read(self, child: Child, line: bytes, redact: Callable[[str], str]) -> Said:
+    def schema_of(self, child: Child, tool: str) -> str:
+        """Return the JSON text of a child's tool, by the child's name for it; "" if unknown."""
+        served = self.router.answers.catalogues["tools"].served(child.name)
+        return next((item.listed("") for item in served if item.original == tool), "")
+
+    def child_renewed(self, child: Child) -> list[Action]:
+        """A child that is up has shaken hands again, and knows nothing of what it was told."""
+        child.renewed()
+        return self._done()
+
+    def request_failed(self, child: Child, request: int, reason: str) -> list[Action]:
+        """A child will not answer a request; `reason` completes "Server 'x' …"."""
+        if child.lifecycle.is_alive:
+            child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
+        return self._done()
+
+    def read(
+        self, child: Child, line: bytes, redact: Callable[[str], str], request: int = 0
+    ) -> Said:
         """Read a line of a child, for `from_child`; the lock need not be held.
 
-        `redact` hides secrets in what may be shown of it.
+        `redact` hides secrets in what may be shown of it; `request` is the id of the request that
+        it is known to answer.
         """
-        return child.read(line, redact)
+        return child.read(line, redact, request)
 
     def from_child(self, child: Child, said: Said) -> list[Action]:
         """Take what was read of a line of a child; what is odd is warned of once."""

@@ -11,10 +11,9 @@ from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.launch import MissingVariables, prepare
 from mcpagg_runtime.serve.lifecycle import STARTING
-from mcpagg_runtime.serve.messages import notification, read_messages
+from mcpagg_runtime.serve.messages import answered, notification, read_messages
 from mcpagg_runtime.serve.platforms import not_found
 from mcpagg_runtime.serve.process import Process
-from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure
@@ -23,7 +22,7 @@ from mcpagg_runtime.start.scanner import Malformed, quote
 from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     from mcpagg_runtime.serve.child import Child
@@ -31,6 +30,48 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.launch import Launch
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.message import Message
+
+    class Life(Protocol):
+        """One life of a child: a process, or the connection to a server elsewhere."""
+
+        launch: Launch
+        gone: Any
+        """Tells by `is_set()` whether nothing is left of it."""
+        retired: bool
+        """Whether it was ended on purpose."""
+
+        def send(self, message: Message) -> None:
+            """Send it a message; never waits."""
+
+        def read(self) -> None:
+            """Read what it says, until it has no more to say."""
+
+        def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
+            """Read no more of it until these locks are free; called by who reads it."""
+
+        def retire(self) -> None:
+            """Hear it no more: it is ended on purpose."""
+
+        def silence(self) -> None:
+            """Report nothing of its end."""
+
+        def end(self, reason: str) -> None:
+            """Report why it is over, and see that it is."""
+
+        def close(self) -> None:
+            """End it; returns when that is done."""
+
+        def kill(self) -> None:
+            """End it at once, and wait for nothing."""
+
+    class Hear(Protocol):
+        """Takes what a child says."""
+
+        def __call__(self, line: bytes, request: int = 0) -> list[int]:
+            """Take a line; return the ids of the requests that it answers.
+
+            `request` is the one that it is known to answer, 0 for none.
+            """
 
     class Sink(Protocol):
         """Takes the messages for a client."""
@@ -40,18 +81,6 @@ if TYPE_CHECKING:
 
         def gate(self) -> Any:
             """Return a lock that is held while too much waits for the client, or None."""
-
-    class Log(Protocol):
-        """Takes what is to be logged."""
-
-        def send(self, line: bytes) -> None:
-            """Take one line, which ends in a newline; never blocks."""
-
-        def flush(self, seconds: float) -> bool:
-            """Wait until all is written, no longer than so many seconds; return whether it is."""
-
-        def dispatch(self, children: Mapping[str, Child]) -> Dispatch:
-            """Return what gives calls to children, and may log them."""
 
 
 NO_THREAD = "the system has no thread for it"
@@ -63,20 +92,19 @@ class Engine:
 
     Carrying out never blocks: lines go to writers, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
-    `log` gets a line of JSON for each state that a child enters, and may have calls logged.
+    `log` gets a line of JSON for each state that a child enters.
     """
 
-    def __init__(self, answers: Answers, folder: str, log: Log | None = None) -> None:
+    def __init__(self, answers: Answers, folder: str, log: Writer | None = None) -> None:
         self.plan = answers.plan
         self.folder = folder
         self.log = log
-        dispatching = Dispatch if log is None else log.dispatch
-        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatching)
+        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex())
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
-        self._processes: dict[Child, Process] = {}
-        self._started: list[Process] = []
+        self._processes: dict[Child, Life] = {}
+        self._started: list[Life] = []
         self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
         self._closing = False
         self._awaited: Client | None = None
@@ -249,7 +277,7 @@ class Engine:
             process.kill()
         self._perform(self.core.child_down(child, reason))
 
-    def _close(self, process: Process) -> None:
+    def _close(self, process: Life) -> None:
         """Close a process that nobody hears any more; without a thread to wait in, kill it."""
         if not _apart(process.close):
             process.kill()
@@ -259,7 +287,7 @@ class Engine:
             if peer in self._sinks:  # else it has left
                 self._sinks[peer].send(message)
         elif peer in self._processes:
-            self._processes[peer].writer.send(message.line())
+            self._processes[peer].send(message)
 
     def _gates(self, actions: list[Action]) -> list[Any]:
         """Return the gates of those clients that were sent something and do not read."""
@@ -270,11 +298,11 @@ class Engine:
     def _live(self, child: Child) -> None:
         """Start a child and read what it says, all its life; runs in a thread of its own."""
         launch: Launch | None = None
-        process: Process | None = None
+        process: Life | None = None
 
-        def hear(line: bytes) -> None:
+        def hear(line: bytes, request: int = 0) -> list[int]:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = self.core.read(child, line, self.redact)
+            said = self.core.read(child, line, self.redact, request)
             gates = []
             with self._lock:
                 # A grandchild may hold the pipes of a life that is over.
@@ -284,6 +312,7 @@ class Engine:
                     gates = self._gates(actions)
             if gates and process is not None:
                 process.hold(gates, lambda: self._closing)
+            return answered(said[0])
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -298,7 +327,7 @@ class Engine:
             with self._spawning:
                 if self._closing:
                     return
-                process = Process(launch, hear, ended)
+                process = self._started_life(child, launch, hear, ended)
                 with self._lock:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(process)
@@ -313,6 +342,30 @@ class Engine:
                 process.end(f"was given up over an internal fault: {where(problem)}")
             else:
                 ended(f"could not be started: {_why(problem, launch)}", "")
+
+    def _started_life(
+        self,
+        child: Child,
+        launch: Launch,
+        hear: Hear,
+        ended: Callable[[str, str], None],
+    ) -> Life:
+        """Start a process, or get ready to speak to a server elsewhere."""
+        if launch.transport == "stdio":
+            return Process(launch, hear, ended)
+        from mcpagg_runtime.remote.transport import RemoteConnection
+
+        return RemoteConnection(
+            launch,
+            hear,
+            ended,
+            lambda request, why: self._attempt(
+                lambda core: core.request_failed(child, request, why)
+            ),
+            lambda: self._attempt(lambda core: core.child_renewed(child)),
+            lambda tool: self.core.schema_of(child, tool),
+            f"mcpagg/{self.plan.compiler}",
+        )
 
     def _ring(self) -> float | None:
         """Do what is due; return how long to wait for what comes next, None if nothing will."""
@@ -358,7 +411,7 @@ def _is_answer(action: Action, client: Client, identifier: str) -> bool:
     return message.method is None and message.raw("id") == identifier
 
 
-def _close(process: Process, gate: Any) -> None:
+def _close(process: Life, gate: Any) -> None:
     try:
         process.close()
     finally:

@@ -80,12 +80,22 @@ class Launch:
     `argv` begins with the absolute path of the program, or with the command as it was written if
     there is no such program.
 
-    For a remote child, `url` and `headers` instead. `mentioned` maps the value of every variable
-    that the row refers to back to its name. `masks` {name: value} are the variables that clients
-    name and never see.
+    For a remote child, `url`, `headers` and `transport` instead. `mentioned` maps the value of
+    every variable that the row refers to back to its name. `masks` {name: value} are the variables
+    that clients name and never see.
     """
 
-    __slots__ = ("_redactor", "argv", "cwd", "env", "headers", "masks", "mentioned", "url")
+    __slots__ = (
+        "_redactor",
+        "argv",
+        "cwd",
+        "env",
+        "headers",
+        "masks",
+        "mentioned",
+        "transport",
+        "url",
+    )
 
     def __init__(
         self,
@@ -96,15 +106,24 @@ class Launch:
         url: str = "",
         headers: Mapping[str, str] | None = None,
         masks: Mapping[str, str] | None = None,
+        transport: str = "stdio",
     ) -> None:
         self.argv = argv
         self.env = env
         self.cwd = cwd
         self.mentioned = mentioned
         self.url = url
+        self.transport = transport
         self.headers = dict(headers or {})
         self.masks = dict(masks or {})
         self._redactor: Redactor | None = None
+
+    def over(self, transport: str) -> Launch:
+        """Return the same remote child, reached in another way."""
+        mentioned, env = self.mentioned, self.env
+        return Launch(
+            self.argv, env, self.cwd, mentioned, self.url, self.headers, self.masks, transport
+        )
 
     def secrets(self) -> dict[str, str]:
         """Return {value: variable} of what the child may repeat and nobody is to read.
@@ -205,7 +224,8 @@ def prepare(
     headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
     masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
     url = values.get(Location("url"), "")
-    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks)
+    transport = row.get("transport", "stdio")
+    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport)
 
 
 def unset(

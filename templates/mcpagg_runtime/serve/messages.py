@@ -18,7 +18,7 @@ from mcpagg_runtime.start.message import Json, Message, decode, is_id, read_mess
 from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from mcpagg_runtime.start.message import Id
@@ -101,14 +101,34 @@ class Fragment:
 
 
 def read_line(
-    line: bytes, redact: Callable[[str], str] = str
+    line: bytes, redact: Callable[[str], str] = str, request: int = 0
 ) -> tuple[list[Message | Fragment], str]:
     """Return what a line of a server holds, and what is odd about it, "" for nothing.
 
     A blank line holds nothing, a line of other words neither; a batch holds its messages. `redact`
     hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
-    not be recognised.
+    not be recognised. `request` is the id of the request that the line came in answer to, 0 if
+    that is not known: an answer without an id is to that one.
     """
+    found, oddity = _parsed_line(line, redact)
+    return ([_identified(one, request) for one in found] if request else found), oddity
+
+
+def answered(found: Iterable[Message | Fragment]) -> list[int]:
+    """Return the ids of the requests that what was read answers."""
+    return [minted(one.id) for one in found if not one.method and one.id is not None]
+
+
+def _identified(message: Message | Fragment, request: int) -> Message | Fragment:
+    """Return a message with the id of the request that it answers, where it has none."""
+    if message.id is not None or message.method:
+        return message
+    if isinstance(message, Fragment):
+        return Fragment(request, "", message.problem)
+    return message.under(str(request)) if message.is_response else message
+
+
+def _parsed_line(line: bytes, redact: Callable[[str], str]) -> tuple[list[Message | Fragment], str]:
     plain = plain_answer(line)
     if plain is not None:
         return [plain], ""

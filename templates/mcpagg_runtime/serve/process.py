@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.launch import Launch
     from mcpagg_runtime.serve.platforms import Group
+    from mcpagg_runtime.start.message import Message
 
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
@@ -45,7 +46,7 @@ class Process:
     """
 
     def __init__(
-        self, launch: Launch, hear: Callable[[bytes], None], ended: Callable[[str, str], None]
+        self, launch: Launch, hear: Callable[[bytes], object], ended: Callable[[str, str], None]
     ) -> None:
         """Start it.
 
@@ -114,6 +115,10 @@ class Process:
         except RuntimeError:
             self._undo(self._stdout)
             raise
+
+    def send(self, message: Message) -> None:
+        """Send it a message, now or as soon as it reads; never waits."""
+        self.writer.send(message.line())
 
     def retire(self) -> None:
         """Hear it no more, and say nothing of its end: it was ended on purpose."""

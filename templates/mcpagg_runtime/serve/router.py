@@ -15,7 +15,7 @@ from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 from mcpagg_runtime.serve.messages import minted, notification
 from mcpagg_runtime.serve.resources import ResourceRouting
-from mcpagg_runtime.serve.routing import NameRouting, ambiguity
+from mcpagg_runtime.serve.routing import Dispatch, NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure, is_id, result
@@ -37,7 +37,6 @@ from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote
 if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.effects import Effects
-    from mcpagg_runtime.serve.routing import Dispatching
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
@@ -60,8 +59,7 @@ class ExtensionCall(Call):
 class Router:
     """Takes the messages of clients, in the form of the handshake."""
 
-    def __init__(self, answers: Answers, effects: Effects, dispatching: Dispatching) -> None:
-        """`dispatching` makes what gives calls to children."""
+    def __init__(self, answers: Answers, effects: Effects) -> None:
         self.answers = answers
         self.plan = answers.plan
         self.effects = effects
@@ -70,7 +68,7 @@ class Router:
         self.children = {
             name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
         }
-        self._dispatch = dispatching(self.children)
+        self._dispatch = Dispatch(self.children)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
         self.resources = ResourceRouting(
             answers, self.children, self.clients, origins, self._dispatch
@@ -110,8 +108,7 @@ class Router:
         asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
         watched = {**asked, **self.clients.disconnect(client)}
         for server, call in reversed(calls):
-            child = self.children[server]
-            self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
+            self.children[server].withdraw(call, lambda number: obj(requestId=number))
         for child in self.children.values():
             child.requests.disconnected(client)
         for uri, server in watched.items():
@@ -253,5 +250,4 @@ class Router:
             # An id may be used again: the youngest is meant.
             server, call = found[-1]
             params = message.raw("params")
-            child = self.children[server]
-            self._dispatch.withdraw(call, child, lambda n: replaced(params, "requestId", n))
+            self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))

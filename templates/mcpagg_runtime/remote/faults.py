@@ -1,0 +1,129 @@
+"""What is wrong with a remote server, said so that whoever reads it knows what to do."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# How much of what a server says about itself is shown.
+QUOTED_CHARACTERS = 200
+
+
+class RemoteFault(Exception):
+    """Raised when a server cannot be reached, or answers with what is no use.
+
+    `what` completes "server 'x' …"; it may hold values of variables. `status` is that of the
+    answer, 0 where there was none.
+    """
+
+    def __init__(self, what: str, status: int = 0) -> None:
+        super().__init__(what)
+        self.what = what
+        self.status = status
+
+
+class NotSent(RemoteFault):
+    """Raised when a request has certainly not reached the server."""
+
+
+def unreachable(problem: Exception, where: str, host: str, seconds: float) -> str:
+    """Say why there is no connection; `where` is the URL, and the proxy on the way to it."""
+    return f"could not be reached at {where}: {_explained_failure(problem, host, seconds)}"
+
+
+def _explained_failure(problem: Exception, host: str, seconds: float) -> str:
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        why = getattr(problem, "verify_message", "") or "it cannot be verified"
+        advice = "where its authority is your own, name the file of that in SSL_CERT_FILE"
+        return f"its certificate is not trusted ({why}); {advice}"
+    if isinstance(problem, ssl.SSLError):
+        if problem.reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+            return "it does not speak TLS there; is its URL one of http://?"
+        return f"TLS failed ({(problem.reason or str(problem)).lower().replace('_', ' ')})"
+    if isinstance(problem, socket.gaierror):
+        return f"the name {host} is not known; check the URL, and the network"
+    if isinstance(problem, ConnectionRefusedError):
+        return "the connection was refused; is it running?"
+    if isinstance(problem, (TimeoutError, socket.timeout)):
+        return f"no connection within {seconds:g} s"
+    if isinstance(problem, ConnectionResetError):
+        return "the connection was closed at once; is its URL one of https://?"
+    if isinstance(problem, OSError):
+        return problem.strerror or str(problem)
+    return f"{type(problem).__name__}: {problem}"
+
+
+def broken(problem: Exception, where: str) -> str:
+    """Say how an transfer broke off after the request had been sent."""
+    how = "closed the connection"
+    if isinstance(problem, (TimeoutError, socket.timeout)):
+        how = "was silent for too long"
+    elif isinstance(problem, OSError) and problem.strerror:
+        how = f"was lost ({problem.strerror.lower()})"
+    elif type(problem).__name__ in ("BadStatusLine", "LineTooLong", "HTTPException"):
+        how = "answered with what is no HTTP"
+    return f"{how} before it had answered at {where}; the request is not repeated"
+
+
+def refused(status: int, where: str, headers: Mapping[str, str], *, credentials: bool) -> str:
+    """Say what a status of HTTP means.
+
+    `headers` are those of the answer, in lower case; `credentials` is whether some were sent.
+    """
+    said = f"answered with {status} {_phrase(status)} at {where}".replace("  ", " ")
+    if status == 401:
+        if credentials:
+            return f"{said}: it does not accept the credentials; are they still valid?"
+        return (
+            f"{said}: it wants credentials; give them as a header, such as "
+            '"Authorization": "Bearer ${TOKEN}"'
+        )
+    if status == 403:
+        return f"{said}: these credentials are not allowed this, or it refuses this network"
+    if status == 404:
+        return f"{said}: nothing is there; check the path of the URL"
+    if status == 405:
+        return f"{said}: what is there takes no MCP requests; check the path of the URL"
+    if status == 407:
+        return f"{said}: the proxy wants credentials; write them into its URL"
+    if status == 413:
+        return f"{said}: the request is too large for it"
+    if status == 429 or status >= 500:
+        what = "it takes no more requests for now" if status == 429 else "the fault is its own"
+        return f"{said}: {what}{_retry_after(headers.get('retry-after', ''))}"
+    return said
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _retry_after(value: str) -> str:
+    if not value:
+        return ""
+    return f"; try again in {value} s" if value.isdigit() else f"; try again after {value}"
+
+
+def no_answer(kind: str, body: bytes, where: str) -> str:
+    """Say what a body is that holds no message."""
+    beginning = body[:512].lstrip().lower()
+    if kind == "text/html" or beginning.startswith((b"<!doctype html", b"<html")):
+        return f"answered with a web page at {where}, not with MCP; check the path of the URL"
+    if not body.strip():
+        return f"answered with nothing at {where}"
+    shown = repr(body[:QUOTED_CHARACTERS].decode("utf-8", "replace"))
+    return f"answered with something else than JSON-RPC at {where}: {shown}"
+
+
+def redirected(status: int, origin: str, where: str) -> str:
+    """Say that a redirect is not followed, and whereto it leads."""
+    advice = f"nothing was sent there; write a URL of {origin} if that is the server"
+    return f"redirects ({status}) from {where} to another origin, {origin}: {advice}"

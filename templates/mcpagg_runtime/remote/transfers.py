@@ -1,0 +1,282 @@
+"""Requests to a remote server, and its answers as they come."""
+
+from __future__ import annotations
+
+import _thread
+import http.client
+from threading import Event as Flag
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.remote.addresses import Address
+from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
+from mcpagg_runtime.remote.faults import NotSent, RemoteFault, broken, redirected
+from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MAXIMUM_REDIRECTS = 5
+# The body stays with the request, and with its method; other redirects would make a GET of it.
+KEPT_METHOD = (307, 308)
+REDIRECTS = (301, 302, 303, *KEPT_METHOD)
+BODY_CHUNK = 1 << 16
+# So much of a body that nobody wants is read, for as long, so that its connection can be kept.
+PASSED_OVER_BYTES = 1 << 16
+PASSED_OVER_SECONDS = 0.2
+
+
+class Transfer:
+    """One request and its answer, under way; any thread may break it off.
+
+    `number` is the id of the message that is sent, 0 for one without. `sent` is set as soon as
+    the server can have it whole, or never will; `over` when nothing more is waited for.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
+        self.sent = Flag()
+        self.over = Flag()
+        self.answered = False
+        """Whether the server has answered the message."""
+        self.began = False
+        """Whether anything has come by this transfer."""
+        self.reopened = False
+        """Whether it goes on after a break, and nothing has come since."""
+        self.broken_off = False
+        self._lock = _thread.allocate_lock()
+        self._link: Link | None = None
+
+    def hold(self, link: Link | None) -> None:
+        """Go on over this connection; None: over none."""
+        with self._lock:
+            self._link = link
+            if link is not None and self.broken_off:
+                link.shut()
+
+    def break_off(self) -> None:
+        """Wait for the answer no longer."""
+        with self._lock:
+            self.broken_off = True
+            if self._link is not None:
+                self._link.shut()
+        self.sent.set()
+        self.over.set()
+
+
+class RemoteReply:
+    """An answer, whose body is still to be read. `finish` must be called in the end."""
+
+    def __init__(
+        self, connections: Connections, link: Link, got: http.client.HTTPResponse, of: Transfer
+    ) -> None:
+        self.status = got.status
+        self.headers = {name.lower(): value for name, value in got.getheaders()}
+        kind = self.headers.get("content-type", "")
+        self.kind = kind.partition(";")[0].strip().lower()
+        """The media type of the body."""
+        self.where = connections.where
+        """The URL, to be shown."""
+        self._connections = connections
+        self._link = link
+        self._got = got
+        self._of = of
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the body as it comes.
+
+        Raises:
+            RemoteFault: the connection broke before its end.
+        """
+        got, left = self._got, self._got.length
+        try:
+            if got.chunked or left is None:
+                while data := got.read1(BODY_CHUNK):
+                    yield data
+                return
+            while left:
+                data = got.read(min(left, BODY_CHUNK))
+                if not data:
+                    raise RemoteFault(broken(EOFError(), self.where))
+                left -= len(data)
+                yield data
+            got.read()  # nothing, and notices that this is the end
+        except (OSError, ValueError, http.client.HTTPException) as problem:
+            raise RemoteFault(broken(problem, self.where)) from None
+
+    def body(self, limit: int = MAXIMUM_LINE_BYTES) -> bytes:
+        """Return the whole body.
+
+        Raises:
+            RemoteFault: it is too large, or breaks off.
+        """
+        parts, size = [], 0
+        for data in self.chunks():
+            parts.append(data)
+            size += len(data)
+            if size > limit:
+                raise RemoteFault(f"answered with more than {limit >> 20} MiB at {self.where}")
+        return b"".join(parts)
+
+    def finish(self) -> None:
+        """Keep the connection for the next request, or close it if the answer goes on.
+
+        A stream that has brought the answer ends presently, if the server sees to that.
+        """
+        if not self._of.broken_off:
+            self._pass_over()
+        self._of.hold(None)
+        if self._got.isclosed() and not self._got.will_close and not self._of.broken_off:
+            self._connections.keep(self._link, _kept_seconds(self.headers))
+        else:
+            self._got.close()
+            self._link.http.close()
+
+    def _pass_over(self) -> None:
+        """Read what is left of the body, if it is little and comes at once."""
+        deadline = monotonic() + PASSED_OVER_SECONDS
+        size = 0
+        try:
+            self._link.socket.settimeout(PASSED_OVER_SECONDS)
+            for data in self.chunks():
+                size += len(data)
+                if size > PASSED_OVER_BYTES or monotonic() > deadline:
+                    break
+        except (OSError, RemoteFault):
+            pass
+
+
+def _kept_seconds(headers: Mapping[str, str]) -> float:
+    """Return how long a server keeps a connection without work, less a second for the way."""
+    seconds = headers.get("keep-alive", "").lower().partition("timeout=")[2].partition(",")[0]
+    return int(seconds) - 1.0 if seconds.strip().isdigit() else float("inf")
+
+
+class HttpClient:
+    """What requests to one server have in common: address, headers, connections.
+
+    The headers of the config go to the server's own origin and nowhere else.
+    """
+
+    def __init__(self, url: str, headers: Mapping[str, str], agent: str) -> None:
+        """`agent` is what the proxy calls itself.
+
+        Raises:
+            ValueError: the URL, a header, or the proxy on the way is of no use.
+        """
+        self.address = Address(url)
+        self._connections = Connections(self.address)
+        own = {"User-Agent": agent, **credentials_of(self.address)}
+        self._headers = {**own, **{name: _sendable(name, value) for name, value in headers.items()}}
+
+    @property
+    def where(self) -> str:
+        """The URL, to be shown."""
+        return self._connections.where
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether the requests say who asks."""
+        return any(name.lower() == "authorization" for name in self._headers)
+
+    def close(self) -> None:
+        """Close the connections that have nothing to do."""
+        self._connections.close()
+
+    def perform(
+        self,
+        transfer: Transfer,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        target: Address | None = None,
+        seconds: float | None = None,
+    ) -> RemoteReply:
+        """Make a request, follow redirects within the origin, and return the answer.
+
+        `target` is another address of the same origin. `seconds` limit each wait for the server,
+        None for no limit.
+
+        Raises:
+            NotSent: the server cannot have got the request.
+            RemoteFault: it may have, and there is no answer.
+        """
+        address = target or self.address
+        for _ in range(MAXIMUM_REDIRECTS):
+            reply = self._once(transfer, method, address, headers, body, seconds)
+            location = reply.headers.get("location")
+            if reply.status not in REDIRECTS or not location:
+                return reply
+            reply.finish()
+            address = self._redirected(method, reply, address, location)
+        raise RemoteFault(f"redirects in a circle from {self.where}")
+
+    def _redirected(
+        self, method: str, reply: RemoteReply, address: Address, location: str
+    ) -> Address:
+        try:
+            to = address.joined(location)
+        except ValueError:
+            what = f"redirects ({reply.status}) from {self.where} to what is no URL"
+            raise RemoteFault(what, reply.status) from None
+        if to.origin != self.address.origin:
+            origin = to.shown.partition("://")[2].partition("/")[0]
+            what = redirected(reply.status, f"{to.scheme}://{origin}", self.where)
+            raise RemoteFault(what, reply.status)
+        if method != "GET" and reply.status not in KEPT_METHOD:
+            what = f"redirects ({reply.status}) from {self.where} to {to.shown}; write that URL"
+            raise RemoteFault(what, reply.status)
+        return to
+
+    def _once(
+        self,
+        transfer: Transfer,
+        method: str,
+        address: Address,
+        headers: Mapping[str, str],
+        body: bytes,
+        seconds: float | None,
+    ) -> RemoteReply:
+        connections = self._connections
+        # By their names in lower case: of two headers of one name, only one may be sent.
+        said = [self._headers, headers, connections.extra_headers()]
+        lines = {name.lower(): (name, value) for some in said for name, value in some.items()}
+        while True:
+            kept = connections.take()
+            link = kept or connections.open()
+            transfer.hold(link)
+            if transfer.broken_off:
+                link.http.close()
+                raise NotSent("is not asked any more")
+            link.socket.settimeout(seconds)
+            try:
+                line = connections.request_line(address.target)
+                link.http.request(method, line, body or None, dict(lines.values()))
+            except OSError:
+                if kept is not None:
+                    # Closed meanwhile. Not all of it has been sent, so nobody acts upon it.
+                    link.http.close()
+                    continue
+                # A server may refuse a request before it has read it all, and then says why.
+            break
+        transfer.sent.set()
+        try:
+            got = link.http.getresponse()
+        except (OSError, ValueError, http.client.HTTPException) as problem:
+            transfer.hold(None)
+            link.http.close()
+            raise RemoteFault(broken(problem, self.where)) from None
+        return RemoteReply(connections, link, got, transfer)
+
+
+def _sendable(name: str, value: str) -> str:
+    """Return the value of a header as it can be sent.
+
+    Raises:
+        ValueError: nothing like it can be.
+    """
+    value = value.strip()
+    if not value.isprintable() or not name.isascii() or not name.isprintable() or ":" in name:
+        raise ValueError(f"its header {name!r} holds a character that cannot be sent")
+    return value.encode("utf-8").decode("latin-1")
