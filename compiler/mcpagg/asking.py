@@ -13,7 +13,7 @@ from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
 
 # What a row of the launch table says of starting or reaching a server.
-LAUNCH = ("transport", "command", "args", "env", "env_file", "cwd", "url", "headers")
+LAUNCH = ("command", "args", "env", "env_file", "cwd", "url", "headers")
 
 Rows = Mapping[str, Mapping[str, Any]]
 

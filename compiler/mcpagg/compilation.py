@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.asking import asked_servers, check_known, combined, new_names
+from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
@@ -23,7 +23,6 @@ from mcpagg.problems import (
     ChildFault,
     CompileError,
     ConfigError,
-    EnvironmentFault,
     Problem,
     meant,
 )
@@ -173,7 +172,7 @@ def compile_proxy(
     snapshot = combined(spec, asked, found, before)
     what = f"is as {file} has it: it could not be asked"
     _each(warn, (Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept))
-    rows = {name: row for name, row in rows.items() if name in snapshot.names}
+    rows = reached(rows, snapshot)
     linked, warnings = link(spec, rows, snapshot, options)
     _each(warn, warnings)
     name = options.name or _proxy_name(source.name)
@@ -304,45 +303,16 @@ def _checked(
     `asked` and `recorded` are those of `check_environment`.
 
     Raises:
-        ConfigError: servers cannot be proxied; tells what others lack as well.
         EnvironmentFault: servers lack something.
     """
-    refused = _remote(spec)
-    try:
-        ready = check_environment(
-            spec,
-            environ,
-            asked=asked,
-            recorded=recorded,
-            minimal=options.minimal,
-            allow_failed=options.allow_failed,
-        )
-    except EnvironmentFault as fault:
-        if not refused:
-            raise
-        problems = (*refused, *fault.problems)
-        raise ConfigError(spec.source, problems, fault.advice) from None
-    if refused:
-        raise ConfigError(spec.source, refused)
-    return ready
-
-
-def _remote(spec: ProxySpec) -> list[Problem]:
-    """Return a problem for each server that discovery can reach but the emitted file cannot yet."""
-    return [
-        Problem(
-            server.path,
-            f"is a remote server ({server.transport}), not proxied yet",
-            f"--skip it, or bridge it with a command such as `{_bridge(server)}`",
-        )
-        for server in spec.servers
-        if server.transport != "stdio"
-    ]
-
-
-def _bridge(server: ServerSpec) -> str:
-    """Return the command that makes a remote server one of stdio; headers by their names alone."""
-    return " ".join(["npx mcp-remote URL", *(f"--header {name}:VALUE" for name in server.headers)])
+    return check_environment(
+        spec,
+        environ,
+        asked=asked,
+        recorded=recorded,
+        minimal=options.minimal,
+        allow_failed=options.allow_failed,
+    )
 
 
 def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
@@ -360,6 +330,19 @@ def over_http(spec: ProxySpec, options: Options) -> dict[str, Any] | None:
     """
     asked = options.serve == "stdio,http" if options.serve else spec.http is not None
     return (spec.http or {}) if asked else None
+
+
+def reached(rows: Rows, snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    """Return the rows of the servers that a snapshot has, as it was taken.
+
+    A URL alone does not say which of two transports is behind it; the snapshot does.
+    """
+    children = {child.name: child for child in snapshot.children}
+    return {
+        name: {**row, "transport": children[name].transport} if "url" in row else {**row}
+        for name, row in rows.items()
+        if name in children
+    }
 
 
 def _filtered(spec: ProxySpec, options: Options) -> ProxySpec:

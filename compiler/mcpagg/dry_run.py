@@ -74,6 +74,8 @@ def _lines(server: ServerSpec, environ: Mapping[str, str]) -> Iterator[str]:
     row = without_credentials(server, server.row())
     target = row.get("url") or shlex.join([row["command"], *row["args"]])
     yield f"{server.name}: {server.transport}: {target}"
+    if row.get("headers"):
+        yield f"  headers: {', '.join(row['headers'])}"
     for name in ("cwd", "env_file", "timeout", "expose", "hide", "rename", "masks"):
         if name in row:
             yield f"  {name}: {json.dumps(row[name], ensure_ascii=False)}"

@@ -178,7 +178,7 @@ def _plain(snapshot: Snapshot) -> dict[str, Any]:
         for child in snapshot.children
     ]
     for plain in children:
-        for name in ("hints", "skills"):
+        for name in ("hints", "skills", "transport"):
             if not plain[name]:  # the digest of a child without stays what it was
                 del plain[name]
     return {"children": children, "failed": snapshot.failed}
@@ -194,7 +194,7 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
         "masking": any("masks" in row for row in rows.values()),
         "skills": SKILLS.capability in extensions,
         "extensions": bool(extensions),
-        "tokens": any("url" in row for row in rows.values()),
+        "remote": any("url" in row for row in rows.values()),
         "http": http,
     }
     return {name for name, needed in used.items() if not needed}

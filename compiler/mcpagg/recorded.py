@@ -47,7 +47,7 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     try:
         tables = read_tables(_read(file), TABLES)
         children = tuple(
-            _child(name, tables["CHILDREN"][name], lists)
+            _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
             for name, lists in tables["SNAPSHOT"].items()
             if name  # what has none are the composite tools, which are built anew
         )
@@ -81,7 +81,9 @@ def _read(file: Path) -> str:
         raise ConfigError(str(file), [Problem("", what)]) from None
 
 
-def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnapshot:
+def _child(
+    name: str, facts: dict[str, Any], lists: dict[str, str], row: dict[str, Any]
+) -> ChildSnapshot:
     about = loads(lists["server"])
     items: dict[str, Any] = {kind.name: tuple(loads(lists.get(kind.name, "[]"))) for kind in KINDS}
     return ChildSnapshot(
@@ -93,4 +95,5 @@ def _child(name: str, facts: dict[str, Any], lists: dict[str, str]) -> ChildSnap
         **items,
         conditional=frozenset(facts.get("conditional", ())),
         hints=dict(facts.get("hints", {})),
+        transport=row.get("transport", ""),
     )

@@ -27,6 +27,7 @@ class ChildSnapshot:
     of keeping its lists, empty for a child with a handshake: {"ttlMs": milliseconds, the least of
     all lists, "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
     `seconds` is how long its start took, None if it was not started: no part of its answers.
+    `transport` is how a remote child was reached, "" for any other.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ChildSnapshot:
     conditional: frozenset[str] = frozenset()
     hints: Json = field(default_factory=dict)
     seconds: float | None = field(default=None, compare=False)
+    transport: str = ""
 
     def items(self, kind: Kind) -> tuple[Json, ...]:
         """Return one of its lists."""

@@ -28,8 +28,7 @@ def dry_refusal(source: Source) -> CompileError:
 @pytest.mark.parametrize(
     ("servers", "options", "status"),
     [
-        ({"r": {"url": "https://h.example/mcp"}, "s": {"type": "sse", "url": "http://h/x"}}, {}, 2),
-        ({"r": {"url": "https://h.example/mcp"}, "a": {"command": "no-such-tool"}}, {}, 2),
+        ({"r": {"url": "https://h.example/${NOT_SET}"}, "a": {"command": "no-such-tool"}}, {}, 3),
         ({"a": {"command": "no-such-tool", "args": ["${NOT_SET}"]}}, {}, 3),
         ({"a": {"command": "sh", "sandbox": {"network": False}}}, {}, 2),
         ({"a": {"command": "sh"}}, {"only": ("b",)}, 2),
@@ -46,24 +45,6 @@ def test_a_dry_run_refuses_what_a_compilation_refuses(
     dry = dry_refusal(source)
     assert str(dry) == str(refused.value)
     assert (dry.exit_code, refused.value.exit_code) == (status, status)
-
-
-@pytest.mark.parametrize("flags", [[], ["--dry-run"]])
-def test_what_other_servers_lack_is_said_beside_a_remote_server(
-    tmp_path: Path, flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    servers = {
-        "r": {"url": "https://h.example/mcp", "headers": {"X-Token": "${TOKEN:-}"}},
-        "v": {"command": "sh", "args": ["${NOT_SET_HERE}"]},
-        "p": {"command": "no-such-tool"},
-    }
-    config = tmp_path / "mcp.json"
-    config.write_text(json.dumps({"mcpServers": servers}))
-    assert main([str(config), "-o", str(tmp_path / "server.py"), *flags]) == 2
-    said = capsys.readouterr().err
-    for words in ("`npx mcp-remote URL --header X-Token:VALUE`", "NOT_SET_HERE", "no-such-tool"):
-        assert words in said
-    assert "--skip NAME leaves a server out" in said.splitlines()[-1]
 
 
 def test_what_is_left_out_is_shown_with_the_reason(
@@ -83,15 +64,23 @@ def test_what_is_left_out_is_shown_with_the_reason(
     ]
 
 
-def test_a_remote_server_is_an_error_in_a_report_too(
+def test_of_a_remote_server_the_url_and_the_names_of_its_headers_are_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    headers = {"Authorization": "Bearer ${TOKEN:-none}", "X-Team": "blue"}
+    entry = {"url": "https://h.example/mcp", "headers": headers}
     config = tmp_path / "mcp.json"
-    config.write_text(json.dumps({"mcpServers": {"r": {"url": "https://h.example/mcp"}}}))
-    assert main([str(config), "--dry-run", "--report", "json"]) == 2
-    report = json.loads(capsys.readouterr().out)
-    assert [error["where"] for error in report["errors"]] == ["mcpServers.r"]
-    assert report["servers"][0]["url"] == "https://h.example/mcp"
+    config.write_text(json.dumps({"mcpServers": {"r": entry}}))
+    assert main([str(config), "--dry-run"]) == 0
+    assert capsys.readouterr().out == (
+        "r: streamable-http: https://h.example/mcp\n"
+        "  headers: Authorization, X-Team\n"
+        "  TOKEN: not set, has a default (headers.Authorization)\n"
+    )
+    assert main([str(config), "--dry-run", "--report", "json"]) == 0
+    [server] = json.loads(capsys.readouterr().out)["servers"]
+    assert server["url"] == "https://h.example/mcp"
+    assert server["headers"] == headers
 
 
 def test_a_dry_run_refuses_to_overwrite_what_a_compilation_would_not(tmp_path: Path) -> None:
