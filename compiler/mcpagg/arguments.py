@@ -61,7 +61,8 @@ UNRECORDED: dict[str, Any] = {
 """What is no part of `Options`, so that the file does not record it, with the defaults."""
 
 
-def _parser() -> _Parser:
+def argument_parser() -> _Parser:
+    """Return what reads a command line of the compiler."""
     # A namespace holds what was given and nothing else: defaults are not told apart from that.
     parser = _Parser(
         prog=PROGRAM,
@@ -284,7 +285,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     Raises:
         ConfigError: they cannot be understood, or need a file and there is none.
     """
-    parser = _parser()
+    parser = argument_parser()
     given = parser.given(words)
     chosen = {**UNRECORDED, **given}
     is_login = chosen["login"] and chosen["output"]

@@ -8,6 +8,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
+
+from mcpagg.arguments import argument_parser
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +57,14 @@ def test_the_command_runs_from_the_wheel(wheel: zipfile.ZipFile, tmp_path: Path)
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert done.stdout.startswith(str(tmp_path))
+
+
+def test_the_hook_of_pre_commit_has_options_that_there_are() -> None:
+    [hook] = YAML(typ="safe", pure=True).load(ROOT / ".pre-commit-hooks.yaml")
+    program, *words = [*hook["entry"].split(), *hook["args"]]
+    given = argument_parser().given(words)
+    assert program == "mcpagg-compile"
+    assert given == {"check": True, "offline": True, "quiet": True, "output": "server.py"}
 
 
 def test_generated_files_are_not_hidden_from_reviews() -> None:
