@@ -64,12 +64,13 @@ class Site(World):
         environ: Mapping[str, str] = {},
         *,
         given: Mapping[str, Any] = {},
+        http: Mapping[str, Any] | None = None,
         **choices: Any,
     ) -> None:
-        """`environ` and `given` are for the settings; see World for the rest."""
+        """`environ`, `given` and `http` are for the settings; see World for the rest."""
         self._sinks: dict[Client, Any] = {}
         super().__init__(servers, **choices)
-        self.plan.options.http = choices.get("http", {})
+        self.plan.options.http = http or {}
         self.emptied = 0
         settings = Settings(self.plan, environ, given)
         self.app = HttpApp(self.plan, "", settings, emptied=self._empty)

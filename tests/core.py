@@ -277,9 +277,15 @@ class World:
         [answer] = self.received(client)
         return answer
 
-    def client(self, capabilities: Json | None = None, **params: Any) -> Client:
-        """Let a client connect and shake hands; `params` are more of its `initialize`."""
+    def client(
+        self, capabilities: Json | None = None, audience: Client | None = None, **params: Any
+    ) -> Client:
+        """Let a client connect and shake hands; `params` are more of its `initialize`.
+
+        `audience` is on whose behalf it has servers started, if not on its own.
+        """
         client = Client(self.plan.options.names)
+        client.audience = audience
         self.do(self.core.connect(client))
         params = {
             "protocolVersion": "2025-11-25",

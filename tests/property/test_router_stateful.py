@@ -182,6 +182,7 @@ class RouterMachine(RuleBasedStateMachine):
         restart=st.sampled_from(["never", "on-call"]),
         idle_stop=st.sampled_from([None, None, IDLE_SECONDS]),
         up=st.booleans(),
+        shared=st.booleans(),
     )
     def begin(
         self,
@@ -191,6 +192,7 @@ class RouterMachine(RuleBasedStateMachine):
         restart: str,
         idle_stop: float | None,
         up: bool,
+        shared: bool,
     ) -> None:
         self.policy = policy
         self.timeout = timeout
@@ -204,6 +206,8 @@ class RouterMachine(RuleBasedStateMachine):
             restart=restart,
             idle_stop=idle_stop,
         )
+        # On behalf of whom servers are started that many clients share: nobody can ask it anything.
+        self.audience = Client("auto") if shared else None
         self.servers = {name: Server(name) for name in SNAPSHOT}
         self.clients: list[Client] = []
         self.owed: list[Asked] = []
@@ -355,7 +359,7 @@ class RouterMachine(RuleBasedStateMachine):
 
     def wake(self, server: Server, client: Client) -> None:
         if server.state == "new" or self.may_retry(server):
-            server.starter = client
+            server.starter = self.audience or client
 
     def may_retry(self, server: Server) -> bool:
         again = self.restart == "on-call" and server.failures < MAXIMUM_FAILURES
@@ -365,7 +369,8 @@ class RouterMachine(RuleBasedStateMachine):
     def connect(self, capable: bool) -> None:
         if len(self.clients) == 3:
             return
-        client = self.world.client({**ROOTS, "elicitation": {}} if capable else {})
+        able = {**ROOTS, "elicitation": {}} if capable else {}
+        client = self.world.client(able, audience=self.audience)
         self.clients.append(client)
         if self.eager:
             for server in self.servers.values():
@@ -693,9 +698,11 @@ class RouterMachine(RuleBasedStateMachine):
     def say_something_new(self, which: int) -> None:
         server = self.pick(list(self.servers.values()), which)
         line = '{"jsonrpc":"2.0","method":"notifications/unknown","params":{"n":1.0}}'
+        callers = {asked.client for asked in self.sent() if asked.server == server.name}
         if server.state == "ready":
             for client in self.clients:
-                self.expect(client, line)
+                if not callers - {client}:
+                    self.expect(client, line)
         self.hear(server, line)
 
     @move(which=numbers, raw=ids, method=st.sampled_from(["roots/list", "ping"]))

@@ -24,6 +24,8 @@ EVENTS = "text/event-stream"
 # A body of a request, in bytes, and the seconds in which it is to arrive.
 MAXIMUM_BODY_BYTES = 1 << 24
 BODY_SECONDS = 60.0
+# Of a larger one, so much is read and thrown away: a client that still sends reads no refusal.
+MAXIMUM_DISCARDED_BYTES = 1 << 26
 # A client that takes nothing for so many seconds is taken for gone.
 UNREAD_SECONDS = 60.0
 
@@ -97,8 +99,8 @@ class Exchange:
             Gone: the client has left.
         """
         length = self.header("content-length")
-        if length.isdigit() and int(length) > MAXIMUM_BODY_BYTES:
-            raise _too_large()
+        if length.isdigit() and int(length) > MAXIMUM_DISCARDED_BYTES:
+            raise _too_large(is_read=False)
         try:
             return await asyncio.wait_for(self._read(), BODY_SECONDS)
         except asyncio.TimeoutError:
@@ -113,10 +115,14 @@ class Exchange:
                 raise Gone
             part = message.get("body", b"")
             size += len(part)
-            if size > MAXIMUM_BODY_BYTES:
-                raise _too_large()
-            parts.append(part)
-            if not message.get("more_body", False):
+            is_read = not message.get("more_body", False)
+            if size <= MAXIMUM_BODY_BYTES:
+                parts.append(part)
+            elif is_read or size > MAXIMUM_DISCARDED_BYTES:
+                raise _too_large(is_read=is_read)
+            else:
+                parts.clear()
+            if is_read:
                 return b"".join(parts)
 
     async def gone(self) -> None:
@@ -168,6 +174,6 @@ def _raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
 
-def _too_large() -> Refused:
+def _too_large(*, is_read: bool) -> Refused:
     text = f"The body is larger than {MAXIMUM_BODY_BYTES >> 20} MiB"
-    return Refused(413, text, headers={"connection": "close"})
+    return Refused(413, text, headers={} if is_read else {"connection": "close"})

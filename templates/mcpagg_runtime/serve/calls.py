@@ -255,6 +255,7 @@ class CallQueue:
             if self._guarded and self._is_withheld(call):
                 continue
             if full:
+                self._requests.hurry(call.client)
                 self._waiting.append(call)
             else:
                 asked = self._forward(call) or asked

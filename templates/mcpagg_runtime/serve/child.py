@@ -179,6 +179,7 @@ class Child:
         late = self.calls.time_out(now)
         self.connection.give_up(now)
         self._settle_lost()
+        self.requests.give_up(now, awaited=self.calls.any_waits)
         if late or self.lists.given_up(now):
             self.calls.flush()
         self._sleep_if_idle(now)

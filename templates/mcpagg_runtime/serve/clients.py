@@ -12,8 +12,17 @@ from mcpagg_runtime.envelope.discover import ModernRequest
 from mcpagg_runtime.serve.editing import edited_object, place_of
 from mcpagg_runtime.serve.messages import notification
 from mcpagg_runtime.start.jsontext import edited, members, obj, parse
-from mcpagg_runtime.start.message import Json
-from mcpagg_runtime.start.protocol import LEVELS, LOG_MESSAGE, RESOURCE_UPDATED, SERVER_MARK, TASKS
+from mcpagg_runtime.start.message import Json, error
+from mcpagg_runtime.start.protocol import (
+    CLIENT_METHODS,
+    INVALID_PARAMS,
+    LEVELS,
+    LOG_MESSAGE,
+    METHOD_NOT_FOUND,
+    RESOURCE_UPDATED,
+    SERVER_MARK,
+    TASKS,
+)
 from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
@@ -89,8 +98,12 @@ class Clients:
         What one client does not want to hear, another one may.
         """
         client.level = level
-        asked = [one.level for one in [*self, client] if one.level]
-        before, self.level = self.level, min(asked, key=LEVELS.index)
+        return self.settle_level()
+
+    def settle_level(self) -> bool:
+        """Find the level that children are asked for; return whether it is another one now."""
+        asked = [one.level for one in self if one.level]
+        before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
         return self.level != before
 
     # News
@@ -115,8 +128,10 @@ class Clients:
     def pass_on(self, server: str, message: Message, callers: set[Client]) -> None:
         """Give a server's notification (log, resource, unknown) to the clients that it concerns.
 
-        `callers` are those whose calls the server has in hand.
+        `callers` are those whose calls the server has in hand. What it says meanwhile may be about
+        those calls, so nobody else hears it; where they came over several connections, nobody does.
         """
+        connections = {client.connection for client in callers}
         params = message.raw("params")
         if message.method == LOG_MESSAGE:
             params = attributed_log(message.json("params"), server)
@@ -125,7 +140,10 @@ class Clients:
         for client in self:
             # One that has not shaken hands hears of its own calls, if they are nobody else's.
             hears = client.initialized or callers == {client}
+            foreign = bool(connections - {client.connection})
             if not hears or not self._concerns(client, server, message):
+                continue
+            if foreign and message.method != RESOURCE_UPDATED:
                 continue
             # What a server logs is told once over one connection, whoever speaks over it.
             if message.method != LOG_MESSAGE or client.connection not in told:
@@ -140,6 +158,26 @@ class Clients:
         if message.method == LOG_MESSAGE:
             return self._logs and _is_loud(message.params.get("level"), client.level)
         return True
+
+
+def inability(client: Client, message: Message) -> str:
+    """Return the error for a request that a client declared no capability for, "" if it did.
+
+    One set of servers may be shared by clients that can do different things.
+    """
+    method = message.method or ""
+    able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+    if able is None:
+        return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+    declared, params = parse(able), message.params
+    if method == "elicitation/create":
+        mode = params.get("mode", "form")
+        # Who names no mode takes forms, as in the revisions before there were modes.
+        if (mode == "url" or "url" in declared) and mode not in declared:
+            return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+    if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+        return error(INVALID_PARAMS, "The client has no tools for sampling")
+    return ""
 
 
 def _is_loud(level: object, threshold: str) -> bool:

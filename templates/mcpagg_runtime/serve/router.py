@@ -107,6 +107,9 @@ class Router:
         calls = self._calls_of(client)
         asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
         watched = {**asked, **self.clients.disconnect(client)}
+        # One that is a single request comes and goes with a level of its own.
+        if client.connection is client and self.clients.settle_level():
+            self._tell_level()
         for server, call in reversed(calls):
             self.children[server].withdraw(call, lambda number: obj(requestId=number))
         for child in self.children.values():
@@ -196,9 +199,12 @@ class Router:
             self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
             return
         if self.clients.set_level(client, level):
-            for child in self.children.values():
-                child.set_level()
+            self._tell_level()
         client.deliver(result(message.raw("id"), "{}"))
+
+    def _tell_level(self) -> None:
+        for child in self.children.values():
+            child.set_level()
 
     def _complete(self, client: Client, message: Message) -> None:
         """Ask the owner of a prompt or a template for completions; its names are translated."""

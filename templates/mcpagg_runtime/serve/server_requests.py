@@ -2,24 +2,25 @@
 
 A legacy server's request does not say which call caused it. A server that makes such requests
 therefore gets the calls of one client at a time. A call that is waiting for that client's answer
-does not block others of the same connection.
+does not block others of the same connection; those of other connections it blocks for a while.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.clients import attributed
+from mcpagg_runtime.serve.clients import attributed, inability
 from mcpagg_runtime.serve.editing import replaced, spliced
+from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Json, error, failure, is_id, result
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
-    CLIENT_METHODS,
     LEGACY,
     METHOD_NOT_FOUND,
     PROGRESS,
+    REQUEST_TIMEOUT,
 )
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
 
+# How long a client may take to answer from when a call of another one waits for the server.
+ANSWER_SECONDS = 60.0
 # Those that are about one call; a list of roots is the client's as a whole.
 ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
 
@@ -36,7 +39,7 @@ ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
 class ServerRequest:
     """One request of a child on its way to a client."""
 
-    __slots__ = ("client", "identifier", "key", "number", "reply", "token")
+    __slots__ = ("client", "deadline", "identifier", "key", "number", "reply", "token")
 
     def __init__(self, client: Client, message: Message, number: int) -> None:
         self.client = client
@@ -50,6 +53,8 @@ class ServerRequest:
         """What the client answers, None before it does."""
         self.token = ""
         """The JSON text of the child's progress token, "" for none."""
+        self.deadline = FOREVER
+        """Until when the client may answer, FOREVER while no call of another one waits for it."""
 
 
 class ServerRequests:
@@ -113,9 +118,10 @@ class ServerRequests:
 
     def ask(self, client: Client | None, message: Message) -> None:
         """Pass the child's request on to a client, or refuse it where that cannot be."""
-        needed = CLIENT_METHODS.get(message.method or "")
-        if client is None or message.id is None or needed not in client.capabilities:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+        refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+        if client is not None and message.id is not None:
+            refusal = inability(client, message)
+        if client is None or refusal:
             self._connection.send(failure(message.raw("id") or "null", refusal))
             return
         if not self._clients.may_answer(client):
@@ -168,6 +174,28 @@ class ServerRequests:
         calls = self._connection.calls.values()
         foreign = any(call.client.connection is not client.connection for call in calls)
         return foreign or bool(self._at_work() - {client})
+
+    def hurry(self, client: Client) -> None:
+        """A call of a client waits: others have only so long to answer what they were asked."""
+        effects = self._connection.effects
+        for asked in self._pending:
+            if asked.client.connection is not client.connection and asked.deadline == FOREVER:
+                asked.deadline = effects.clock() + ANSWER_SECONDS
+            effects.arm(asked.deadline)
+
+    def give_up(self, now: float, *, awaited: bool) -> None:
+        """Wait no longer for answers that are late, if calls are `awaited` that they hold up."""
+        for asked in [one for one in self._pending if one.deadline < FOREVER]:
+            if not awaited or asked.reply is not None:
+                asked.deadline = FOREVER
+            elif asked.deadline > now:
+                self._connection.effects.arm(asked.deadline)
+            else:
+                self._pending.remove(asked)
+                late = error(REQUEST_TIMEOUT, "The client did not answer while others waited")
+                self._connection.send(failure(asked.identifier, late))
+                params = obj(requestId=str(asked.number))
+                asked.client.deliver(notification(CANCELLED, params))
 
     # What clients answer
 

@@ -1,0 +1,265 @@
+"""The emitted file over HTTP: uvicorn, sockets, clients of the SDK, and how it starts and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from core import call
+from mcp import Client
+from mcp.client.sse import sse_client
+from proxies import compiled, posix
+from wire import TIMEOUT, stub_entry
+
+pytestmark = posix("the proxy is a POSIX process here")
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "raw", "version": "1"},
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A proxy of two servers that serves HTTP."""
+    servers = {
+        "a": stub_entry(tools=["echo", "slow", "never"], does={"never": {"do": "nothing"}}),
+        "b": stub_entry(tools=["echo"]),
+    }
+    return compiled(tmp_path_factory.mktemp("http"), servers, "--serve", "stdio,http")
+
+
+class Served:
+    """A proxy that serves HTTP."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stderr is not None
+        self.url = process.stderr.readline().strip()
+        self.said: list[str] = []
+        self._open: list[http.client.HTTPConnection] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        self.said += self.process.stderr
+
+    def request(
+        self, method: str, path: str = "", body: object = None, **headers: str
+    ) -> http.client.HTTPResponse:
+        """Send one request over a connection of its own."""
+        parts = urlsplit(self.url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+        self._open.append(connection)
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None:
+            sent = {"content-type": "application/json", **sent}
+        data = None if body is None else json.dumps(body).encode()
+        connection.request(method, path or parts.path, data, sent)
+        return connection.getresponse()
+
+    def close(self) -> None:
+        """Close all connections, and end the process."""
+        for connection in self._open:
+            connection.close()
+        self.process.kill()
+        self._reader.join(TIMEOUT)
+
+    def stop(self) -> int:
+        """End it by a signal; return its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(TIMEOUT)
+        self._reader.join(TIMEOUT)
+        return status
+
+
+@contextmanager
+def serving(file: Path, *flags: str, environ: Mapping[str, str] = {}) -> Iterator[Served]:
+    """Serve a file on a free port."""
+    command = [sys.executable, str(file), "--http", "--port", "0", *flags]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environ}
+    ) as process:
+        proxy = Served(process)
+        try:
+            yield proxy
+        finally:
+            proxy.close()
+
+
+@pytest.fixture(scope="module")
+def served(file: Path) -> Iterator[Served]:
+    """A proxy that all tests share which do not end it."""
+    with serving(file) as proxy:
+        assert proxy.url.startswith("http://127.0.0.1:")
+        yield proxy
+
+
+async def uses(client: Client) -> None:
+    """List the tools and call one of each server."""
+    names = [tool.name for tool in (await client.list_tools()).tools]
+    assert names == ["a:echo", "a:slow", "a:never", "b:echo"]
+    for server in ("a", "b"):
+        result = await client.call_tool(f"{server}:echo", {"x": server})
+        assert json.loads(result.content[0].text) == {"x": server}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
+def test_clients_of_the_sdk_use_it(served: Served, mode: str) -> None:
+    async def scenario() -> None:
+        async with Client(served.url, mode=mode) as client:
+            await uses(client)
+            expected = "2025-11-25" if mode == "legacy" else "2026-07-28"
+            assert client.protocol_version == expected
+
+    asyncio.run(scenario())
+
+
+def test_a_client_of_the_older_transport_uses_it(served: Served) -> None:
+    async def scenario() -> None:
+        url = served.url.removesuffix("/mcp") + "/sse"
+        async with Client(sse_client(url), mode="legacy") as client:
+            await uses(client)
+
+    asyncio.run(scenario())
+
+
+def test_fifty_clients_with_equal_ids_and_tokens_at_once_are_all_answered_right(
+    served: Served,
+) -> None:
+    async def one(number: int) -> None:
+        mode = ("legacy", "2026-07-28")[number % 2]
+        async with Client(served.url, mode=mode) as client:
+
+            async def ask(turn: int) -> None:
+                heard: list[float] = []
+
+                async def progress(
+                    progress: float, total: float | None, message: str | None
+                ) -> None:
+                    heard.append(progress)
+
+                what = {"client": number, "turn": turn}
+                result = await client.call_tool("a:echo", what, progress_callback=progress)
+                assert json.loads(result.content[0].text) == what  # type: ignore[union-attr]
+
+            await asyncio.gather(*(ask(turn) for turn in range(20)))
+
+    async def scenario() -> None:
+        await asyncio.gather(*(one(number) for number in range(50)))
+
+    asyncio.run(scenario())
+    assert served.said == []
+
+
+def test_raw_requests_are_checked_before_they_are_read(served: Served) -> None:
+    assert served.request("POST", body=HELLO, host="evil.example.com").status == 403
+    assert served.request("POST", body=HELLO, origin="null").status == 403
+    assert served.request("GET", "/health").status == 200
+    answer = served.request("POST", body=HELLO)
+    assert json.load(answer)["result"]["serverInfo"]["name"] == "mcp"
+    session = answer.headers["mcp-session-id"]
+    big = call(2, "a:echo", {"x": "y" * 5_000_000})
+    answer = served.request("POST", body=big, mcp_session_id=session)
+    assert len(answer.read()) > 5_000_000
+    big["params"]["arguments"]["x"] *= 4
+    answer = served.request("POST", body=big, mcp_session_id=session)
+    assert answer.status == 413
+
+
+def test_at_the_end_streams_end_and_the_exit_status_is_0(file: Path) -> None:
+    with serving(file) as proxy:
+        answer = proxy.request("POST", body=HELLO)
+        session = answer.headers["mcp-session-id"]
+        answer.read()
+        stream = proxy.request("GET", mcp_session_id=session, accept="text/event-stream")
+        assert stream.readline() == b": open\n"
+        assert proxy.stop() == 0
+        assert stream.read() == b"\n: the server is stopping\n\n"
+        assert proxy.said == []
+
+
+def test_a_token_is_needed_where_one_is_set_and_for_an_address_that_others_reach(
+    file: Path,
+) -> None:
+    token = {"MCP_PROXY_AUTH_TOKEN": "s3cret"}
+    with serving(file, "--path", "/x", environ=token) as proxy:
+        assert proxy.url.endswith("/x")
+        assert proxy.request("POST", body=HELLO).status == 401
+        right = proxy.request("POST", body=HELLO, authorization="Bearer s3cret")
+        assert right.status == 200
+    refused = ran(file, "--http", "--host", "0.0.0.0")  # noqa: S104
+    assert refused.returncode == 2
+    assert "can be reached by others" in refused.stderr
+
+
+def ran(file: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a file to its end."""
+    return subprocess.run(
+        [sys.executable, str(file), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        input="",
+        timeout=TIMEOUT,
+        env={**os.environ, **environ},
+    )
+
+
+def test_what_cannot_be_served_is_said_in_a_line(file: Path, tmp_path: Path) -> None:
+    plain = compiled(tmp_path, {"a": stub_entry()})
+    refused = ran(plain, "--http")
+    assert refused.returncode == 2
+    assert "compiled without --serve stdio,http" in refused.stderr
+    assert "asyncio" not in plain.read_text(encoding="utf-8")
+    (tmp_path / "uvicorn.py").write_text("raise ImportError")
+    missing = ran(file, "--http", PYTHONPATH=str(tmp_path))
+    assert missing.returncode == 2
+    [line] = missing.stderr.splitlines()
+    assert "needs uvicorn, which is not installed: python3 -m pip install uvicorn" in line
+    for flags in (["--port", "1"], ["--http", "--list"], ["--http", "--port", "x"]):
+        assert ran(file, *flags).returncode == 2
+
+
+def test_a_variable_that_is_not_set_fails_the_start(tmp_path: Path) -> None:
+    entry = {**stub_entry(), "env": {"KEY": "${NEEDED_KEY}"}}
+    os.environ["NEEDED_KEY"] = "x"
+    try:
+        file = compiled(tmp_path, {"a": entry}, "--serve", "stdio,http")
+    finally:
+        del os.environ["NEEDED_KEY"]
+    refused = ran(file, "--http", "--port", "0")
+    assert refused.returncode == 3
+    assert "NEEDED_KEY" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_importing_the_file_serves_nothing_and_loads_no_part(file: Path) -> None:
+    code = "import server, sys; print('asyncio' in sys.modules, callable(server.app))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=file.parent,
+        input="",
+    )
+    assert done.stdout == "False True\n"

@@ -1,0 +1,165 @@
+"""Many clients that share one set of servers: nothing of one reaches or limits another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from core import World, call, failure, notification, request, result
+
+from mcpagg_runtime.serve.messages import request as composed
+from mcpagg_runtime.serve.server_requests import ANSWER_SECONDS
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.jsontext import obj
+
+ASK = {"mode": "form", "message": "Which?"}
+
+
+def audience() -> Client:
+    """Return on whose behalf shared servers are started: it can do whatever can be passed on."""
+    everybody = Client("auto")
+    able = obj(sampling="{}", elicitation='{"form":{},"url":{}}')
+    everybody.introduce(composed(0, "initialize", obj(capabilities=able)))
+    return everybody
+
+
+def test_a_server_started_for_a_client_that_cannot_be_asked_asks_one_that_can() -> None:
+    world, everybody = World({"a": ["t"]}), audience()
+    dumb = world.client(audience=everybody)
+    world.do(world.core.child_up(world["a"]))
+    [hello] = world.received(world["a"])
+    assert hello["params"]["capabilities"] == {
+        "sampling": {},
+        "elicitation": {"form": {}, "url": {}},
+    }
+    introduction = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+    world.say(world["a"], result(hello["id"], introduction))
+    able = world.client({"elicitation": {}}, audience=everybody)
+    for client, answer in ((dumb, False), (able, True)):
+        world.received(world["a"])
+        world.say(client, call(1, "a:t"))
+        [asked] = world.received(world["a"])
+        world.say(world["a"], request("q", "elicitation/create", ASK))
+        assert (world.received(client) != []) is answer
+        assert (world.received(world["a"]) == []) is answer
+        world.say(world["a"], result(asked["id"], {}))
+
+
+def test_what_a_shared_server_asks_outside_of_calls_is_asked_of_nobody() -> None:
+    world, everybody = World({"a": ["t"]}), audience()
+    client = world.client({"elicitation": {}}, audience=everybody)
+    a = world.up("a")
+    world.say(a, request("q", "elicitation/create", ASK))
+    assert world.received(client) == []
+    assert world.received(a) == [failure("q", -32601, "Method not found: elicitation/create")]
+
+
+@pytest.mark.parametrize(
+    ("able", "method", "params", "code"),
+    [
+        ({"elicitation": {}}, "elicitation/create", {"message": "m"}, 0),
+        ({"elicitation": {"form": {}}}, "elicitation/create", {"mode": "form"}, 0),
+        ({"elicitation": {"applyDefaults": True}}, "elicitation/create", {"mode": "form"}, 0),
+        ({"elicitation": {"url": {}}}, "elicitation/create", {"mode": "url"}, 0),
+        ({"elicitation": {}}, "elicitation/create", {"mode": "url"}, -32602),
+        ({"elicitation": {"url": {}}}, "elicitation/create", {"mode": "form"}, -32602),
+        ({"sampling": {}}, "sampling/createMessage", {"messages": []}, 0),
+        ({"sampling": {}}, "sampling/createMessage", {"tools": []}, -32602),
+        ({"sampling": {"tools": {}}}, "sampling/createMessage", {"tools": []}, 0),
+        ({"sampling": {}}, "elicitation/create", {}, -32601),
+    ],
+)
+def test_a_client_is_asked_what_it_declared_and_nothing_else(
+    able: Any, method: str, params: Any, code: int
+) -> None:
+    world = World({"a": ["t"]})
+    client = world.client(able, audience=audience())
+    world.say(client, call(1, "a:t"))
+    a = world.up("a")
+    world.received(a)
+    world.say(a, request("q", method, params))
+    if code:
+        [refused] = world.received(a)
+        assert refused["error"]["code"] == code
+        assert world.received(client) == []
+    else:
+        assert [asked["method"] for asked in world.received(client)] == [method]
+
+
+def test_what_a_server_says_in_the_middle_of_a_call_is_heard_by_its_client_alone() -> None:
+    world = World({"a": ["t"]}, capabilities={"logging": {}})
+    first, second = world.client(), world.client()
+    a = world.up("a")
+    for told in (
+        notification("notifications/message", {"level": "info", "data": 1, "logger": "a"}),
+        notification("notifications/unknown", {"n": 1}),
+    ):
+        world.say(a, told)
+        assert len(world.received(first)) == len(world.received(second)) == 1
+        world.say(first, call(1, "a:t"))
+        world.say(a, told)
+        assert len(world.received(first)) == 1
+        assert world.received(second) == []
+        world.say(second, call(1, "a:t"))
+        world.say(a, told)
+        assert world.received(first) == world.received(second) == []
+        for asked in world.received(a):
+            world.say(a, result(asked["id"], {}))
+        world.received(first), world.received(second)
+
+
+def test_the_log_level_of_a_client_ends_with_it() -> None:
+    world = World({"a": ["t"]}, capabilities={"logging": {}})
+    first, second = world.client(), world.client()
+    a = world.ready("a", {"tools": {}, "logging": {}})
+    world.give_list(a)
+    levels = []
+    for client, level in ((first, "warning"), (second, "debug")):
+        world.say(client, request(1, "logging/setLevel", {"level": level}))
+        levels += [one["params"]["level"] for one in world.received(a)]
+    world.leave(second)
+    levels += [one["params"]["level"] for one in world.received(a)]
+    assert levels == ["warning", "debug", "warning"]
+
+
+def test_a_client_that_does_not_answer_holds_up_the_calls_of_others_no_longer_than_the_bound() -> (
+    None
+):
+    world = World({"a": ["t"]})
+    slow, other = world.client({"elicitation": {}}), world.client()
+    world.say(slow, call(1, "a:t"))
+    a = world.up("a")
+    [first] = world.received(a)
+    world.say(a, request("q", "elicitation/create", ASK))
+    [question] = world.received(slow)
+    world.wait(10 * ANSWER_SECONDS)  # as long as nobody waits, it may think
+    assert world.received(a) == []
+    world.say(other, call(1, "a:t"))
+    world.wait(ANSWER_SECONDS - 1)
+    assert world.received(a) == []
+    world.wait(2)
+    late = failure("q", -32001, "The client did not answer while others waited")
+    assert world.received(a) == [late]
+    gone = {"requestId": question["id"]}
+    assert world.received(slow) == [notification("notifications/cancelled", gone)]
+    world.say(slow, result(question["id"], {"action": "accept"}))
+    world.say(a, result(first["id"], {}))
+    assert world.received(slow) == [result(1, {})]
+    [second] = world.received(a)
+    world.say(a, result(second["id"], {}))
+    assert world.received(other) == [result(1, {})]
+
+
+def test_who_is_asked_may_think_on_if_the_other_call_is_gone() -> None:
+    world = World({"a": ["t"]})
+    slow, other = world.client({"elicitation": {}}), world.client()
+    world.say(slow, call(1, "a:t"))
+    a = world.up("a")
+    world.received(a)
+    world.say(a, request("q", "elicitation/create", ASK))
+    [question] = world.received(slow)
+    world.say(other, call(1, "a:t"))
+    world.say(other, notification("notifications/cancelled", {"requestId": 1}))
+    world.wait(10 * ANSWER_SECONDS)
+    world.say(slow, result(question["id"], {"action": "accept"}))
+    assert world.received(a) == [result("q", {"action": "accept"})]
