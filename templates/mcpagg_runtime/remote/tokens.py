@@ -232,17 +232,17 @@ def _write_login(path: str, record: Record) -> None:
 
 def _hold_lock(descriptor: int) -> None:
     """Wait for a lock that ends with the descriptor."""
+    system: Any  # as type checkers know either on its own system alone
     if not WINDOWS:
-        import fcntl
+        import fcntl as system
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        system.flock(descriptor, system.LOCK_EX)
         return
-    import msvcrt
+    import msvcrt as system
 
-    windows: Any = msvcrt
     while True:
         try:
-            windows.locking(descriptor, windows.LK_LOCK, 1)
+            system.locking(descriptor, system.LK_LOCK, 1)
             return
         except OSError:  # it gives up after ten seconds
             continue
