@@ -51,6 +51,8 @@ _ENDING = [
 ]
 JOIN_SECONDS = 0.2
 
+OTHER_TRANSPORT = {"streamable-http": "sse", "sse": "streamable-http"}
+
 Progress = Callable[[str, str], None]
 
 
@@ -189,7 +191,7 @@ class Discovery:
     def _connect(self, launch: Launch, capabilities: Json) -> Collector:
         """Start a child and agree on a version.
 
-        Where nothing takes requests of streamable HTTP, the older transport is tried
+        Where nothing takes requests of one transport of HTTP, the other one is tried
         (specification, transports, backwards compatibility).
 
         Raises:
@@ -198,10 +200,11 @@ class Discovery:
         try:
             return self._connect_once(launch, capabilities)
         except Fault as fault:
-            if fault.status not in UNKNOWN_THERE or launch.transport != "streamable-http":
+            other = OTHER_TRANSPORT.get(launch.transport)
+            if fault.status not in UNKNOWN_THERE or other is None:
                 raise
             try:
-                return self._connect_once(launch.over("sse"), capabilities)
+                return self._connect_once(launch.over(other), capabilities)
             except Fault:
                 raise fault from None
 

@@ -201,7 +201,7 @@ class StreamableSession:
             if self._hello is None or not reader.last_id or vain == MAXIMUM_RESUMPTIONS:
                 raise problem or RemoteFault(broken(EOFError(), reply.where))
             before = reader.last_id
-            self._life.is_over(_reopening_pause(reader, vain))
+            self._life.is_over(reopening_pause(reader, vain))
             try:
                 problem = self._resume(transfer, reader, hear)
             except RemoteFault as fault:
@@ -323,7 +323,7 @@ class StreamableSession:
                 self._reopened.wait()
             else:
                 vain = vain + 1 if reader.last_id == before else 0
-                self._reopened.wait(_reopening_pause(reader, vain))
+                self._reopened.wait(reopening_pause(reader, vain))
 
     def _listen_once(self, reader: EventReader) -> bool:
         """Read the stream to its end; return whether the server has one."""
@@ -355,7 +355,7 @@ class StreamableSession:
         self._http.close()
 
 
-def _reopening_pause(reader: EventReader, vain: int) -> float:
+def reopening_pause(reader: EventReader, vain: int) -> float:
     """Return how long to wait before a stream is opened again, that was in vain so many times."""
     pause = FIRST_REOPENING_SECONDS if reader.retry is None else reader.retry
     if vain:
