@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
 from mcpagg_runtime.remote import streamable
+from mcpagg_runtime.remote.tokens import Login
 
 
 def test_a_handshake_comes_first_and_the_session_goes_with_all_that_follows() -> None:
@@ -468,7 +471,7 @@ def test_streams_that_end_at_once_are_opened_ever_more_rarely() -> None:
     from mcpagg_runtime.remote.events import EventReader
 
     reader = EventReader()
-    pauses = [streamable._reopening_pause(reader, vain) for vain in range(2000)]
+    pauses = [streamable.reopening_pause(reader, vain) for vain in range(2000)]
     assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
     assert max(pauses) == 60.0
 
@@ -543,3 +546,50 @@ def test_a_stream_of_news_is_opened_again_and_that_is_told(monkeypatch: pytest.M
         assert [one.id for one in server.of("subscriptions/listen")] == [number, number]
         talk.wait(lambda: talk.renewals)
         assert talk.failures == {}
+
+
+# Logins
+
+
+def logged_in(url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, token: str) -> Login:
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    monkeypatch.setenv("LOCALAPPDATA", str(folder))
+    login = Login(url)
+    login.save(record(token))
+    return login
+
+
+def record(token: str) -> dict[str, str]:
+    return {"token_endpoint": "https://a.example/", "client_id": "c", "access_token": token}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
+def test_a_login_goes_with_every_request_and_is_refreshed_when_it_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def behave(request: Request) -> None:
+        if request.headers["authorization"] != f"Bearer {valid[-1]}":
+            request.reply(401)
+
+    valid = ["first"]
+    with Remote(behave) as server:
+        login = logged_in(server.url, tmp_path, monkeypatch, "first")
+        with Talk(server.url) as talk:
+            talk.greet().call("tools/list")
+            valid.append("second")
+            login.save(record("second"))
+            talk.call("tools/list")
+            valid.append("third")
+            assert "log in: mcpagg-compile" in talk.failure("tools/list")
+        sent = [request.headers["authorization"] for request in server.of("tools/list")]
+        assert sent == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
+
+
+def test_credentials_of_the_config_come_before_a_login(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Remote() as server:
+        logged_in(server.url, tmp_path, monkeypatch, "mine")
+        with Talk(server.url.replace("http://", "http://user:pass%20word@")) as talk:
+            talk.greet()
+        assert server.requests[0].headers["authorization"] == "Basic dXNlcjpwYXNzIHdvcmQ="

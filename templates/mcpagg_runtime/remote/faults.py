@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+LOG_IN = "log in: mcpagg-compile CONFIG --login NAME"
 # How much of what a server says about itself is shown.
 QUOTED_CHARACTERS = 200
 
@@ -81,7 +82,7 @@ def refused(status: int, where: str, headers: Mapping[str, str], *, credentials:
             return f"{said}: it does not accept the credentials; are they still valid?"
         return (
             f"{said}: it wants credentials; give them as a header, such as "
-            '"Authorization": "Bearer ${TOKEN}"'
+            f'"Authorization": "Bearer ${{TOKEN}}", or {LOG_IN}'
         )
     if status == 403:
         return f"{said}: these credentials are not allowed this, or it refuses this network"

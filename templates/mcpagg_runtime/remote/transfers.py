@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
-from mcpagg_runtime.remote.faults import NotSent, RemoteFault, broken, redirected
+from mcpagg_runtime.remote.faults import LOG_IN, NotSent, RemoteFault, broken, redirected
+from mcpagg_runtime.remote.tokens import Login, LoginNeeded
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 MAXIMUM_REDIRECTS = 5
 # The body stays with the request, and with its method; other redirects would make a GET of it.
@@ -126,7 +127,10 @@ class RemoteReply:
         if not self._of.broken_off:
             self._pass_over()
         self._of.hold(None)
-        if self._got.isclosed() and not self._got.will_close and not self._of.broken_off:
+        # What did not answer its request may be out of step with what is asked.
+        in_step = self._of.answered or not self._of.number or self.status != 200
+        open_still = self._got.isclosed() and not self._got.will_close
+        if in_step and open_still and not self._of.broken_off:
             self._connections.keep(self._link, _kept_seconds(self.headers))
         else:
             self._got.close()
@@ -168,16 +172,16 @@ class HttpClient:
         self._connections = Connections(self.address)
         own = {"User-Agent": agent, **credentials_of(self.address)}
         self._headers = {**own, **{name: _sendable(name, value) for name, value in headers.items()}}
+        given = any(name.lower() == "authorization" for name in self._headers)
+        self._login = None if given else Login(self.address.url)
+        """The login that is kept outside of the file; headers of the config come first."""
+        self.has_credentials = given
+        """Whether the last request said who asks."""
 
     @property
     def where(self) -> str:
         """The URL, to be shown."""
         return self._connections.where
-
-    @property
-    def has_credentials(self) -> bool:
-        """Whether the requests say who asks."""
-        return any(name.lower() == "authorization" for name in self._headers)
 
     def close(self) -> None:
         """Close the connections that have nothing to do."""
@@ -195,13 +199,46 @@ class HttpClient:
     ) -> RemoteReply:
         """Make a request, follow redirects within the origin, and return the answer.
 
-        `target` is another address of the same origin. `seconds` limit each wait for the server,
-        None for no limit.
+        Where there is a login, the request says so. `target` is another address of the same
+        origin. `seconds` limit each wait for the server, None for no limit.
 
         Raises:
             NotSent: the server cannot have got the request.
             RemoteFault: it may have, and there is no answer.
         """
+        login = self._login
+        if login is None:
+            return self._followed(transfer, method, headers, body, target, seconds)
+        token = self._token(login.bearer)
+        reply = self._followed(transfer, method, _borne(headers, token), body, target, seconds)
+        if reply.status != 401 or token is None:
+            return reply
+        # It was refused, and so not acted upon: with a new token it may be made again.
+        reply.finish()
+        fresh = self._token(lambda: login.refreshed(token))
+        return self._followed(transfer, method, _borne(headers, fresh), body, target, seconds)
+
+    def _token(self, ask: Callable[[], str | None]) -> str | None:
+        """Ask for the token of a login, None if there is no login."""
+        try:
+            token = ask()
+        except LoginNeeded as problem:
+            raise RemoteFault(f"{problem}; {LOG_IN}", 401) from None
+        except OSError as problem:
+            raise RemoteFault(f"has a login that is of no use now: {problem}") from None
+        self.has_credentials = token is not None
+        return token
+
+    def _followed(
+        self,
+        transfer: Transfer,
+        method: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        target: Address | None,
+        seconds: float | None,
+    ) -> RemoteReply:
+        """Make a request, and follow redirects."""
         address = target or self.address
         for _ in range(MAXIMUM_REDIRECTS):
             reply = self._once(transfer, method, address, headers, body, seconds)
@@ -268,6 +305,11 @@ class HttpClient:
             link.http.close()
             raise RemoteFault(broken(problem, self.where)) from None
         return RemoteReply(connections, link, got, transfer)
+
+
+def _borne(headers: Mapping[str, str], token: str | None) -> dict[str, str]:
+    """Return headers with the token of a login."""
+    return {**headers} if token is None else {**headers, "Authorization": f"Bearer {token}"}
 
 
 def _sendable(name: str, value: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.fields import modern_headers
+from mcpagg_runtime.remote.sse import SseSession
 from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
 from mcpagg_runtime.serve.engine import where
@@ -79,7 +80,9 @@ class RemoteConnection:
         self._waiting: list[tuple[Message, dict[str, str]]] = []
         """What is to be sent in order."""
         self._sending = False
-        self._session = StreamableSession(HttpClient(launch.url, launch.headers, agent), self)
+        http = HttpClient(launch.url, launch.headers, agent)
+        kind = SseSession if launch.transport == "sse" else StreamableSession
+        self._session: SseSession | StreamableSession = kind(http, self)
 
     # What the engine says
 
