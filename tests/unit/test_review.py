@@ -241,6 +241,22 @@ db
     assert len([*as_summary(reviewed())]) == 3
 
 
+def test_what_has_changed_in_many_tools_alike_is_told_once() -> None:
+    names = [f"t{number}" for number in range(7)]
+    before = contents(server(*(tool(name) for name in names)))
+    after = contents(server(*(tool(n, execution={}, title="T" + n[: n == "t3"]) for n in names)))
+    found = reviewed(before, after)
+    assert [line.text for line in as_lines(found)][6:] == [
+        "  ~ 7 tools: t0, t1, t2, t3, t4 and 2 more",
+        "    other              execution was added: {}",
+        "  ~ 6 tools: t0, t1, t2, t4, t5 and 1 more",
+        "    text               title was added: T",
+        "  ~ tool t3",
+        "    text               title was added: Tt",
+    ]
+    assert "7 tools <code>t0, t1, t2, t3, t4 and 2 more</code>: " in as_markdown(found)
+
+
 def test_json_has_every_change_with_its_values_and_whether_it_counts() -> None:
     report = json.loads(as_json(reviewed(counting=frozenset({"hint"}))))
     assert (report["up_to_date"], report["fails"], report["file"]) == (False, True, "server.py")
@@ -275,7 +291,7 @@ def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:
     assert "<code>annotations/readOnlyHint</code> changed: <code>true → false</code>" in text
     assert "\n````diff\n-```\n````\n" in text
     assert TAGS not in text
-    many = contents(server(*(tool(f"t{n}", title="x" * 500) for n in range(500))))
+    many = contents(server(*(tool(f"t{n}", title=f"{n}" + "x" * 500) for n in range(500))))
     long = as_markdown(reviewed(contents(server(*(tool(f"t{n}") for n in range(500)))), many))
     assert len(long) < LONGEST + 500
     assert long.count("<details>") == long.count("</details>")

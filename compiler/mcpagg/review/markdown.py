@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from mcpagg.problems import count
 from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
-from mcpagg.review.wording import server_words, short_values, values, visible
+from mcpagg.review.wording import (
+    item_words,
+    server_words,
+    short_values,
+    told_together,
+    values,
+    visible,
+)
 
 # GitHub takes comments of 65,536 characters.
 LONGEST = 60_000
@@ -46,17 +53,21 @@ def _blocks(review: Review) -> Iterator[str]:
             mark = "" if class_ in review.counting else " (does not count)"
             yield "\n<details>"
             yield f"<summary><b>{class_}</b>{mark}: {len(changes)}, {meaning}</summary>\n"
-            for change in changes:
-                yield from _change(change)
+            for server in dict.fromkeys(change.server for change in changes):
+                mine = [change for change in changes if change.server == server]
+                for alike in told_together(mine):
+                    yield from _change(alike)
             yield "\n</details>"
     if review.diff:
         yield ""
         yield _fenced(review.diff.rstrip("\n"), "diff")
 
 
-def _change(change: Change) -> Iterator[str]:
+def _change(alike: Sequence[Change]) -> Iterator[str]:
+    change = alike[0]
     server = _code(change.server) if change.server else ""
-    of = f"{server} {change.kind} {_code(change.name) if change.name else ''}".strip()
+    kind, names = item_words(alike)
+    of = f"{server} {kind} {_code(names) if names else ''}".strip()
     place = f"{_code(change.place[1:])} " if change.place else ""
     short = short_values(change)
     yield f"- {of}: {place}{_plain(change.what)}{': ' if short else ''}{short and _code(short)}"

@@ -16,7 +16,7 @@ from mcpagg.literal import literal
 from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
-from mcpagg.review.wording import item_words, place_words, values, visible
+from mcpagg.review.wording import place_words, values, visible
 from mcpagg_runtime.start.catalogue import KINDS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -50,7 +50,8 @@ def as_sarif(review: Review) -> str:
 
 def _result(change: Change, review: Review) -> dict[str, Any]:
     name = "/".join(filter(None, (change.server, change.name))) + change.place
-    message = f"{change.server or review.file}: {item_words(change)} {place_words(change)}"
+    item = f"{change.kind} {change.name}".rstrip()
+    message = f"{change.server or review.file}: {item} {place_words(change)}"
     before, after = values(change)
     for word, value in (("before", before), ("now", after)):
         message += f"\n{word}: {value}" if value is not None else ""

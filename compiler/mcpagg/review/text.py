@@ -10,11 +10,13 @@ from mcpagg.problems import count
 from mcpagg.review.changes import Change
 from mcpagg.review.reviewing import Review
 from mcpagg.review.wording import (
+    APART,
     SIGNS,
     item_words,
     place_words,
     server_words,
     short_values,
+    told_together,
     values,
     visible,
 )
@@ -56,18 +58,23 @@ def _sorted(review: Review) -> Sequence[Change]:
 
 
 def _items(changes: Sequence[Change]) -> Iterator[Line]:
-    for (kind, _), group in groupby(changes, key=lambda change: (change.kind, change.name)):
-        mine = [*group]
-        if kind not in ("server", "proxy"):
-            class_ = mine[0].class_
-            sign = SIGNS.get(class_, "~")
-            yield Line(f"  {sign} {item_words(mine[0])}", class_ if sign != "~" else "")
-        for change in mine:
-            yield from _change(change)
+    """Yield the changes of a server under the names of what they are of."""
+    own = [change for change in changes if change.kind in APART]
+    for change in own:
+        yield from _change(change)
+    others = told_together([change for change in changes if change.kind not in APART])
+    for words, group in groupby(others, key=item_words):
+        alike = [*group]
+        class_ = alike[0][0].class_
+        name = (": " if len(alike[0]) > 1 else " ").join(words)
+        style = class_ if class_ in SIGNS else ""
+        yield Line(f"  {SIGNS.get(class_, '~')} {name}", style)
+        for first, *_ in alike:
+            yield from _change(first)
 
 
 def _change(change: Change) -> Iterator[Line]:
-    if change.class_ in SIGNS and change.kind not in ("server", "proxy"):
+    if change.class_ in SIGNS and change.kind not in APART:
         if ";" in change.what:
             yield Line(f"      {visible(change.what.partition('; ')[2])}")
         return

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from mcpagg.jsontext import dumps
 from mcpagg.literal import HIDDEN
+from mcpagg.problems import count
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.schemas import ABSENT
 
@@ -15,7 +16,12 @@ LONGEST = 600  # characters of a value
 CONTEXT = 40  # characters around what changed of a text
 SHORT = 60  # characters of a value that stands in the line of its change
 
+MANY = 3  # items with the same change are told together
+SHOWN_NAMES = 5
+
 SIGNS = {"added": "+", "removed": "-"}
+APART = ("server", "proxy")
+"""Kinds of changes that are of no item."""
 
 
 def visible(text: str) -> str:
@@ -37,9 +43,27 @@ def _signed(numbers: tuple[int, int, int]) -> Iterator[str]:
     return (f"{sign}{number}" for sign, number in zip("+-~", numbers, strict=True) if number)
 
 
-def item_words(change: Change) -> str:
-    """Name what a change is of: `tool read_file`, or `server`."""
-    return visible(f"{change.kind} {change.name}".rstrip())
+def told_together(changes: Iterable[Change]) -> list[list[Change]]:
+    """Return the changes of one server, those that are the same in many items together and first.
+
+    A release of a server often changes one thing in all of its tools.
+    """
+    found: dict[object, list[Change]] = {}
+    for number, change in enumerate(changes):
+        is_own = change.kind in APART or change.class_ in SIGNS
+        look = change.class_, change.kind, change.place, change.what, values(change)
+        found.setdefault(number if is_own else look, []).append(change)
+    many = [alike for alike in found.values() if len(alike) >= MANY]
+    shared = {id(change) for alike in many for change in alike}
+    return many + [[change] for change in changes if id(change) not in shared]
+
+
+def item_words(changes: Sequence[Change]) -> tuple[str, str]:
+    """Say what changes are of: its kind and name (`tool`, `read_file`), or `3 tools`, `a, b, c`."""
+    kind = changes[0].kind if len(changes) == 1 else count(len(changes), changes[0].kind)
+    names = ", ".join(change.name for change in changes[:SHOWN_NAMES])
+    more = len(changes) - SHOWN_NAMES
+    return kind, visible(f"{names} and {more} more" if more > 0 else names)
 
 
 def place_words(change: Change) -> str:
