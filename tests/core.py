@@ -23,6 +23,7 @@ from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.names import exposed_name, offered, portable_names
+from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.plan import Plan
@@ -37,6 +38,7 @@ from mcpagg_runtime.start.protocol import (
 
 if TYPE_CHECKING:
     from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.serve.routing import Dispatching
 
 Json = dict[str, Any]
 Peer = Client | Child
@@ -205,11 +207,17 @@ def retried(identifier: Any, message: Json, asked: Json, responses: Any) -> Json
 class World:
     """A router with its clock, and everything that it wants done, by peer and in order."""
 
-    def __init__(self, servers: Mapping[str, Iterable[str | Json]], **choices: Any) -> None:
-        """See `plan` for the arguments."""
+    def __init__(
+        self,
+        servers: Mapping[str, Iterable[str | Json]],
+        *,
+        dispatching: Dispatching = Dispatch,
+        **choices: Any,
+    ) -> None:
+        """See `plan` for the other arguments."""
         self.now = 0.0
         self.plan = plan(servers, **choices)
-        self.core = Core(Answers(self.plan), lambda: self.now, self._mint)
+        self.core = Core(Answers(self.plan), lambda: self.now, self._mint, dispatching)
         self.router = self.core.router
         self.minted = 0
         self.started: list[str] = []

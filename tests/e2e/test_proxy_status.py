@@ -148,6 +148,19 @@ def test_the_states_of_the_servers_are_logged(tmp_path: Path) -> None:
     assert len(entries(log)) > len(found)
 
 
+def test_calls_are_logged_if_that_is_asked_for(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    file = compiled(tmp_path, {"a": stub_entry()})
+    with running(file, "--log", str(log), "--log-calls") as wire:
+        initialize(wire)
+        assert text(call(wire, "a:echo", x="SECRET")) == '{"x":"SECRET"}'
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    [line] = [line for line in lines if "outcome" in line]
+    assert (line["server"], line["name"], line["outcome"]) == ("a", "a:echo", "ok")
+    assert "SECRET" not in log.read_text()
+    assert asked(file, "--log-calls")[0] == 2
+
+
 def test_a_log_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", VALUE)
     now = {"if_file": str(tmp_path / "now")}

@@ -1013,7 +1013,7 @@ def test_a_request_says_once_what_it_is_for(
 ) -> None:
     if modern and "subscribe" in method:
         return  # that revision has no such requests
-    lists = {"prompts": {"a": ["p"]}, "resources": {"a": ["file:///x"]}}
+    lists: Json = {"prompts": {"a": ["p"]}, "resources": {"a": ["file:///x"]}}
     world = World({"a": ["t"]}, capabilities={"completions": {}}, **lists)
     client, a = world.client(), world.up("a")
     world.lines(a)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.http.exchange import Receive, Scope, Send
+    from mcpagg_runtime.serve.engine import Log
     from mcpagg_runtime.start.plan import Plan
 
 HEALTH_PATH = "/health"
@@ -88,7 +89,7 @@ class HttpApp:
         plan: Plan,
         folder: str,
         settings: Settings,
-        log: Writer | None = None,
+        log: Log | None = None,
         emptied: Callable[[], None] = lambda: None,
     ) -> None:
         """`emptied` is called when the last client has left a proxy that ends with its clients."""

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from mcpagg_runtime.serve.engine import Log
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
     from mcpagg_runtime.start.scanner import Malformed
-    from mcpagg_runtime.start.writer import Writer
 
     Receive = Callable[[Message], None]
     Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class Bridge:
     does not wait for: how much may wait for a client is bounded there, see `Outgoing`.
     """
 
-    def __init__(self, answers: Answers, folder: str, log: Writer | None = None) -> None:
+    def __init__(self, answers: Answers, folder: str, log: Log | None = None) -> None:
         self.answers = answers
         self.plan: Plan = answers.plan
         self._engine = Engine(answers, folder, log)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mcpagg_runtime.serve.engine import Log
     from mcpagg_runtime.start.plan import Plan
-    from mcpagg_runtime.start.writer import Writer
 
 # Exit status: the command line, a setting, the address or the machine's packages are of no use.
 UNUSABLE = 2
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 
-def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Writer | None) -> int:
+def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | None) -> int:
     """Serve until a signal comes; return the exit status.
 
     `given` are those of `host`, `port` and `path` that the command line gives. The first line on

@@ -25,6 +25,7 @@ from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Any
 
     from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
@@ -53,6 +54,7 @@ class Call:
         "_latest",
         "_limit",
         "_message",
+        "answer",
         "client",
         "deadline",
         "identifier",
@@ -80,6 +82,8 @@ class Call:
         original: str = "",
     ) -> None:
         self.client = client
+        self.answer = client.deliver
+        """Takes the answer; see `overhear`."""
         self.method = message.method or ""
         self.identifier = message.raw("id")
         """The client's id as JSON text."""
@@ -105,6 +109,21 @@ class Call:
         self._latest = FOREVER
         self._limit = 0.0
         self._message = message
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Its parameters, {} once they were sent for good."""
+        return self._message.params
+
+    def overhear(self, listen: Callable[[Message], None]) -> None:
+        """Have `listen` told of the answer, before the client is given it."""
+        deliver = self.answer
+
+        def answer(message: Message) -> None:
+            listen(message)
+            deliver(message)
+
+        self.answer = answer
 
     def limit(self, seconds: float, now: float) -> float:
         """Let it take no longer than so many seconds; return the deadline."""
@@ -301,7 +320,7 @@ class CallQueue:
         if not message.is_error:
             self._origins.learn(message, self._connection.name)
             passed = call.succeeded(self._connection.name, message)
-            call.client.deliver(passed.under(call.identifier))
+            call.answer(passed.under(call.identifier))
             del self._connection.calls[number]
             return
         del self._connection.calls[number]
@@ -366,7 +385,7 @@ class CallQueue:
 
     def _refuse(self, call: Call, refusal: str) -> None:
         """Answer a call with an error of the proxy's own, as JSON text."""
-        call.client.deliver(failure(call.identifier, refusal))
+        call.answer(failure(call.identifier, refusal))
 
 
 def tool_not_found(name: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.effects import Effects
 from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.router import Router
+from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.client import is_enveloped
 from mcpagg_runtime.start.message import failure
 from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.modern.client import ModernClients
     from mcpagg_runtime.serve.child import Child, Said
     from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.serve.routing import Dispatching
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
@@ -35,11 +37,15 @@ class Core:
     """
 
     def __init__(
-        self, answers: Answers, clock: Callable[[], float], mint: Callable[[], str]
+        self,
+        answers: Answers,
+        clock: Callable[[], float],
+        mint: Callable[[], str],
+        dispatching: Dispatching = Dispatch,
     ) -> None:
         """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
         self.effects = Effects(clock)
-        self.router = Router(answers, self.effects)
+        self.router = Router(answers, self.effects, dispatching)
         self.children = self.router.children
         self._mint = mint
         self.modern: ModernClients | None = None

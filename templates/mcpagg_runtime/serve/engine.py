@@ -14,6 +14,7 @@ from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered, notification, read_messages
 from mcpagg_runtime.serve.platforms import not_found
 from mcpagg_runtime.serve.process import Process
+from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure
@@ -22,7 +23,7 @@ from mcpagg_runtime.start.scanner import Malformed, quote
 from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
     from mcpagg_runtime.serve.child import Child
@@ -82,6 +83,18 @@ if TYPE_CHECKING:
         def gate(self) -> Any:
             """Return a lock that is held while too much waits for the client, or None."""
 
+    class Log(Protocol):
+        """Takes what is to be logged."""
+
+        def send(self, line: bytes) -> None:
+            """Take one line, which ends in a newline; never blocks."""
+
+        def flush(self, seconds: float) -> bool:
+            """Wait until all is written, no longer than so many seconds; return whether it is."""
+
+        def dispatch(self, children: Mapping[str, Child]) -> Dispatch:
+            """Return what gives calls to children, and may log them."""
+
 
 NO_THREAD = "the system has no thread for it"
 LONGEST_SLEEP_SECONDS = 3600.0
@@ -92,14 +105,15 @@ class Engine:
 
     Carrying out never blocks: lines go to writers, processes are started and ended by threads.
     `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
-    `log` gets a line of JSON for each state that a child enters.
+    `log` gets a line of JSON for each state that a child enters, and may have calls logged.
     """
 
-    def __init__(self, answers: Answers, folder: str, log: Writer | None = None) -> None:
+    def __init__(self, answers: Answers, folder: str, log: Log | None = None) -> None:
         self.plan = answers.plan
         self.folder = folder
         self.log = log
-        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex())
+        dispatching = Dispatch if log is None else log.dispatch
+        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatching)
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}

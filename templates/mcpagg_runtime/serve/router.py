@@ -15,7 +15,7 @@ from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 from mcpagg_runtime.serve.messages import minted, notification
 from mcpagg_runtime.serve.resources import ResourceRouting
-from mcpagg_runtime.serve.routing import Dispatch, NameRouting, ambiguity
+from mcpagg_runtime.serve.routing import NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure, is_id, result
@@ -37,6 +37,7 @@ from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote
 if TYPE_CHECKING:
 
     from mcpagg_runtime.serve.effects import Effects
+    from mcpagg_runtime.serve.routing import Dispatching
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
@@ -59,7 +60,8 @@ class ExtensionCall(Call):
 class Router:
     """Takes the messages of clients, in the form of the handshake."""
 
-    def __init__(self, answers: Answers, effects: Effects) -> None:
+    def __init__(self, answers: Answers, effects: Effects, dispatching: Dispatching) -> None:
+        """`dispatching` makes what gives calls to children."""
         self.answers = answers
         self.plan = answers.plan
         self.effects = effects
@@ -68,7 +70,7 @@ class Router:
         self.children = {
             name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
         }
-        self._dispatch = Dispatch(self.children)
+        self._dispatch = dispatching(self.children)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
         self.resources = ResourceRouting(
             answers, self.children, self.clients, origins, self._dispatch
@@ -111,7 +113,8 @@ class Router:
         if client.connection is client and self.clients.settle_level():
             self._tell_level()
         for server, call in reversed(calls):
-            self.children[server].withdraw(call, lambda number: obj(requestId=number))
+            child = self.children[server]
+            self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
         for child in self.children.values():
             child.requests.disconnected(client)
         for uri, server in watched.items():
@@ -256,4 +259,5 @@ class Router:
             # An id may be used again: the youngest is meant.
             server, call = found[-1]
             params = message.raw("params")
-            self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))
+            child = self.children[server]
+            self._dispatch.withdraw(call, child, lambda n: replaced(params, "requestId", n))

@@ -13,13 +13,15 @@ from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import INVALID_PARAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.start.catalogue import Catalogue
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
+
+    Dispatching = Callable[[Mapping[str, Child]], "Dispatch"]
 
 
 # How errors about names that are in no list begin.
@@ -57,6 +59,10 @@ class Dispatch:
         """Give a call to a child that may know by now what it is for."""
         self._register(call, child)
         child.submit_unknown(call)
+
+    def withdraw(self, call: Call, child: Child, params: Callable[[str], str]) -> None:
+        """Take back a call that its client no longer wants; see CallQueue."""
+        child.withdraw(call, params)
 
     def _register(self, call: Call, child: Child) -> None:
         """Number a call, and give it its time: a start of its child included."""

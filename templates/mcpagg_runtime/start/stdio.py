@@ -33,7 +33,7 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.serve.engine import Engine
+    from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
     from mcpagg_runtime.windows.input import ThreadedInput
@@ -57,7 +57,7 @@ class Stdio:
     The file answers until a child is needed; then the engine takes over, the client included.
     """
 
-    def __init__(self, plan: Plan, folder: str, log: Writer | None = None) -> None:
+    def __init__(self, plan: Plan, folder: str, log: Log | None = None) -> None:
         """`log`: see Engine."""
         # Take standard output for the protocol alone: what a stray print writes goes to stderr.
         self.writer = _taken_output()

@@ -10,6 +10,7 @@ from mcpagg_runtime.start.main import LOG_DIRECTORY
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
 from mcpagg_runtime.start.writer import Writer
+from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.health import check_servers
 from mcpagg_runtime.tool.offers import listing, needs, offers, variables
@@ -66,6 +67,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     add("--host", help="http: the address to listen on; default 127.0.0.1")
     add("--port", help="http: its port, 0 for any that is free; default 3006")
     add("--path", help="http: the path of the endpoint; default /mcp")
+    add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
     add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
     add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
     spellings = ("portable", "spec")
@@ -84,6 +86,8 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
         parser.error("--http serves, and does nothing else")
     if not chosen.http and (chosen.host or chosen.port or chosen.path):
         parser.error("--host, --port and --path go with --http")
+    if chosen.log_calls and not (chosen.log or os.environ.get(LOG_DIRECTORY)):
+        parser.error("--log-calls goes with --log")
     if chosen.names and looks:
         parser.error("--names goes with serving and --list")
     return chosen
@@ -117,10 +121,11 @@ def _needs(plan: Plan, folder: str, as_json: bool) -> int:
 
 
 def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
-    """Serve; with a path for it, log there what becomes of the servers."""
+    """Serve; with a path for it, log there what becomes of servers, and perhaps of calls."""
     path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
-        log = _log(plan, path, () if chosen.http else (0, 1)) if path else None
+        taken = () if chosen.http else (0, 1)
+        log = _log(plan, path, taken, chosen.log_calls) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
         return 2
@@ -138,15 +143,16 @@ def _path_in(directory: str, name: str) -> str:
     return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
 
 
-def _log(plan: Plan, path: str, taken: tuple[int, ...]) -> Writer:
+def _log(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
     """Open a log; see `_opened`."""
     broke = f"{plan.name}: cannot write the log {path} any more"
-    return Writer(
+    writer = Writer(
         _opened(path, taken),
         private=False,
         broke=lambda: _complain_apart(broke),
         overflowed=lambda waiting: None,
     )
+    return Log(writer, with_calls)
 
 
 def _opened(path: str, taken: tuple[int, ...]) -> int:

@@ -1,0 +1,137 @@
+"""The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets."""
+
+from __future__ import annotations
+
+from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.calls import ASKS_FOR
+from mcpagg_runtime.serve.routing import Dispatch
+from mcpagg_runtime.start.jsontext import obj, parse
+from mcpagg_runtime.start.scanner import quote
+from mcpagg_runtime.tool.spans import new_spans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from mcpagg_runtime.serve.calls import Call
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.start.client import Client
+    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.writer import Writer
+    from mcpagg_runtime.tool.spans import Spans
+
+LONGEST_NAME = 200
+
+
+class Log:
+    """Lines of JSON, in a file, and spans of calls where those are configured."""
+
+    def __init__(self, writer: Writer, with_calls: bool) -> None:
+        self.send = writer.send
+        self._writer = writer
+        self._with_calls = with_calls
+        self._spans: Spans | None = None
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all is written, no longer than so many seconds; return whether it is."""
+        if self._spans is not None:
+            self._spans.flush(seconds)
+        return self._writer.flush(seconds)
+
+    def dispatch(self, children: Mapping[str, Child]) -> Dispatch:
+        """Return what gives calls to children, and logs them if that is asked for."""
+        if not self._with_calls:
+            return Dispatch(children)
+        self._spans = new_spans()
+        return LoggedDispatch(children, self.send, self._spans)
+
+
+class LoggedDispatch(Dispatch):
+    """Has a line written for each call that ends, and a span made where spans are configured.
+
+    {"time": seconds since 1970 when it came, "client": its name, "server": the first that was
+    asked, null if none was, "method": "tools/call", "name": of the tool or the prompt as listed,
+    null for anything else, "ms": until it was answered, "bytes": of the answer, "outcome": one of
+    `ok`, `tool_error` (a result that says so), `error` (with its "code"), `refused` (by the proxy,
+    with its "code"), `cancelled`}.
+    """
+
+    def __init__(
+        self,
+        children: Mapping[str, Child],
+        send: Callable[[bytes], None],
+        spans: Spans | None = None,
+    ) -> None:
+        super().__init__(children)
+        self._send = send
+        self._spans = spans
+        self._running: dict[Call, tuple[float, float, str, Any]] = {}
+        """When each came, by both clocks, the server that was asked, and its span."""
+
+    def _register(self, call: Call, child: Child) -> None:
+        super()._register(call, child)
+        span = self._spans.begin(call, child.name) if self._spans is not None else None
+        self._running[call] = time(), monotonic(), child.name, span
+        call.overhear(lambda message: self._ended(call, message))
+
+    def withdraw(self, call: Call, child: Child, params: Callable[[str], str]) -> None:
+        super().withdraw(call, child, params)
+        self._ended(call, None)
+
+    def refuse(self, client: Client, message: Message, refusal: str) -> None:
+        super().refuse(client, message, refusal)
+        asked = message.params.get("name")
+        name = asked[:LONGEST_NAME] if type(asked) is str else ""
+        self._write(
+            time(),
+            client,
+            server="null",
+            **_asked(message.method or "", name),
+            ms="0.0",
+            bytes=str(len(refusal)),
+            outcome=quote("refused"),
+            code=str(parse(refusal)["code"]),
+        )
+
+    def _ended(self, call: Call, answer: Message | None) -> None:
+        begun = self._running.pop(call, None)
+        if begun is None:
+            return
+        came, started, server, span = begun
+        outcome, code = _outcome(answer)
+        more = {} if code is None else {"code": str(code)}
+        self._write(
+            came,
+            call.client,
+            server=quote(server),
+            **_asked(call.method, call.name),
+            ms=f"{(monotonic() - started) * 1000:.1f}",
+            bytes=str(0 if answer is None else len(answer.line())),
+            outcome=quote(outcome),
+            **more,
+        )
+        if self._spans is not None:
+            self._spans.end(span, outcome, code)
+
+    def _write(self, came: float, client: Client, **members: str) -> None:
+        """Write a line; the members are JSON texts."""
+        line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
+        self._send(line.encode("ascii") + b"\n")
+
+
+def _asked(method: str, name: str) -> dict[str, str]:
+    """Return what is told of a request: nothing of one for a resource but that it is one."""
+    return {"method": quote(method), "name": quote(name) if method in ASKS_FOR else "null"}
+
+
+def _outcome(answer: Message | None) -> tuple[str, int | None]:
+    """Return how a call ended, and the code of an error."""
+    if answer is None:
+        return "cancelled", None
+    if answer.is_error:
+        return "error", answer.code
+    said = answer.value("result")
+    failed = type(said) is dict and said.get("isError") is True
+    return ("tool_error" if failed else "ok"), None
