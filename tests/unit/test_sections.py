@@ -81,9 +81,10 @@ def test_another_runtime_alone_is_one_line() -> None:
 
 def test_another_runtime_of_the_same_version_is_named_by_its_digest() -> None:
     new = text(digest="1" * 64, code="def main(): pass")
-    assert changed(text(), new) == [
-        "runtime: sha256:000000000000 (mcpagg 1.0) → sha256:111111111111 (mcpagg 1.0)"
-    ]
+    assert changed(text(), new) == ["runtime: sha256:000000000000 → sha256:111111111111"]
+    other = text().replace("(mcpagg 1.0)", "(mcpagg 1.0; without skills)")
+    stock = f"sha256:{ZEROS} (mcpagg 1.0"
+    assert changed(text(), other) == [f"runtime: {stock}) → {stock}; without skills)"]
 
 
 def test_what_was_decided_is_shown_beside_another_runtime() -> None:
