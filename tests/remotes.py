@@ -311,10 +311,10 @@ class Talk:
             self._changed.wait_for(find, PATIENCE)
             return find()
 
-    def _hear(self, line: bytes, request: int = 0) -> list[int]:
-        found, _ = read_line(line, request=request)
+    def _hear(self, *lines: bytes, request: int = 0) -> list[int]:
+        found = [one for line in lines for one in read_line(line, request=request)[0]]
         with self._changed:
-            self.lines.append(line)
+            self.lines += lines
             self.messages += [message for message in found if isinstance(message, Message)]
             self._changed.notify_all()
         return answered(found)

@@ -229,11 +229,14 @@ class Collector:
 
     # What it says
 
-    def _hear(self, line: bytes, request: int = 0) -> list[int]:
-        """Take a line; called by the thread that reads it. Return the requests that it answers.
+    def _hear(self, *lines: bytes, request: int = 0) -> list[int]:
+        """Take lines; called by the thread that reads them. Return the requests that they answer.
 
-        `request` is the one that it came in answer to, 0 if that is not known.
+        `request` is the one that they came in answer to, 0 if that is not known.
         """
+        return [number for line in lines for number in self._take(line, request)]
+
+    def _take(self, line: bytes, request: int) -> list[int]:
         messages, oddity = read_line(line, str if self.noise else self.launch.redact, request)
         with self._changed:
             for message in messages:

@@ -186,7 +186,9 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
 
     ended: queue.Queue[str] = queue.Queue()
     launch = Launch(["true"], dict(os.environ), None, {})
-    child = module.Process(launch, lambda line: None, lambda reason, words: ended.put(reason))
+    child = module.Process(
+        launch, lambda *lines, request=0: [], lambda reason, words: ended.put(reason)
+    )
     child.read()
     child.close()
     assert ended.get(timeout=TIMEOUT) == "exited with status 0"

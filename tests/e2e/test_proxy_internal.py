@@ -28,11 +28,19 @@ PLAN = Plan("""
 
 
 def edited(file: Path, before: str, after: str) -> int:
-    """Put `after` in the place of `before` in an emitted file; return its line."""
+    """Put `after` in the place of `before` in an emitted file; return its line.
+
+    Both are indented as in the runtime's modules; the emitted file indents by one space.
+    """
+    before, after = (re.sub("(?m)^ +", _shorter, text) for text in (before, after))
     source = file.read_text()
     assert source.count(before) == 1
     file.write_text(source.replace(before, after))
     return source[: source.index(before)].count("\n") + 1
+
+
+def _shorter(indent: re.Match[str]) -> str:
+    return " " * (len(indent[0]) // 4)
 
 
 def without_threads(file: Path, condition: str) -> None:
@@ -114,9 +122,7 @@ def test_a_start_that_fails_with_any_exception_fails_its_calls(
     tmp_path: Path, problem: str
 ) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(), "good": stub_entry()})
-    starting = (
-        "        # Not before a child is started: these take as long to import as the rest of a"
-    )
+    starting = "        import subprocess\n        import threading\n"
     edited(file, starting, f"        if '@' not in str(launch.argv): raise {problem}\n{starting}")
     with served(file) as wire:
         message = call(wire, "odd:echo")["error"]["message"]
@@ -216,4 +222,4 @@ def test_lines_of_a_traceback_are_those_of_the_file(tmp_path: Path) -> None:
     found = re.search(r'File "(.*)", line (\d+), in _read\n    1 / 0', done.stderr)
     assert found is not None
     assert found[1] == str(file)
-    assert file.read_text().splitlines()[int(found[2]) - 1] == "    1 / 0"
+    assert file.read_text().splitlines()[int(found[2]) - 1] == " 1 / 0"

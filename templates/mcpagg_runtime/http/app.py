@@ -22,7 +22,7 @@ from mcpagg_runtime.http.settings import BadSetting, Settings
 from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
 from mcpagg_runtime.http.stateless import Stateless
 from mcpagg_runtime.http.streamable import Streamable
-from mcpagg_runtime.serve.engine import where
+from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR

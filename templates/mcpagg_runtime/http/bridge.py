@@ -119,13 +119,14 @@ class _Sink:
         self._loop = loop
         self._receive = receive
 
-    def send(self, message: Message) -> None:
-        """Take one message, in any thread."""
-        message.line()  # printed here, and not in the loop
-        try:
-            self._loop.call_soon_threadsafe(self._receive, message)
-        except RuntimeError:
-            return  # the loop has ended: so has the client's connection
+    def send(self, *messages: Message) -> None:
+        """Take messages, in any thread."""
+        for message in messages:
+            message.line()  # printed here, and not in the loop
+            try:
+                self._loop.call_soon_threadsafe(self._receive, message)
+            except RuntimeError:
+                return  # the loop has ended: so has the client's connection
 
     def gate(self) -> None:
         """A client that does not read holds up no server: others share it."""

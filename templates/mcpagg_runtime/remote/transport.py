@@ -11,9 +11,8 @@ from mcpagg_runtime.remote.fields import modern_headers
 from mcpagg_runtime.remote.sse import SseSession
 from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
-from mcpagg_runtime.serve.engine import where
 from mcpagg_runtime.serve.messages import minted
-from mcpagg_runtime.serve.secrecy import printable
+from mcpagg_runtime.serve.secrecy import printable, where
 from mcpagg_runtime.start.protocol import CANCELLED
 from mcpagg_runtime.start.writer import LOOK_SECONDS
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.serve.process import Hear
     from mcpagg_runtime.start.message import Message
 
 # How long a cancellation waits for what it cancels to be sent.
@@ -40,19 +40,19 @@ class RemoteConnection:
     def __init__(
         self,
         launch: Launch,
-        hear: Callable[[bytes, int], list[int]],
+        hear: Hear,
         ended: Callable[[str, str], None],
         failed: Callable[[int, str], None],
         renewed: Callable[[], None] = lambda: None,
         tool: Callable[[str], str] = lambda name: "",
         agent: str = "mcpagg",
     ) -> None:
-        """`hear` takes a line and the id of the request that it answers, 0 if it may be for any.
+        """`hear` takes what the server says.
 
-        It returns the ids of the requests that the line answers. `ended` is called once, with why
-        the life is over; `failed` with the id of a request and why it gets no answer. Both texts
-        complete "Server 'x' …". `renewed` is called when the server has forgotten what it was told
-        and has shaken hands again. `tool` gives the JSON text of a tool by its own name, or "".
+        `ended` is called once, with why the life is over; `failed` with the id of a request and why
+        it gets no answer. Both texts complete "Server 'x' …". `renewed` is called when the server
+        has forgotten what it was told and has shaken hands again. `tool` gives the JSON text of a
+        tool by its own name, or "".
 
         Raises:
             ValueError: its URL, or one of its headers, is of no use.
@@ -86,8 +86,12 @@ class RemoteConnection:
 
     # What the engine says
 
-    def send(self, message: Message) -> None:
-        """Send a message; never waits."""
+    def send(self, *messages: Message) -> None:
+        """Send messages; never waits."""
+        for message in messages:
+            self._send(message)
+
+    def _send(self, message: Message) -> None:
         if self._is_modern is None:
             self._is_modern = message.method != "initialize"
         headers = modern_headers(message, self._tool) if self._is_modern else {}
@@ -139,7 +143,7 @@ class RemoteConnection:
     def heard(self, line: bytes, transfer: Transfer) -> None:
         """Pass on a line of the server, and note what it answers."""
         transfer.began = True
-        for number in self._hear(line, transfer.number):
+        for number in self._hear(line, request=transfer.number):
             self._answers = True
             with self._lock:
                 answered = self._transfers.get(number)

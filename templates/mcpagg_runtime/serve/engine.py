@@ -15,6 +15,7 @@ from mcpagg_runtime.serve.messages import answered, notification, read_messages
 from mcpagg_runtime.serve.platforms import not_found
 from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.serve.routing import Dispatch
+from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.child import Child, Said
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.serve.process import Hear
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.message import Message
 
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
         retired: bool
         """Whether it was ended on purpose."""
 
-        def send(self, message: Message) -> None:
-            """Send it a message; never waits."""
+        def send(self, *messages: Message) -> None:
+            """Send it messages; never waits."""
 
         def read(self) -> None:
             """Read what it says, until it has no more to say."""
@@ -65,20 +67,11 @@ if TYPE_CHECKING:
         def kill(self) -> None:
             """End it at once, and wait for nothing."""
 
-    class Hear(Protocol):
-        """Takes what a child says."""
-
-        def __call__(self, line: bytes, request: int = 0) -> list[int]:
-            """Take a line; return the ids of the requests that it answers.
-
-            `request` is the one that it is known to answer, 0 for none.
-            """
-
     class Sink(Protocol):
         """Takes the messages for a client."""
 
-        def send(self, message: Message) -> None:
-            """Take one message; never blocks."""
+        def send(self, *messages: Message) -> None:
+            """Take messages; never blocks."""
 
         def gate(self) -> Any:
             """Return a lock that is held while too much waits for the client, or None."""
@@ -137,12 +130,32 @@ class Engine:
         with self._lock:
             del self._sinks[client]
 
-    def hear(self, client: Client, line: bytes) -> None:
-        """Take one line of a client."""
-        try:
-            self._bring(lambda core: core.from_client(client, line))
-        except Exception as fault:
-            self.fail(client, line, fault)
+    def hear(self, client: Client, *lines: bytes) -> int:
+        """Take lines of a client, as many as came at once; return how many were taken.
+
+        Not all of them, if the client is owed too much that it does not read: see its sink's gate.
+        """
+        faults: list[tuple[bytes, Exception]] = []
+        calls: list[Action] = []
+        taken = 0
+        with self._lock:
+            if self._closing:
+                return len(lines)
+            for line in lines:
+                taken += 1
+                try:
+                    calls = self._gathered(calls, self.core.from_client(client, line), client)
+                except Exception as fault:
+                    faults.append((line, fault))
+                if not calls and self._sinks[client].gate() is not None:
+                    break
+            try:
+                self._perform(calls)
+            except Exception as fault:
+                faults += [(line, fault) for line in lines[:taken]]
+        for line, problem in faults:
+            self.fail(client, line, problem)
+        return taken
 
     def take(self, client: Client, messages: list[Message | Malformed]) -> None:
         """Take what was read of a client: a message, or those of a batch."""
@@ -174,7 +187,7 @@ class Engine:
                 self._perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
                     why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
-                    self._send(client, failure(identifier, why))
+                    self._send_all({client: [failure(identifier, why)]})
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
@@ -233,11 +246,28 @@ class Engine:
         except Exception as fault:
             self._say(f"internal fault: {where(fault)}")
 
+    def _gathered(
+        self, calls: list[Action], actions: list[Action], speaker: Client | Child
+    ) -> list[Action]:
+        """Put off what a line asks for, if it is only passed on to another; carry all else out.
+
+        Lines that came at once are so sent on at once: by one system call, not by one for each.
+        """
+        if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
+            calls.append(actions[0])
+            return calls
+        self._perform([*calls, *actions])
+        return []
+
     def _perform(self, actions: list[Action]) -> None:
+        messages: dict[Client | Child, list[Message]] = {}
         for kind, peer, what in actions:
             if kind == SEND:
-                self._send(peer, what)
-            elif kind == SAY:
+                messages.setdefault(peer, []).append(what)
+                continue
+            self._send_all(messages)
+            messages = {}
+            if kind == SAY:
                 self._say(what)
             elif kind == START:
                 if not _apart(self._live, peer):
@@ -258,10 +288,12 @@ class Engine:
                     reason=quote(self.redact(reason)) if reason else "null",
                 )
                 self.log.send(line.encode("ascii") + b"\n")
+        self._send_all(messages)
         if self._awaited is not None and not self.core.owes(self._awaited):
             self._awaited = None
             self._paid.release()
-        if not self._alarm.set(self.core.alarm) and not self._timeless:
+        alarm = self.core.alarm
+        if alarm < self._alarm.due and not self._alarm.set(alarm) and not self._timeless:
             self._say(f"no time limit is kept: {NO_THREAD}")
             self._timeless = True
 
@@ -296,16 +328,33 @@ class Engine:
         if not _apart(process.close):
             process.kill()
 
-    def _send(self, peer: Client | Child, message: Message) -> None:
-        if isinstance(peer, Client):
-            if peer in self._sinks:  # else it has left
-                self._sinks[peer].send(message)
-        elif peer in self._processes:
-            self._processes[peer].send(message)
+    def _send_all(self, messages: dict[Client | Child, list[Message]]) -> None:
+        """Send each peer its messages; one that has left gets none."""
+        for peer, those in messages.items():
+            if isinstance(peer, Client):
+                if peer in self._sinks:
+                    self._sinks[peer].send(*those)
+            elif peer in self._processes:
+                self._processes[peer].send(*those)
 
-    def _gates(self, actions: list[Action]) -> list[Any]:
-        """Return the gates of those clients that were sent something and do not read."""
-        peers = [peer for kind, peer, _ in actions if kind == SEND]
+    def _take(self, child: Child, process: Life, said: list[Said]) -> list[Any]:
+        """Take what a child has said in one of its lives; the lock is held.
+
+        Returns the gates of those clients that were sent something and do not read.
+        """
+        calls: list[Action] = []
+        actions: list[Action] = []
+        try:
+            for one in said:
+                # A grandchild may hold the pipes of a life that is over.
+                if self._processes.get(child) is not process or self._closing:
+                    break
+                found = self.core.from_child(child, one)
+                actions += found
+                calls = self._gathered(calls, found, child)
+        finally:
+            self._perform(calls)
+        peers = {peer for kind, peer, _ in actions if kind == SEND}
         gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
         return [gate for gate in gates if gate is not None]
 
@@ -314,19 +363,15 @@ class Engine:
         launch: Launch | None = None
         process: Life | None = None
 
-        def hear(line: bytes, request: int = 0) -> list[int]:
+        def hear(*lines: bytes, request: int = 0) -> list[int]:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = self.core.read(child, line, self.redact, request)
-            gates = []
-            with self._lock:
-                # A grandchild may hold the pipes of a life that is over.
-                if self._processes.get(child) is process and not self._closing:
-                    actions = self.core.from_child(child, said)
-                    self._perform(actions)
-                    gates = self._gates(actions)
-            if gates and process is not None:
-                process.hold(gates, lambda: self._closing)
-            return answered(said[0])
+            said = [self.core.read(child, line, self.redact, request) for line in lines]
+            if process is not None:
+                with self._lock:
+                    gates = self._take(child, process, said)
+                if gates:
+                    process.hold(gates, lambda: self._closing)
+            return [number for messages, _ in said for number in answered(messages)]
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -438,26 +483,27 @@ class Alarm:
     def __init__(self, ring: Callable[[], float | None]) -> None:
         """`ring` returns for how many seconds to wait until it is due again, None to end."""
         self._ring = ring
-        self._due = FOREVER
+        self.due = FOREVER
+        """When the next thing is due."""
         self._woken: Any = None
         """Held while the thread has no reason to wake up; None as long as there is no thread."""
 
     def note(self, due: float) -> None:
         """Note when the next thing is due; called by `ring`, which has seen to all that was."""
-        self._due = due
+        self.due = due
 
     def set(self, due: float) -> bool:
         """See that `ring` is called by then; return whether there is a thread to be had for it."""
-        if due >= self._due:
+        if due >= self.due:
             return True
-        self._due = due
+        self.due = due
         if self._woken is None:
             self._woken = _thread.allocate_lock()
             self._woken.acquire()
             try:
                 _thread.start_new_thread(self._run, ())
             except RuntimeError:
-                self._woken, self._due = None, FOREVER  # the next event tries again
+                self._woken, self.due = None, FOREVER  # the next event tries again
                 return False
         elif self._woken.locked():
             self._woken.release()
@@ -469,19 +515,3 @@ class Alarm:
             if wait is None:
                 return
             self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
-
-
-def where(fault: BaseException) -> str:
-    """Return the kind of an exception, and the last function and line of ours that it came through.
-
-    Not what it says: that may be of a message, and nobody else's to read.
-    """
-    place = ""
-    trace = fault.__traceback__
-    package = __name__.partition(".")[0]
-    while trace is not None:
-        frame = trace.tb_frame
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-            place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return type(fault).__name__ + place

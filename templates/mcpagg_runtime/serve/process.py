@@ -19,11 +19,21 @@ from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any
+    from typing import Any, Protocol
 
     from mcpagg_runtime.serve.launch import Launch
     from mcpagg_runtime.serve.platforms import Group
     from mcpagg_runtime.start.message import Message
+
+    class Hear(Protocol):
+        """Takes what a child says."""
+
+        def __call__(self, *lines: bytes, request: int = 0) -> list[int]:
+            """Take lines that came at once; return the ids of the requests that they answer.
+
+            `request` is the one that they are known to answer, 0 for none.
+            """
+
 
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
@@ -42,12 +52,11 @@ KILL = 9
 class Process:
     """A started child.
 
-    `hear` gets each line of its stdout, `ended` why it is gone and the end of its stderr, once.
+    `hear` gets the lines of its stdout, as many as come at once. `ended` gets why it is gone and
+    the end of its stderr, once.
     """
 
-    def __init__(
-        self, launch: Launch, hear: Callable[[bytes], object], ended: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, launch: Launch, hear: Hear, ended: Callable[[str, str], None]) -> None:
         """Start it.
 
         Raises:
@@ -116,9 +125,9 @@ class Process:
             self._undo(self._stdout)
             raise
 
-    def send(self, message: Message) -> None:
-        """Send it a message, now or as soon as it reads; never waits."""
-        self.writer.send(message.line())
+    def send(self, *messages: Message) -> None:
+        """Send it messages, now or as soon as it reads; never waits."""
+        self.writer.send(*[message.line() for message in messages])
 
     def retire(self) -> None:
         """Hear it no more, and say nothing of its end: it was ended on purpose."""
@@ -165,8 +174,9 @@ class Process:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
         lines = Lines(self._endless)
         for data in _chunks(self._stdout):
-            for line in lines.feed(data):
-                self.hear(line)
+            found = lines.feed(data)
+            if found:
+                self.hear(*found)
         self.drained.set()
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")

@@ -114,26 +114,35 @@ class Stdio:
             if data is None:
                 self._open()
             elif data:
-                for line in lines.feed(data):
-                    self._hear(line)
+                self._hear(lines.feed(data))
             else:
-                self._hear(lines.rest())
+                self._hear([lines.rest()])
                 self.waiting = True
                 return
 
-    def _hear(self, line: bytes) -> None:
+    def _hear(self, lines: list[bytes]) -> None:
+        """Answer lines from the file; from the first one that it cannot answer, the engine does."""
+        taken = 0
+        while taken < len(lines):
+            if self.engine is None:
+                self._answer(lines[taken])
+                taken += 1
+            else:
+                taken += self.engine.hear(self.client, *lines[taken:])
+            gate = self.gate()
+            if gate is not None:
+                self._await_reading(gate)
+
+    def _answer(self, line: bytes) -> None:
         try:
-            answer = answer_line(self.answers, self.client, line) if self.engine is None else None
+            answer = answer_line(self.answers, self.client, line)
         except Exception as fault:
             self._open().fail(self.client, line, fault)
-            answer = ""
+            return
         if answer is None:
             self._open().hear(self.client, line)
         elif not isinstance(answer, str):
             self.send(answer)
-        gate = self.gate()
-        if gate is not None:
-            self._await_reading(gate)
 
     def _await_reading(self, gate: Any) -> None:
         """Wait until the client has read what it is owed: memory has an end, too.
@@ -152,9 +161,9 @@ class Stdio:
         text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
         self.send(failure("null", error(INVALID_REQUEST, text)))
 
-    def send(self, message: Message) -> None:
-        """Write a message to the client, now or as soon as it reads."""
-        self.writer.send(message.line())
+    def send(self, *messages: Message) -> None:
+        """Write messages to the client, now or as soon as it reads."""
+        self.writer.send(*[message.line() for message in messages])
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the client, or None."""

@@ -55,8 +55,9 @@ class Writer:
         if self._private:
             set_nonblocking(descriptor)
 
-    def send(self, line: bytes) -> None:
-        """Write a line, which ends in a newline, now or as soon as the peer reads."""
+    def send(self, *lines: bytes) -> None:
+        """Write lines, each of which ends in a newline, now or as soon as the peer reads."""
+        line = lines[0] if len(lines) == 1 else b"".join(lines)
         with self.lock:
             if self.broken or self.closing:
                 return
@@ -115,16 +116,16 @@ class Writer:
 
     def _write_at_once(self, line: bytes) -> memoryview:
         """Write what can be written without waiting; return the rest, which is no copy."""
-        rest = memoryview(line)
+        written = 0
         try:
             if self._private or self._has_room(line):
-                return rest[os.write(self.descriptor, line) :]
+                written = os.write(self.descriptor, line)
         except BlockingIOError:
-            return rest
+            pass
         except OSError:
             self.break_off()
-            return rest[:0]
-        return rest
+            written = len(line)
+        return memoryview(line)[written:]
 
     def _has_room(self, line: bytes) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.

@@ -183,9 +183,10 @@ class _Inbox:
         answer.add_done_callback(lambda _: self._awaited.pop(number, None))
         return answer
 
-    def send(self, message: Message) -> None:
-        """Take one message for the client."""
-        self._loop.call_soon_threadsafe(self._take, message)
+    def send(self, *messages: Message) -> None:
+        """Take messages for the client."""
+        for message in messages:
+            self._loop.call_soon_threadsafe(self._take, message)
 
     def gate(self) -> None:
         """Nothing ever waits here."""

@@ -86,13 +86,14 @@ class _Answers:
         self.come = threading.Event()
         self.answer: dict[str, Any] = {}
 
-    def send(self, message: Message) -> None:
-        """Take one message for the client."""
+    def send(self, *messages: Message) -> None:
+        """Take messages for the client."""
         import json
 
-        if message.id == "call":
-            self.answer = json.loads(message.line())
-            self.come.set()
+        for message in messages:
+            if message.id == "call":
+                self.answer = json.loads(message.line())
+                self.come.set()
 
     def gate(self) -> None:
         """Nothing ever waits here."""

@@ -88,8 +88,8 @@ def _said(name: str, health: dict[str, Any]) -> str:
 class _Silence:
     """The sink of a client that reads nothing."""
 
-    def send(self, message: Message) -> None:
-        """Take one line for the client."""
+    def send(self, *messages: Message) -> None:
+        """Take messages for the client."""
 
     def gate(self) -> None:
         """Nothing ever waits here."""
