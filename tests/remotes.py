@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Mapping
@@ -133,8 +134,13 @@ Behave = Callable[[Request], None]
 class Remote:
     """The server; `requests` are all that it has got."""
 
-    def __init__(self, behave: Behave = lambda request: None, session: str = "s-1") -> None:
-        """`session` is the id that it gives, "" for none."""
+    def __init__(
+        self,
+        behave: Behave = lambda request: None,
+        session: str = "s-1",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`session` is the id that it gives, "" for none; with `tls`, it is one of https."""
         self.requests: list[Request] = []
         self.session = session
         self.connections = 0
@@ -145,7 +151,9 @@ class Remote:
         self._server.server_bind()
         self._server.server_activate()
         self.port: int = self._server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}/mcp"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}/mcp"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
 
     def __enter__(self) -> Remote:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
