@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""A real server of the SDK behind a loopback port, for tests; it prints its URL.
+"""Real servers of the SDK behind loopback ports, for tests; it prints the URL of each.
 
-    python3 remote.py OPTIONS
+    python3 remote.py OPTIONS …
 
-OPTIONS is a JSON object:
+OPTIONS, of one server each, is a JSON object:
     transport     "sse" or "http"
+    stateless     true: no sessions
+    json          true: an answer is one body, and no stream
     token         requests without `Authorization: Bearer TOKEN` are answered 401
     refuse        {method: HTTP status}
     big           so many characters of description
@@ -69,9 +71,8 @@ class Guard:
         return status
 
 
-def main() -> None:
-    """Serve until killed."""
-    options: Json = json.loads(sys.argv[1])
+def made(options: Json) -> ASGIApp:
+    """Return the application of a server with these options."""
     server = MCPServer("remote", instructions="Far away.", log_level="ERROR")
 
     @server.tool(description="Adds. " + "x" * options.get("big", 0))
@@ -93,14 +94,25 @@ def main() -> None:
         odd = server._tool_manager.get_tool("odd")  # the SDK would not take such a schema
         assert odd is not None
         odd.parameters["properties"]["place"]["x-mcp-header"] = "A place"
-    sse = options["transport"] == "sse"
-    app = server.sse_app() if sse else server.streamable_http_app()
-    listener = socket.create_server(("127.0.0.1", 0))
-    url = f"http://127.0.0.1:{listener.getsockname()[1]}/{'sse' if sse else 'mcp'}"
-    print(url, flush=True)
-    config = uvicorn.Config(Guard(app, options), log_level="error", timeout_graceful_shutdown=1)
-    uvicorn.Server(config).run(sockets=[listener])
+    if options["transport"] == "sse":
+        return Guard(server.sse_app(), options)
+    app = server.streamable_http_app(
+        stateless_http=options.get("stateless", False), json_response=options.get("json", False)
+    )
+    return Guard(app, options)
+
+
+async def main() -> None:
+    """Serve until killed."""
+    async with anyio.create_task_group() as serving:
+        for argument in sys.argv[1:]:
+            options: Json = json.loads(argument)
+            listener = socket.create_server(("127.0.0.1", 0))
+            path = "sse" if options["transport"] == "sse" else "mcp"
+            print(f"http://127.0.0.1:{listener.getsockname()[1]}/{path}", flush=True)
+            config = uvicorn.Config(made(options), log_level="error", timeout_graceful_shutdown=1)
+            serving.start_soon(uvicorn.Server(config).serve, [listener])
 
 
 if __name__ == "__main__":
-    main()
+    anyio.run(main)
