@@ -55,6 +55,7 @@ UNRECORDED: dict[str, Any] = {
     "fail_on": [],
     "structural": False,
     "page": None,
+    "sign": None,
     "quiet": False,
     "verbose": False,
 }
@@ -183,6 +184,7 @@ def argument_parser() -> _Parser:
         sarif="changes, for code scanning",
         **{"*.html": "writes a page to read and to search, too"},
     )
+    add("--sign", metavar="KEY", help="approve what is written: a key of ssh-keygen, or its .pub")
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
     add("-v", "--verbose", action="store_true", help="name every tool in the summary")
     add(
@@ -389,6 +391,7 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     yield "--refresh does not go with --offline", chosen.refresh and chosen.offline
     yield "--refresh does not go with --dry-run", chosen.refresh and chosen.dry_run
     yield "--dry-run asks no server, so it writes no page", chosen.page and chosen.dry_run
+    yield "--sign goes with writing FILE", chosen.sign and (chosen.check or chosen.dry_run)
     yield f"--report {chosen.report} does not go with --dry-run", changes and chosen.dry_run
     needs_file = chosen.report != "text" and not (chosen.dry_run or compares)
     yield f"--report {chosen.report} needs --dry-run, --check or -o FILE", needs_file

@@ -96,6 +96,7 @@ def _run(given: list[str]) -> int:
         commands=advised,
         refresh=() if chosen.offline else chosen.refresh or None,
         check=chosen.check,
+        key=chosen.sign,
         progress=None if chosen.quiet else _progress(),
         warn=lambda problem: _warn(source.name, [problem]),
     )

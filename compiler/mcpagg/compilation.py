@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.approval import approving
 from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
@@ -115,7 +116,7 @@ def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
     return DryRun(spec, environ, (*warnings, *unpinned(spec, {})), fault)
 
 
-def compile_proxy(
+def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
     source: Source,
     environ: Mapping[str, str],
     *,
@@ -123,6 +124,7 @@ def compile_proxy(
     commands: Commands,
     refresh: Collection[str] | None = None,
     check: bool = False,
+    key: str | None = None,
     progress: Progress | None = None,
     warn: Callable[[Problem], None] = lambda problem: None,
 ) -> Compilation:
@@ -133,7 +135,8 @@ def compile_proxy(
     needs: their snapshots are those of `file`. So is that of a server that fails, if the options
     allow failures. Where `file` exists, the order in it is kept (see `ordering`). `check`: the text
     is to be compared with `file`, so what a server computes anew each time is taken from there
-    (see `Snapshot.with_known_ttl`).
+    (see `Snapshot.with_known_ttl`). `key` is the path of a key to approve the data with; without,
+    the approval that `file` has is kept as long as it is of the same data.
 
     Raises:
         CompileError: with all faults of the pass that failed.
@@ -155,7 +158,7 @@ def compile_proxy(
     _each(warn, warnings)
     # Not before the config is known to be good: these bring black along.
     from mcpagg.costs import check_size, measure
-    from mcpagg.emission import emit
+    from mcpagg.emission import APPROVED, emit
     from mcpagg.linking import link
     from mcpagg.lint import lint
 
@@ -187,6 +190,7 @@ def compile_proxy(
         commands=(commands.rebuild, commands.check),
         options=options,
         http=over_http(spec, options),
+        approve=approving(None, recorded.approval),
     )
 
     def text_of(contents: Contents) -> str:
@@ -195,10 +199,15 @@ def compile_proxy(
         linked, _ = link(other, contents.rows, contents.snapshot, options)
         return emitted(rows=contents.rows, snapshot=contents.snapshot, linked=linked)
 
+    approve = approving(key, recorded.approval)
+    text = emitted(rows=rows, snapshot=snapshot, linked=linked, approve=approve)
+    if recorded.approval and APPROVED not in text:
+        what = f"the approval in {file} is of other data, and is left out"
+        warn(Problem("", what, f"have it approved anew: {commands.again} --sign KEY"))
     left_out = dict.fromkeys(snapshot.failed, "failed")
     return Compilation(
         name,
-        emitted(rows=rows, snapshot=snapshot, linked=linked),
+        text,
         options,
         servers=_listed(linked, rows, options),
         portable=all(name == route[2] for name, route in linked.routes["tools"].items()),

@@ -7,7 +7,7 @@ and each child's own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
@@ -17,6 +17,7 @@ import black
 import jinja2
 from black.mode import TargetVersion
 
+from mcpagg.approval import Approval
 from mcpagg.bundle import PACKAGE, bundle, runtime_digest
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked
@@ -28,6 +29,8 @@ from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.serve.launch import uses
 from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS
+from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.tool.approval import data_digest
 
 MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
 TABLES = {
@@ -47,12 +50,15 @@ DEFINED |= {
     "FAILED",
     "KEPT",
     "NEEDS",
+    "APPROVAL",
     *TABLES.values(),
 }
+APPROVED = "\nAPPROVAL = "
+"""Stands in a text that has an approval."""
 NEEDS_NOTHING = "no variable of the environment"
 
 
-def emit(
+def emit(  # noqa: PLR0913 - all that a file is made of
     *,
     name: str,
     source: str,
@@ -62,13 +68,14 @@ def emit(
     linked: Linked,
     options: Options,
     http: Mapping[str, Any] | None = None,
+    approve: Callable[[str], Approval] = lambda digest: {},
 ) -> str:
     """Return the text of the emitted file.
 
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
     check the file, as a shell would take them. `rows` are the servers as they are meant from where
     the file will lie. `http` is what the config says of serving over HTTP, None for a proxy that
-    does not.
+    does not. `approve` is given the digest of what was decided, and returns its approval.
 
     Raises:
         ReadBackError: the text does not mean what went in.
@@ -86,6 +93,8 @@ def emit(
         for server, values in lists.items()
     }
     about = {"name": name, "version": snapshot_digest[len("sha256:") :][:12]}
+    if approval := approve(data_digest(_plan(name, tables, snapshot_texts))):
+        tables["APPROVAL"] = dict(approval)
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=black.format_str(runtime.imports, mode=MODE),
@@ -123,6 +132,25 @@ def emit(
     }
     read_back(text, written_tables, lists)
     return text
+
+
+def _plan(name: str, tables: Mapping[str, Any], snapshot: Mapping[str, Mapping[str, str]]) -> Plan:
+    """Return the plan that the emitted file will have, but for what says who compiled it."""
+    return Plan(
+        name=name,
+        version="",
+        compiler="",
+        servers=tables["SERVERS"],
+        routes=tables["ROUTES"],
+        snapshot=snapshot,
+        children=tables["CHILDREN"],
+        instructions=tables["INSTRUCTIONS"],
+        options=tables["OPTIONS"],
+        capabilities=tables["CAPABILITIES"],
+        subtools=tables.get("SUBTOOLS", {}),
+        needs=tables.get("NEEDS", ()),
+        **{kind: tables.get(table, {}) for kind, table in TABLES.items() if kind != TOOLS.name},
+    )
 
 
 def _decided(body: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcpagg.approval import Approval
 from mcpagg.jsontext import loads
 from mcpagg.output import content
 from mcpagg.problems import ConfigError, Problem
@@ -16,20 +17,24 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.start.catalogue import KINDS
 
 REBUILD = "#   rebuild:  "
-TABLES = ("SERVERS", "SNAPSHOT", "CHILDREN", "FAILED", "KEPT")
+TABLES = ("SERVERS", "SNAPSHOT", "CHILDREN", "FAILED", "KEPT", "APPROVAL")
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an emitted file says of its servers: its launch table {server: row}, its snapshot."""
+    """What an emitted file says of its servers: its launch table {server: row}, its snapshot.
+
+    `approval` is that of all that it holds.
+    """
 
     rows: Mapping[str, Mapping[str, Any]]
     snapshot: Snapshot
+    approval: Approval = field(default_factory=dict)
 
     def renamed(self, names: Mapping[str, str]) -> Contents:
         """Return the same with some servers under other names, {old name: new name}."""
         rows = {names.get(name, name): row for name, row in self.rows.items()}
-        return Contents(rows, self.snapshot.renamed(names))
+        return Contents(rows, self.snapshot.renamed(names), self.approval)
 
 
 NOTHING = Contents({}, Snapshot(()))
@@ -52,7 +57,8 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
             if name  # what has none are the composite tools, which are built anew
         )
         failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
-        return Contents(tables["SERVERS"], Snapshot(children, failed, kept))
+        approval = tables.get("APPROVAL", {})
+        return Contents(tables["SERVERS"], Snapshot(children, failed, kept), approval)
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
         raise ConfigError(str(file), [Problem("", what, f"compile it anew: {rebuild}")]) from None

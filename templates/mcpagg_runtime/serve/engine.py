@@ -89,6 +89,8 @@ if TYPE_CHECKING:
             """Return what gives calls to children, and may log them."""
 
 
+# Where it is set, it names a file: who in it must have signed what this proxy holds.
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NO_THREAD = "the system has no thread for it"
 LONGEST_SLEEP_SECONDS = 3600.0
 
@@ -105,6 +107,12 @@ class Engine:
         self.plan = answers.plan
         self.folder = folder
         self.log = log
+        self._refusal = ""
+        """Why no child may be started."""
+        if self.plan.approval or ALLOWED_SIGNERS in os.environ:
+            from mcpagg_runtime.tool.approval import refusal
+
+            self._refusal = refusal(self.plan)
         dispatching = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatching)
         self._lock = _thread.allocate_lock()
@@ -270,8 +278,9 @@ class Engine:
             if kind == SAY:
                 self._say(what)
             elif kind == START:
-                if not _apart(self._live, peer):
-                    self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
+                why = self._refusal or ("" if _apart(self._live, peer) else NO_THREAD)
+                if why:
+                    self._perform(self.core.child_down(peer, f"could not be started: {why}"))
             elif kind == STOP:
                 if not _apart(self._end, peer, what):
                     self._end_at_once(peer, what)

@@ -79,6 +79,7 @@ class Plan:
         capabilities: str = '{"tools":{"listChanged":true}}',
         subtools: Mapping[str, Mapping[str, list[str]]] = {},
         needs: Iterable[str] = (),
+        approval: Mapping[str, str] = {},
     ) -> None:
         self.name = name
         self.version = version
@@ -114,6 +115,8 @@ class Plan:
         """
         self.needs = needs
         """The variables that some server needs, unless its `env_file` has them."""
+        self.approval = approval
+        """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
 
     @property
     def info(self) -> str:

@@ -10,6 +10,7 @@ from mcpagg_runtime.start.main import LOG_DIRECTORY
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
 from mcpagg_runtime.start.writer import Writer
+from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.health import check_servers
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.start.plan import Plan
 
 STATUSES = (
-    "exit status: 0 done; 1 the call failed, or --check found a difference; 2 the command line, or "
-    "a file, cannot be used; 3 a variable is not set"
+    "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
+    "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
 
@@ -54,6 +55,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     add = asked.add_argument
     add("--list", action="store_true", help="list what it offers")
     add("--env", action="store_true", help="list the variables that it needs")
+    add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
     add("--check", action="store_true", help="start all servers; are they as when compiled?")
     add(
         "--call",
@@ -75,7 +77,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
     add("--version", action="version", version=version)
     chosen = parser.parse_args(arguments)
-    looks = chosen.env or chosen.check or chosen.call is not None
+    looks = chosen.env or chosen.check or chosen.verify or chosen.call is not None
     if chosen.json and not (chosen.list or chosen.env or chosen.check):
         parser.error("--json goes with --list, --env or --check")
     if chosen.save is not None and chosen.call is None:
@@ -94,6 +96,8 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
 
 
 def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
+    if chosen.verify:
+        return verify_approval(plan, chosen.verify)
     if chosen.names:
         plan.show_names(chosen.names)
     if not (chosen.list or chosen.env or chosen.check or chosen.call):

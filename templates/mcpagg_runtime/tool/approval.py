@@ -1,0 +1,155 @@
+"""Whether what this file holds is what somebody has approved by a signature.
+
+Signed is the digest of all that was decided when the file was compiled, and nothing else: a new
+runtime under the same data needs no new approval. `ssh-keygen` makes and verifies the signature,
+of the format SSHSIG (https://github.com/openssh/openssh-portable, PROTOCOL.sshsig).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.engine import ALLOWED_SIGNERS
+from mcpagg_runtime.start.standard import complain
+from mcpagg_runtime.tool.printing import print_lines
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mcpagg_runtime.start.plan import Plan
+
+NAMESPACE = "mcpagg"
+"""What the signature is for: one made for anything else does not count."""
+
+NOT_MEANT = (
+    "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
+)
+TIMEOUT_SECONDS = 30.0
+
+
+class NotApproved(Exception):
+    """Raised for data that nobody, or nobody who may, has approved; `str()` says why."""
+
+
+def data_digest(plan: Plan) -> str:
+    """Return the digest of a plan, whatever the order of its members.
+
+    An option that is off does not count, so that one that is new changes no digest.
+    """
+    import hashlib
+    import json
+
+    options: dict[str, Any] = {name: getattr(plan.options, name) for name in plan.options.__slots__}
+    said = {
+        "name": plan.name,
+        "servers": plan.servers,
+        "needs": sorted(plan.needs),
+        "routes": plan.routes,
+        "subtools": plan.subtools,
+        "children": plan.children,
+        "capabilities": plan.capabilities,
+        "options": {name: value for name, value in options.items() if value},
+        "instructions": plan.instructions,
+        "snapshot": plan.snapshot,
+    }
+    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def signed_text(digest: str) -> bytes:
+    """Return what is signed of data with this digest."""
+    return f"{digest}\n".encode("ascii")
+
+
+def check_unchanged(plan: Plan) -> str:
+    """Return the digest of the data.
+
+    Raises:
+        NotApproved: it is not signed, or has changed since.
+    """
+    if not plan.approval:
+        raise NotApproved("its data is not signed")
+    digest = data_digest(plan)
+    if digest != plan.approval["data"]:
+        raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
+    return digest
+
+
+def signer_of(plan: Plan, allowed: str) -> str:
+    """Return who, of those in the file `allowed`, has signed the data as it is.
+
+    `allowed` is as ssh-keygen(1) describes it under ALLOWED SIGNERS.
+
+    Raises:
+        NotApproved: nobody of them.
+    """
+    import tempfile
+
+    digest = check_unchanged(plan)
+    if not os.path.isfile(allowed):
+        raise NotApproved(f"there is no file of allowed signers {allowed}")
+    with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
+        signature = os.path.join(folder, "signature")
+        with open(signature, "w", encoding="ascii") as file:
+            file.write(plan.approval["signature"])
+        where = ["-f", allowed, "-s", signature]
+        found, _ = _ssh_keygen(["find-principals", *where], b"")
+        if not found:
+            raise NotApproved(f"its data is signed by nobody in {allowed}")
+        who = found.splitlines()[0]
+        words = ["verify", "-n", NAMESPACE, "-I", who, *where]
+        verified, why = _ssh_keygen(words, signed_text(digest))
+    if not verified:
+        raise NotApproved(f"its signature does not hold: {why}")
+    return who
+
+
+def refusal(plan: Plan) -> str:
+    """Say why no server may be started, "" if all may.
+
+    Where ALLOWED_SIGNERS names a file, somebody in it must have signed the data. Else data that is
+    signed must be as it was, under `refuse`.
+    """
+    allowed = os.environ.get(ALLOWED_SIGNERS, "")
+    try:
+        if allowed:
+            signer_of(plan, allowed)
+        elif plan.approval and plan.options.on_drift == "refuse":
+            check_unchanged(plan)
+    except NotApproved as problem:
+        return str(problem)
+    return ""
+
+
+def verify_approval(plan: Plan, allowed: str) -> int:
+    """Print who has approved what this file holds; return the exit status."""
+    try:
+        who = signer_of(plan, allowed)
+    except NotApproved as problem:
+        complain(f"{plan.name}: {problem}")
+        return 1
+    return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
+
+
+def _ssh_keygen(words: list[str], text: bytes) -> tuple[str, str]:
+    """Return what `ssh-keygen -Y` prints, "" if it fails, and why it does.
+
+    Raises:
+        NotApproved: it cannot be started.
+    """
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            ["ssh-keygen", "-Y", *words],  # noqa: S607 - wherever the system has it
+            input=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
+    said, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+    return ("" if done.returncode else said), " ".join((why or said).split())

@@ -1,0 +1,170 @@
+"""Approvals: what is signed, when a signature is kept, and what one without it may do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from compilations import compilation, tool
+from core import plan
+
+from mcpagg.approval import Approval, approving
+from mcpagg.cli import main
+from mcpagg.problems import ConfigError
+from mcpagg_runtime.serve.engine import ALLOWED_SIGNERS, Engine
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.tool.approval import NotApproved, data_digest, refusal, signer_of
+
+needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
+
+WHO = "alice@example.org"
+OTHER: Approval = {"data": "sha256:0", "signature": ""}
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the keys `alice` and `bob`; of them, `signers` allows alice."""
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("alice", "bob"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True)
+    public = (folder / "alice.pub").read_text()
+    (folder / "signers").write_text(f'{WHO} namespaces="mcpagg" {public}')
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ALLOWED_SIGNERS, raising=False)
+
+
+def signed(key: Path) -> Plan:
+    made = plan({"db": ["query"]})
+    made.approval = approving(str(key), {})(data_digest(made))
+    return made
+
+
+def test_the_digest_counts_what_was_decided_and_neither_order_nor_compiler() -> None:
+    digest = data_digest(plan({"db": ["query"]}))
+    for other in (
+        plan({"db": ["query"]}, rows={"db": {"args": ["x"]}}),
+        plan({"db": [tool("query", description="Be kind.")]}),
+        plan({"db": ["query"]}, on_drift="refuse"),
+        plan({"db": ["query"]}, instructions="x"),
+        plan({"db": ["query"]}, facts={"db": {"protocol": "2026-07-28"}}),
+    ):
+        assert data_digest(other) != digest
+    same = plan({"db": ["query"]}, idle_stop=None)
+    same.compiler, same.version = "9", "9"
+    same.servers = {name: dict(reversed([*row.items()])) for name, row in same.servers.items()}
+    assert data_digest(same) == digest
+
+
+def test_an_approval_is_kept_for_the_same_data_alone() -> None:
+    approve = approving(None, OTHER)
+    assert approve("sha256:0") == OTHER
+    assert approve("sha256:1") == {}
+
+
+@needs_ssh
+def test_who_has_signed_is_told_if_that_is_allowed(keys: Path) -> None:
+    assert signer_of(signed(keys / "alice"), str(keys / "signers")) == WHO
+    with pytest.raises(NotApproved, match="is signed by nobody in"):
+        signer_of(signed(keys / "bob"), str(keys / "signers"))
+    with pytest.raises(NotApproved, match="there is no file of allowed signers"):
+        signer_of(signed(keys / "alice"), str(keys / "none"))
+    with pytest.raises(NotApproved, match="is not signed"):
+        signer_of(plan({"db": ["query"]}), str(keys / "signers"))
+
+
+@needs_ssh
+def test_what_has_changed_is_not_approved_whatever_it_says(keys: Path) -> None:
+    changed = signed(keys / "alice")
+    changed.instructions = "Obey."
+    with pytest.raises(NotApproved, match="has changed since it was signed"):
+        signer_of(changed, str(keys / "signers"))
+    changed.approval = {**changed.approval, "data": data_digest(changed)}
+    with pytest.raises(NotApproved, match="its signature does not hold"):
+        signer_of(changed, str(keys / "signers"))
+
+
+@needs_ssh
+def test_a_signature_for_something_else_does_not_count(keys: Path) -> None:
+    made = plan({"db": ["query"]})
+    digest = data_digest(made)
+    command = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(keys / "alice")]
+    done = subprocess.run(command, input=f"{digest}\n".encode(), capture_output=True, check=True)
+    made.approval = {"data": digest, "signature": done.stdout.decode()}
+    (keys / "any").write_text(f"{WHO} {(keys / 'alice.pub').read_text()}")
+    with pytest.raises(NotApproved, match="its signature does not hold"):
+        signer_of(made, str(keys / "any"))
+
+
+def test_under_refuse_what_is_signed_and_has_changed_starts_nothing() -> None:
+    for policy, why in (("refuse", "has changed since it was signed"), ("warn", "")):
+        made = plan({"db": ["query"]}, on_drift=policy)
+        made.approval = OTHER
+        assert why in refusal(made)
+        assert bool(why) is bool(refusal(made))
+    unsigned = plan({"db": ["query"]}, on_drift="refuse")
+    assert refusal(unsigned) == ""
+
+
+def test_where_signers_are_named_what_is_not_signed_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, keys: Path
+) -> None:
+    monkeypatch.setenv(ALLOWED_SIGNERS, str(keys / "signers"))
+    made = plan({"db": ["query"]})
+    engine = Engine(Answers(made), ".")
+    assert engine._refusal == "its data is not signed"
+    monkeypatch.setenv("PATH", "")
+    made.approval = {"data": data_digest(made), "signature": ""}
+    assert "ssh-keygen cannot be asked" in refusal(made)
+
+
+@needs_ssh
+def test_a_key_that_cannot_sign_is_named(keys: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--sign .*none: ssh-keygen does not sign: .*none"):
+        approving(str(keys / "none"), {})("sha256:0")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return an emitted file whose config lies beside it."""
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"a": {"command": "python3"}}}')
+    file = tmp_path / "server.py"
+    file.write_text(compilation({"a": {}}, tool()).text)
+    return file
+
+
+@needs_ssh
+def test_a_file_is_approved_keeps_its_approval_and_says_so(
+    file: Path, keys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--offline", "-o", str(file), "-q"]
+    verify = [sys.executable, "-I", str(file), "--verify", str(keys / "signers")]
+    assert main([*words, "--sign", str(keys / "alice")]) == 0
+    approved = file.read_bytes()
+    assert main([*words, "--check"]) == 0
+    assert main(words) == 0
+    assert file.read_bytes() == approved
+    done = subprocess.run(verify, capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert done.stdout.startswith(f"{WHO} has approved sha256:")
+    file.write_bytes(approved.replace(b'"on_drift": "live"', b'"on_drift": "warn"'))
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert (done.returncode, "has changed since" in done.stderr) == (1, True)
+    file.write_bytes(approved)
+    capsys.readouterr()
+    assert main([*words, "--on-drift", "warn"]) == 0
+    assert "the approval in" in capsys.readouterr().err
+    assert b"SSH SIGNATURE" not in file.read_bytes()
+
+
+def test_nothing_is_approved_that_is_not_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mcp.json", "--dry-run", "--sign", "key"]) == 2
+    assert "--sign goes with writing FILE" in capsys.readouterr().err
