@@ -32,7 +32,6 @@ from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SEND
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.message import Message
 from mcpagg_runtime.start.protocol import CAPABILITIES_KEY, INFO_KEY, VERSION_KEY
 
 DEADLINE = 60.0
@@ -81,9 +80,9 @@ class Site(World):
 
     # The engine
 
-    def engine(self, answers: Answers, folder: str, log: object) -> Site:
+    def engine(self, answers: Answers, folder: str, log: object, mint: Callable[[], str]) -> Site:
         """Be the engine of the application."""
-        self.core = Core(answers, lambda: self.now, self._mint)
+        self.core = Core(answers, lambda: self.now, mint)
         self.router = self.core.router
         return self
 
@@ -119,11 +118,23 @@ class Site(World):
         self.closed = True
 
     @property
+    def sessions(self) -> Any:
+        """The sessions of the application."""
+        assert self.app._served is not None
+        return self.app._served.sessions
+
+    @property
     def clients(self) -> int:
         """How many clients the router has."""
         return len([*self.router.clients])
 
     # The clients
+
+    async def until(self, ready: Callable[[], Any]) -> Any:
+        """Wait until something is so that comes over a socket; return what `ready` then says."""
+        while not (found := ready()):  # noqa: ASYNC110 - nothing tells of it
+            await asyncio.sleep(0)
+        return found
 
     async def rest(self) -> None:
         """Let the application do all that it does without being asked anything more."""
@@ -314,24 +325,31 @@ class Answer:
 
 def run(
     servers: Mapping[str, Iterable[str | Json]],
-    scenario: Callable[[Site], Awaitable[None]],
+    scenario: Callable[..., Awaitable[None]],
+    environs: Iterable[Mapping[str, str]] = (),
     **choices: Any,
 ) -> Site:
-    """Play a scenario at a site; see `Site` for the choices."""
+    """Play a scenario at a site, or at several that are workers of one machine.
+
+    See `Site` for the choices; `environs` are the variables of each worker. Returns the last one.
+    """
 
     async def play() -> Site:
-        site = Site(servers, **choices)
+        settings = [{"environ": environ} for environ in environs] or [{}]
+        sites = [Site(servers, **choices, **each) for each in settings]
         with (
-            patch("mcpagg_runtime.http.bridge.Engine", site.engine),
             patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
+            patch("mcpagg_runtime.http.siblings._default_folder", lambda: ""),
         ):
-            await site.app.start()
-            await scenario(site)
+            for site in sites:
+                with patch("mcpagg_runtime.http.bridge.Engine", site.engine):
+                    await site.app.start()
+            await asyncio.wait_for(scenario(*sites), DEADLINE)
+            for site in sites:
+                if site.app._served is not None:
+                    await site.app._served.close()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
-        return site
+        return sites[-1]
 
     return asyncio.run(play())
-
-
-__all__ = ["Answer", "Message", "Site", "run"]

@@ -190,7 +190,8 @@ class _Module:
             return
         if isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            self.defines += [target.id for target in targets if isinstance(target, ast.Name)]
+            names = [name for target in targets for name in ast.walk(target)]
+            self.defines += [name.id for name in names if isinstance(name, ast.Name)]
             return
         source.cut(node)
         if _is_own(node):

@@ -354,8 +354,7 @@ def test_sessions_that_nobody_uses_end(monkeypatch: pytest.MonkeyPatch) -> None:
         site.listen(listening)
         await site.rest()
         monkeypatch.setattr("mcpagg_runtime.http.sessions.IDLE_SECONDS", -1.0)
-        assert site.app._served is not None
-        await site.app._served.sessions.end_idle()
+        await site.sessions.end_idle()
         assert await site.post(request(1, "ping"), idle).status() == 404
         assert await site.post(request(1, "ping"), listening).status() == 200
 

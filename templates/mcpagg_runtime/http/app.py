@@ -15,10 +15,11 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.bridge import Bridge
-from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
+from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
 from mcpagg_runtime.http.guard import Guard, preflight
 from mcpagg_runtime.http.sessions import Sessions
 from mcpagg_runtime.http.settings import BadSetting, Settings
+from mcpagg_runtime.http.siblings import Siblings
 from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
 from mcpagg_runtime.http.stateless import Stateless
 from mcpagg_runtime.http.streamable import Streamable
@@ -144,7 +145,10 @@ class HttpApp:
                 answers = Answers(self._plan)
                 if not may_start(answers, self._folder):
                     raise CannotStart("a variable that a server needs is not set")
-                self._served = _Served(Bridge(answers, self._folder, self._states), self._emptied)
+                siblings = Siblings(self._plan.version, self._settings)
+                bridge = Bridge(answers, self._folder, siblings.mint, self._states)
+                await siblings.open(self)
+                self._served = _Served(bridge, siblings, self._emptied)
                 self._heed_signals()
             return self._served
 
@@ -242,12 +246,15 @@ class HttpApp:
             served = self._served or await self.start()
         except CannotStart as problem:
             raise Refused(503, f"The server cannot start: {problem}") from None
-        if exchange.path == self._settings.path:
-            await served.streamable.answer(exchange)
-        elif exchange.path in (STREAM_PATH, POST_PATH):
-            await served.events.answer(exchange)
-        else:
-            raise Refused(404, f"The endpoint is {self._settings.path}")
+        try:
+            if exchange.path == self._settings.path:
+                await served.streamable.answer(exchange)
+            elif exchange.path in (STREAM_PATH, POST_PATH):
+                await served.events.answer(exchange)
+            else:
+                raise Refused(404, f"The endpoint is {self._settings.path}")
+        except Elsewhere as worker:
+            await served.siblings.hand_on(exchange, worker.name)
 
     async def _tell_health(self, exchange: Exchange) -> None:
         """Tell whether it serves; whoever may use the servers is told their states as well."""
@@ -273,11 +280,12 @@ class HttpApp:
 class _Served:
     """What serves requests, from the start to the end."""
 
-    def __init__(self, bridge: Bridge, emptied: Callable[[], None]) -> None:
+    def __init__(self, bridge: Bridge, siblings: Siblings, emptied: Callable[[], None]) -> None:
         self.bridge = bridge
-        self.sessions = Sessions(bridge)
+        self.siblings = siblings
+        self.sessions = Sessions(bridge, siblings)
         self.events = EventSessions(bridge, self.sessions, emptied)
-        self.stateless = Stateless(bridge)
+        self.stateless = Stateless(bridge, siblings)
         self.streamable = Streamable(bridge, self.sessions, self.stateless)
         self._looking_after = asyncio.ensure_future(self._look_after())
 
@@ -289,4 +297,5 @@ class _Served:
     async def close(self) -> None:
         """End all servers."""
         self._looking_after.cancel()
+        self.siblings.close()
         await self.bridge.close()

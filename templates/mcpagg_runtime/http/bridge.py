@@ -45,10 +45,13 @@ class Bridge:
     does not wait for: how much may wait for a client is bounded there, see `Outgoing`.
     """
 
-    def __init__(self, answers: Answers, folder: str, log: Log | None = None) -> None:
+    def __init__(
+        self, answers: Answers, folder: str, mint: Callable[[], str], log: Log | None = None
+    ) -> None:
+        """`mint` returns a text that nobody can guess."""
         self.answers = answers
         self.plan: Plan = answers.plan
-        self._engine = Engine(answers, folder, log)
+        self._engine = Engine(answers, folder, log, mint=mint)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcpagg-http")
         # It is never connected: what a server asks outside of a client's call is asked of nobody.
         self._audience = Client("spec")

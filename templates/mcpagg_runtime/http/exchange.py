@@ -50,6 +50,14 @@ class Refused(Exception):
         self.body = failure(identifier, error(code, text, data)).line().rstrip()
 
 
+class Elsewhere(Exception):
+    """Raised for a request that another worker must answer; `name` is the worker's."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
 class Gone(Exception):
     """Raised when the client has closed its connection."""
 
@@ -74,6 +82,7 @@ class Exchange:
         """Headers that every answer carries."""
         self.status = 0
         """The status of the answer, 0 before there is one."""
+        self._body: bytes | None = None
         self._receive = receive
         self._send = send
 
@@ -98,11 +107,14 @@ class Exchange:
             Refused: it is too large, or arrives too slowly.
             Gone: the client has left.
         """
+        if self._body is not None:
+            return self._body
         length = self.header("content-length")
         if length.isdigit() and int(length) > MAXIMUM_DISCARDED_BYTES:
             raise _too_large(is_read=False)
         try:
-            return await asyncio.wait_for(self._read(), BODY_SECONDS)
+            self._body = await asyncio.wait_for(self._read(), BODY_SECONDS)
+            return self._body
         except asyncio.TimeoutError:
             text = f"The body did not arrive within {BODY_SECONDS:g} seconds"
             raise Refused(408, text, headers={"connection": "close"}) from None
@@ -136,7 +148,7 @@ class Exchange:
         """Answer, in one piece."""
         about = {"content-type": kind} if body else {}
         length = {"content-length": str(len(body))} if status != 204 else {}
-        await self._begin(status, {**about, **length, **headers})
+        await self.begin(status, {**about, **length, **headers})
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin_events(self, headers: Mapping[str, str] = {}) -> None:
@@ -146,7 +158,7 @@ class Exchange:
             "cache-control": "no-cache, no-transform",
             "x-accel-buffering": "no",  # nginx keeps answers back until they are complete
         }
-        await self._begin(200, {**about, **headers})
+        await self.begin(200, {**about, **headers})
 
     async def write(self, data: bytes) -> None:
         """Write a piece of an answer that has begun.
@@ -164,7 +176,8 @@ class Exchange:
         """End an answer that has begun."""
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _begin(self, status: int, headers: Mapping[str, str]) -> None:
+    async def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """Begin an answer."""
         self.status = status
         lines = _raw_headers({**self.common, **headers}.items())
         await self._send({"type": "http.response.start", "status": status, "headers": lines})

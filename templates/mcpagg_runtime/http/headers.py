@@ -25,7 +25,7 @@ NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
 PARAMETER = "mcp-param-"
 MARK = "x-mcp-header"
-_BEFORE, _BEHIND = "=?base64?", "?="
+_ENCODED_FROM, _ENCODED_TO = "=?base64?", "?="
 
 
 def mismatch(exchange: Exchange, message: Message) -> str:
@@ -81,9 +81,9 @@ _MIRRORED = ("string", "integer", "boolean")
 
 def decoded(value: str) -> str | None:
     """Return what a header says: what is not plain ASCII is encoded; None if it cannot be read."""
-    if not (value.startswith(_BEFORE) and value.endswith(_BEHIND)):
+    if not (value.startswith(_ENCODED_FROM) and value.endswith(_ENCODED_TO)):
         return value
-    text = value[len(_BEFORE) : -len(_BEHIND)]
+    text = value[len(_ENCODED_FROM) : -len(_ENCODED_TO)]
     try:
         data = base64.b64decode(text, validate=True)
         return data.decode("utf-8") if base64.b64encode(data).decode("ascii") == text else None

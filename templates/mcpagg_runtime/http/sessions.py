@@ -5,7 +5,6 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sessi
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.outgoing import Reply
+    from mcpagg_runtime.http.siblings import Siblings
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message
 
@@ -168,8 +168,9 @@ def lost(identifier: str, word: str) -> Message:
 class Sessions:
     """All sessions, by their ids."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Bridge, siblings: Siblings) -> None:
         self._bridge = bridge
+        self._siblings = siblings
         self._sessions: dict[str, Session] = {}
 
     def __len__(self) -> int:
@@ -190,7 +191,7 @@ class Sessions:
                 raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
             oldest = min(idle, key=lambda session: session.used_at)
             await self.end(oldest, "the session has made room for another")
-        session = Session(os.urandom(16).hex(), self._bridge.client())
+        session = Session(self._siblings.mint(), self._bridge.client())
         self._sessions[session.identifier] = session
         await self._bridge.connect(session.client, session.receive)
         return session
@@ -200,11 +201,13 @@ class Sessions:
 
         Raises:
             Refused: there is none of this id; the client is to shake hands again.
+            Elsewhere: another worker has it.
         """
         if not identifier:
             raise Refused(400, "Mcp-Session-Id is missing: it comes with the answer to initialize")
         session = self._sessions.get(identifier)
         if session is None:
+            self._siblings.check_ours(identifier)
             raise Refused(404, "There is no such session, or it has ended")
         session.touch()
         return session

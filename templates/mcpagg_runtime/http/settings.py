@@ -21,6 +21,9 @@ TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
 
 TOKEN = "MCP_PROXY_AUTH_TOKEN"  # noqa: S105 - the name of the variable
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
+WORKER = "MCP_PROXY_WORKER"
+WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
+MAXIMUM_NAME = 32  # of a worker
 
 
 class BadSetting(Exception):
@@ -57,6 +60,12 @@ class Settings:
         bound = [] if is_wildcard(self.host) else [self.host]
         self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
         """The names under which clients reach the proxy, in lower case and without ports."""
+        self.worker: str = environ.get(WORKER, "")
+        """What this process is called among several, for what routes by it; "" for any name."""
+        if self.worker and not is_worker(self.worker):
+            raise BadSetting(f"{WORKER} is not of letters and digits, {MAXIMUM_NAME} at most")
+        self.worker_folder: str = environ.get(WORKER_FOLDER, "")
+        """Where workers find one another, "" for the usual folder."""
         self.is_verbose = environ.get("MCP_PROXY_LOG_LEVEL") == "debug"
         """Whether a line is written for each request."""
         self.ends_with_clients = (
@@ -75,6 +84,11 @@ class Settings:
                 f"{self.host} can be reached by others, so clients need a token: set {TOKEN}, "
                 "or serve 127.0.0.1"
             )
+
+
+def is_worker(text: str) -> bool:
+    """Whether a text can be the name of a worker."""
+    return text.isascii() and text.isalnum() and len(text) <= MAXIMUM_NAME
 
 
 def is_local(host: str) -> bool:

@@ -11,6 +11,7 @@ from mcpagg_runtime.http.exchange import EVENTS, Refused
 from mcpagg_runtime.http.headers import mismatch, parameter_mismatch
 from mcpagg_runtime.http.outgoing import Reply
 from mcpagg_runtime.http.sessions import lost
+from mcpagg_runtime.modern.client import STATE_MARK
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
@@ -30,6 +31,7 @@ from mcpagg_runtime.start.scanner import quote
 if TYPE_CHECKING:
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
+    from mcpagg_runtime.http.siblings import Siblings
     from mcpagg_runtime.start.message import Message
 
 STATUS_OF = {
@@ -43,8 +45,9 @@ STATUS_OF = {
 class Stateless:
     """Answers modern requests: each POST is a client of its own, which leaves with its answer."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Bridge, siblings: Siblings) -> None:
         self._bridge = bridge
+        self._siblings = siblings
         self._tools = bridge.answers.catalogues["tools"]
         self._replies: dict[Reply, str] = {}
         """{the answer under way: the JSON text of its id}."""
@@ -54,6 +57,7 @@ class Stateless:
 
         Raises:
             Refused: it is not carried out.
+            Elsewhere: it resumes a call that another worker has suspended.
         """
         message = messages[0]
         if batch or message.method is None:
@@ -64,6 +68,9 @@ class Stateless:
             await exchange.respond(202)
             return
         self._check(exchange, message)
+        state = message.params.get("requestState")
+        if type(state) is str and state.startswith(STATE_MARK):
+            self._siblings.check_ours(state[len(STATE_MARK) :])
         reply = Reply(exchange, [message.raw("id")])
         client = self._bridge.client()
         self._replies[reply] = message.raw("id")

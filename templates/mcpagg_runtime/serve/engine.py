@@ -103,7 +103,14 @@ class Engine:
     `log` gets a line of JSON for each state that a child enters, and may have calls logged.
     """
 
-    def __init__(self, answers: Answers, folder: str, log: Log | None = None) -> None:
+    def __init__(
+        self,
+        answers: Answers,
+        folder: str,
+        log: Log | None = None,
+        mint: Callable[[], str] = lambda: os.urandom(16).hex(),
+    ) -> None:
+        """`mint` returns a text that nobody can guess."""
         self.plan = answers.plan
         self.folder = folder
         self.log = log
@@ -114,7 +121,7 @@ class Engine:
 
             self._refusal = refusal(self.plan)
         dispatching = Dispatch if log is None else log.dispatch
-        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatching)
+        self.core = Core(answers, monotonic, mint, dispatching)
         self._lock = _thread.allocate_lock()
         self._spawning = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}

@@ -1,0 +1,188 @@
+"""Requests that another worker of this machine must answer: they are handed on to it.
+
+A server may run several workers, and gives each connection to any of them. A session is known to
+the one that began it, and a suspended call to the one that suspended it: what names either begins
+with the worker's own name. Each worker listens on a socket in a folder of the user's own. What it
+gets there it answers as any other request, its origin and its token checked like theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.http.exchange import Elsewhere, Refused
+from mcpagg_runtime.http.settings import is_worker
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+    from typing import Any
+
+    from mcpagg_runtime.http.exchange import Exchange, Receive, Scope, Send
+    from mcpagg_runtime.http.settings import Settings
+
+    Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_LENGTH = 4  # bytes that say how long the piece of an answer is that follows; 0 is the end
+
+
+class Siblings:
+    """The other workers of this proxy, and the way to this one."""
+
+    def __init__(self, version: str, settings: Settings) -> None:
+        """`version` is the proxy's: another one has other servers."""
+        self.name = settings.worker or os.urandom(8).hex()
+        self._version = version
+        self._folder = settings.worker_folder or _default_folder()
+        self._listener: asyncio.AbstractServer | None = None
+
+    def mint(self) -> str:
+        """Return a text that nobody can guess, and that says of which worker it is."""
+        return f"{self.name}-{os.urandom(16).hex()}"
+
+    def check_ours(self, text: str) -> None:
+        """See that another worker has not minted a text.
+
+        Raises:
+            Elsewhere: it has.
+        """
+        name, mark, _ = text.partition("-")
+        if mark and is_worker(name) and name != self.name and self._folder:
+            raise Elsewhere(name)
+
+    async def open(self, serve: Serve) -> None:
+        """Listen to the others; where the system has no such sockets, there are none."""
+        if not self._folder:
+            return
+        os.makedirs(self._folder, 0o700, exist_ok=True)
+        about = os.lstat(self._folder)
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o22:
+            return  # whoever can write there could answer in our place
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _Handed(reader, writer).answer(serve)
+
+        path = self._path(self.name)
+        _remove(path)
+        self._listener = await asyncio.start_unix_server(take, path)
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._listener is not None:
+            self._listener.close()
+            _remove(self._path(self.name))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._folder, f"{self._version}-{name}.sock")
+
+    async def hand_on(self, exchange: Exchange, name: str) -> None:
+        """Have another worker answer a request.
+
+        Raises:
+            Refused: there is no such worker any more, and all that it knew is gone.
+        """
+        body = await exchange.body() if exchange.method == "POST" else b""
+        head = {
+            "method": exchange.method,
+            "path": exchange.root + exchange.path,
+            "root_path": exchange.root,
+            "query": exchange.query.decode("latin-1"),
+            "headers": exchange.headers,
+            "server": exchange.server,
+            "length": len(body),
+        }
+        try:
+            reader, writer = await asyncio.open_unix_connection(self._path(name))
+        except OSError:
+            raise Refused(404, "There is no such session, or it has ended") from None
+        leaving = asyncio.ensure_future(exchange.gone())
+        leaving.add_done_callback(lambda task: writer.close())
+        try:
+            writer.write(json.dumps(head).encode() + b"\n" + body)
+            await writer.drain()
+            start = json.loads(await _piece(reader))
+            await exchange.begin(start["status"], dict(start["headers"]))
+            while piece := await _piece(reader):
+                await exchange.write(piece)
+            await exchange.end()
+        except (OSError, asyncio.IncompleteReadError):
+            if not exchange.status:
+                raise Refused(502, "The worker of this session has ended") from None
+        finally:
+            leaving.cancel()
+            writer.close()
+
+
+class _Handed:
+    """One request that another worker has handed on, over the connection to it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._length = 0
+        self._is_read = False
+
+    async def answer(self, serve: Serve) -> None:
+        """Answer it by `serve`."""
+        try:
+            head = json.loads(await self._reader.readline())
+            self._length = head["length"]
+            scope = {
+                "type": "http",
+                "method": head["method"],
+                "path": head["path"],
+                "root_path": head["root_path"],
+                "query_string": head["query"].encode("latin-1"),
+                "headers": [(n.encode("latin-1"), v.encode("latin-1")) for n, v in head["headers"]],
+                "server": head["server"] and tuple(head["server"]),
+            }
+            await serve(scope, self._receive, self._send)
+        except (OSError, ValueError, asyncio.IncompleteReadError):
+            pass  # the other worker has gone
+        finally:
+            self._writer.close()
+
+    async def _receive(self) -> MutableMapping[str, Any]:
+        if not self._is_read:
+            self._is_read = True
+            return {"type": "http.request", "body": await self._reader.readexactly(self._length)}
+        await self._reader.read(1)
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = [[n.decode("latin-1"), v.decode("latin-1")] for n, v in message["headers"]]
+            self._put(json.dumps({"status": message["status"], "headers": headers}).encode())
+        else:
+            if message.get("body"):
+                self._put(message["body"])
+            if not message.get("more_body", False):
+                self._put(b"")
+        await self._writer.drain()
+
+    def _put(self, data: bytes) -> None:
+        self._writer.write(len(data).to_bytes(_LENGTH, "big") + data)
+
+
+async def _piece(reader: asyncio.StreamReader) -> bytes:
+    size = int.from_bytes(await reader.readexactly(_LENGTH), "big")
+    return await reader.readexactly(size)
+
+
+def _default_folder() -> str:
+    """Return the folder of the sockets, "" on a system without them."""
+    if not hasattr(asyncio, "start_unix_server"):
+        return ""
+    import tempfile
+
+    return os.path.join(tempfile.gettempdir(), f"mcpagg-{os.getuid()}")
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
