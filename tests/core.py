@@ -17,7 +17,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.literal import json_text
+from mcpagg.literal import json_text, list_text
 from mcpagg_runtime.modern.child import ModernChildPort
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.core import Core
@@ -98,15 +98,15 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
                 exposed = exposed_name(server, name, table[server], chosen["separator"])
                 owners[name if chosen["names"] == "bare" else exposed] = server, name
     portable = portable_names(owners)
-    snapshot = {server: {"tools": json_text(tools)} for server, tools in lists.items()}
+    snapshot = {server: {"tools": list_text(tools)} for server, tools in lists.items()}
     asked = [(server, name) for server, names in (prompts or {}).items() for name in names]
     for server, names in (prompts or {}).items():
-        snapshot[server]["prompts"] = json_text([{"name": name} for name in names])
+        snapshot[server]["prompts"] = list_text([{"name": name} for name in names])
     for server, uris in (resources or {}).items():
-        snapshot[server]["resources"] = json_text([{"uri": uri, "name": "r"} for uri in uris])
+        snapshot[server]["resources"] = list_text([{"uri": uri, "name": "r"} for uri in uris])
     for server, uris in (templates or {}).items():
         found = [{"uriTemplate": uri, "name": "r"} for uri in uris]
-        snapshot[server]["templates"] = json_text(found)
+        snapshot[server]["templates"] = list_text(found)
     for server, able in (declares or {}).items():
         snapshot[server]["server"] = json_text({"serverInfo": {}, "capabilities": able})
     kinds = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]

@@ -1,6 +1,6 @@
 """Joins the runtime's modules into the parts of the emitted file.
 
-The folders of the runtime are the parts of the emitted file. `start` stands in it as it is. The
+The folders of the runtime are the parts of the emitted file. `ready` stands in it as code. The
 others stand in it as strings, because a script is compiled at every start: each is compiled as a
 whole when it is first needed. A module may import its own part and earlier ones at its top, and
 later ones only within functions, where the import becomes a call that loads the part.
@@ -27,7 +27,8 @@ from mcpagg.problems import InternalFault
 from mcpagg.stripping import Source, statements
 
 PACKAGE = "mcpagg_runtime"
-START, *DEFERRED = PARTS = (
+FIRST, *DEFERRED = PARTS = (
+    "ready",
     "start",
     "envelope",
     "serve",
@@ -40,7 +41,6 @@ START, *DEFERRED = PARTS = (
 """The parts, in the order in which one may import another."""
 
 QUOTES = "'''"
-_FUTURE = "from __future__ import annotations"
 _IMPORT = f"write `from {PACKAGE}.part.module import name`"
 
 
@@ -50,10 +50,10 @@ class BundleError(InternalFault):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """The imports of `start`, its modules, and {name: source} of the deferred parts."""
+    """The imports of the first part, its modules, and {name: source} of the deferred parts."""
 
     imports: str
-    start: str
+    first: str
     deferred: dict[str, str]
 
 
@@ -76,7 +76,7 @@ def bundle(taken: Iterable[str] = (), without: Collection[str] = ()) -> Bundle:
         for part, modules in parts.items()
     }
     deferred = {part: _deferred(part, kept[part]) for part in DEFERRED if kept[part]}
-    return Bundle(_imports(kept[START]), _joined(kept[START]), deferred)
+    return Bundle(_imports(kept[FIRST]), _joined(kept[FIRST]), deferred)
 
 
 def runtime_digest() -> str:
@@ -87,7 +87,7 @@ def runtime_digest() -> str:
     joined = bundle()
     files = sorted(resources.files(PACKAGE).iterdir(), key=lambda file: file.name)
     templates = [file.read_text("utf-8") for file in files if file.name.endswith(".j2")]
-    text = "\0".join([joined.imports, joined.start, *joined.deferred.values(), *templates])
+    text = "\0".join([joined.imports, joined.first, *joined.deferred.values(), *templates])
     return "sha256:" + hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
@@ -150,8 +150,8 @@ def _deferred(part: str, modules: Iterable[_Module]) -> str:
     """Return the source of a deferred part, which first loads what its modules import."""
     needed = {other for module in modules for other, _ in module.needs}
     loads = [_load(other) for other in DEFERRED if other in needed and other != part]
-    head = [_FUTURE, "", _imports(modules), *loads]
-    return "\n".join(head).rstrip("\n") + "\n\n" + _joined(modules)
+    head = "\n".join([_imports(modules), *loads]).strip("\n")
+    return f"{head}\n\n{_joined(modules)}" if head else _joined(modules)
 
 
 def _load(part: str) -> str:

@@ -14,6 +14,8 @@ from time import monotonic
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg_runtime.modern.child import envelope
+from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.launch import Launch
 from mcpagg_runtime.serve.lifecycle import (
@@ -42,14 +44,13 @@ from mcpagg_runtime.start.message import Message, error, failure, result
 from mcpagg_runtime.start.protocol import (
     INITIALIZED,
     INTERNAL_ERROR,
-    LEGACY_VERSIONS,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
     PARSE_ERROR,
     SERVER_KEY,
     UNSUPPORTED_VERSION,
 )
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import Malformed
 
 DISCOVER = "server/discover"
 AGENT = f"mcpagg/{installed_version('mcpagg')}"

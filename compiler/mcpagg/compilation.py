@@ -156,7 +156,7 @@ def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
     check_known(spec, asked, before, str(file), commands.again)
     ready, warnings = _checked(spec, options, environ, asked, before.names)
     _each(warn, warnings)
-    # Not before the config is known to be good: these bring black along.
+    # Not before the config is known to be good: these bring Jinja along.
     from mcpagg.costs import check_size, measure
     from mcpagg.emission import APPROVED, emit
     from mcpagg.linking import link

@@ -13,33 +13,38 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-import black
 import jinja2
-from black.mode import TargetVersion
 
 from mcpagg.approval import Approval
 from mcpagg.bundle import PACKAGE, bundle, runtime_digest
 from mcpagg.jsontext import dumps
-from mcpagg.linking import Linked
-from mcpagg.literal import comment, json_text, literal
+from mcpagg.linking import Linked, Route
+from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_text
 from mcpagg.options import Options
-from mcpagg.problems import InternalFault, count
 from mcpagg.readback import read_back
-from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.serve.launch import uses
-from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS
-from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
+from mcpagg_runtime.start.plan import Plan, read_plan
+from mcpagg_runtime.start.protocol import MODERN_VERSION
 from mcpagg_runtime.tool.approval import data_digest
 
-MODE = black.Mode(line_length=100, target_versions={TargetVersion.PY39})
-TABLES = {
+# The routing tables, by kind of list.
+ROUTES = {
     "tools": "ROUTES",
     "prompts": "PROMPT_ROUTES",
     "resources": "RESOURCE_ROUTES",
     "templates": "TEMPLATE_ROUTES",
     "skills": "SKILL_ROUTES",
 }
+PLANNED = {table: kind for kind, table in ROUTES.items()} | {
+    name: name.lower()
+    for name in ("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SUBTOOLS")
+}
+"""The names under which `read_plan` knows the tables."""
+# The tables that are {server: {key: value}}. In those of routes each row is one line, and so are
+# the capabilities, which stand in an answer as they are.
+BY_SERVER = ("SERVERS", "CHILDREN")
 # The names that the templates define, which no module may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
 DEFINED |= {
@@ -49,13 +54,13 @@ DEFINED |= {
     "SUBTOOLS",
     "FAILED",
     "KEPT",
-    "NEEDS",
+    "LISTS",
     "APPROVAL",
-    *TABLES.values(),
+    *ROUTES.values(),
 }
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
-NEEDS_NOTHING = "no variable of the environment"
+ONE_LINE = 1 << 20
 
 
 def emit(  # noqa: PLR0913 - all that a file is made of
@@ -82,114 +87,135 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     """
     unused = _unused(rows, linked, http is not None)
     runtime = bundle(DEFINED, unused)
-    snapshot_digest = _digest(_plain(snapshot))
-    needs = _needs(rows)
-    tables = _tables(rows, needs, snapshot, linked, options)
+    tables = _tables(rows, snapshot, linked, options)
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
-    snapshot_texts = {
-        server: {kind: json_text(value) for kind, value in values.items()}
-        for server, values in lists.items()
-    }
-    about = {"name": name, "version": snapshot_digest[len("sha256:") :][:12]}
-    if approval := approve(data_digest(_plan(name, tables, snapshot_texts))):
+    if approval := approve(data_digest(_plan(name, tables, lists))):
         tables["APPROVAL"] = dict(approval)
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
-        imports=black.format_str(runtime.imports, mode=MODE),
-        tables={table: f"{table} = {literal(value)}" for table, value in tables.items()},
-        routes={name: table for name, table in TABLES.items() if table in tables},
+        imports=runtime.imports,
+        tables={
+            table: f'{table} = r"""{_text(table, value)}"""' for table, value in tables.items()
+        },
+        routes={kind: table for kind, table in ROUTES.items() if table in tables},
         snapshot={
-            literal(server): {literal(kind): text for kind, text in texts.items()}
-            for server, texts in snapshot_texts.items()
+            literal(server): {literal(kind): _list(value) for kind, value in values.items()}
+            for server, values in lists.items()
         },
         compiler=literal(version("mcpagg")),
-        start=runtime.start,
-        deferred={literal(name): source for name, source in runtime.deferred.items()},
-        about={key: literal(value) for key, value in about.items()},
+        first=runtime.first,
+        deferred={literal(part): source for part, source in runtime.deferred.items()},
+        name=literal(name),
         http=http is not None,
     )
-    body = body.rstrip("\n") + "\n"
     text = templates.get_template("server.py.j2").render(
         version=version("mcpagg"),
         source=comment(source),
         dependencies='["uvicorn>=0.30"]' if http is not None else "[]",
         command=comment(commands[0]),
         check=comment(commands[1]),
-        needs=comment(_listed(needs)),
-        data_digest=_hash(_decided(body)),
-        counts=_counts(snapshot),
         runtime_digest=runtime_digest(),
         without=", ".join(sorted(unused)),
-        body=body,
+        body=body.rstrip("\n") + "\n",
     )
-    written_tables = tables | {
-        "SNAPSHOT": snapshot_texts,
-        "COMPILER": version("mcpagg"),
-        "PLAN": about,
-        **{name: f"\n{source}" for name, source in runtime.deferred.items()},
-    }
-    read_back(text, written_tables, lists)
+    read_back(
+        text,
+        tables,
+        lists,
+        {"COMPILER": version("mcpagg"), "PLAN": {"name": name}}
+        | {part: f"\n{source}" for part, source in runtime.deferred.items()},
+    )
     return text
 
 
-def _plan(name: str, tables: Mapping[str, Any], snapshot: Mapping[str, Mapping[str, str]]) -> Plan:
-    """Return the plan that the emitted file will have, but for what says who compiled it."""
-    return Plan(
-        name=name,
-        version="",
-        compiler="",
-        servers=tables["SERVERS"],
-        routes=tables["ROUTES"],
-        snapshot=snapshot,
-        children=tables["CHILDREN"],
-        instructions=tables["INSTRUCTIONS"],
-        options=tables["OPTIONS"],
-        capabilities=tables["CAPABILITIES"],
-        subtools=tables.get("SUBTOOLS", {}),
-        needs=tables.get("NEEDS", ()),
-        **{kind: tables.get(table, {}) for kind, table in TABLES.items() if kind != TOOLS.name},
-    )
+def _plan(name: str, tables: Mapping[str, Any], lists: Mapping[str, Mapping[str, Any]]) -> Plan:
+    """Return the plan that the emitted file will have, but for the compiler's version."""
+    texts = {
+        PLANNED[table]: _text(table, value) for table, value in tables.items() if table in PLANNED
+    }
+    snapshot = {
+        server: {kind: _list(value) for kind, value in values.items()}
+        for server, values in lists.items()
+    }
+    return read_plan({"name": name, "compiler": "", "snapshot": snapshot, **texts})
 
 
-def _decided(body: str) -> str:
-    """Return what the config and the servers decided of a body.
+def _text(table: str, value: Any) -> str:
+    """Return a table as JSON text."""
+    if table in BY_SERVER:
+        return table_text(value)
+    if table in ROUTES.values():
+        return table_text(value, ONE_LINE)
+    return json_text(value, ONE_LINE if table == "CAPABILITIES" else WIDTH)
 
-    Raises:
-        InternalFault: the templates and the rules for their sections disagree.
-    """
-    sections = cut(body)
-    if sections is None:
-        raise InternalFault("the body has no sections")
-    return sections.decided
+
+def _list(value: Any) -> str:
+    """Return what a server said about itself, or one of its lists, as JSON text."""
+    return list_text(value) if isinstance(value, list) else json_text(value)
 
 
 def _tables(
-    rows: Mapping[str, Mapping[str, Any]],
-    needs: Mapping[str, bool],
-    snapshot: Snapshot,
-    linked: Linked,
-    options: Options,
+    rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, linked: Linked, options: Options
 ) -> dict[str, Any]:
-    """Return the tables that are Python literals, by their names in the emitted file."""
+    """Return the tables that are JSON texts in the emitted file, by their names there."""
     tables: dict[str, Any] = {"SERVERS": dict(rows)}
-    if required := [name for name, needed in needs.items() if needed]:
-        tables["NEEDS"] = required
     for name, servers in (("FAILED", snapshot.failed), ("KEPT", snapshot.kept)):
         if servers:
             tables[name] = list(servers)
-    for name, routes in linked.routes.items():
-        if routes or name == "tools":
-            tables[TABLES[name]] = routes
+    listed = [kind for kind in KINDS if kind.is_declared(linked.capabilities)]
+    for kind in KINDS:
+        if kind in listed or linked.routes[kind.name] or kind is TOOLS:
+            tables[ROUTES[kind.name]] = _by_server(linked.routes[kind.name])
     if linked.composed.tools:
         tables["SUBTOOLS"] = linked.composed.subtools
     return tables | {
-        "CHILDREN": linked.children,
-        "CAPABILITIES": dumps(linked.capabilities, separators=(",", ":")),
+        "CHILDREN": _facts(rows, snapshot, linked),
+        "CAPABILITIES": linked.capabilities,
         "OPTIONS": options.runtime(),
-        "INSTRUCTIONS": linked.instructions,
+        "INSTRUCTIONS": linked.instructions.split("\n\n") if linked.instructions else [],
+        "LISTS": {
+            kind.method: [kind.name, kind.member, kind.key, kind.label]
+            for kind in listed
+            if _is_ready(kind, snapshot)
+        },
     }
+
+
+def _by_server(routes: Mapping[str, Route]) -> dict[str, dict[str, list[str]]]:
+    """Return routes {exposed name: (server, …)} as {server: {exposed name: […]}}."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for exposed, (server, *names) in routes.items():
+        found.setdefault(server, {})[exposed] = names
+    return found
+
+
+def _facts(
+    rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot, linked: Linked
+) -> dict[str, dict[str, Any]]:
+    """Return what was learnt of each server, the variables that it needs, and a digest of it all.
+
+    A variable is not needed where every reference to it has a default.
+    """
+    facts = {}
+    for child in snapshot.children:
+        uses_ = uses(rows[child.name])
+        needs = sorted({name for _, name, default in uses_ if default is None})
+        needed = {"needs": needs} if needs else {}
+        facts[child.name] = {**linked.children[child.name], **needed, "digest": _digest(child)}
+    return facts
+
+
+def _is_ready(kind: Kind, snapshot: Snapshot) -> bool:
+    """Whether all clients with a handshake get the same list, but for how names are spelled."""
+    if kind is SKILLS:
+        return False
+    return kind is not TOOLS or not any(
+        child.conditional
+        or (child.protocol == MODERN_VERSION and any(wraps_output(dumps(t)) for t in child.tools))
+        for child in snapshot.children
+    )
 
 
 def _snapshot_lists(snapshot: Snapshot, linked: Linked) -> dict[str, dict[str, Any]]:
@@ -198,18 +224,15 @@ def _snapshot_lists(snapshot: Snapshot, linked: Linked) -> dict[str, dict[str, A
     return lists | {"": {"tools": linked.composed.tools}} if linked.composed.tools else lists
 
 
-def _plain(snapshot: Snapshot) -> dict[str, Any]:
-    """Return all of a snapshot as one JSON-like value."""
-    children = [
-        {one.name: getattr(child, one.name) for one in fields(child) if one.compare}
-        | {"conditional": sorted(child.conditional)}
-        for child in snapshot.children
-    ]
-    for plain in children:
-        for name in ("hints", "skills", "transport"):
-            if not plain[name]:  # the digest of a child without stays what it was
-                del plain[name]
-    return {"children": children, "failed": snapshot.failed}
+def _digest(child: ChildSnapshot) -> str:
+    """Return a digest of a child's answers, whatever the order of their members.
+
+    Half of SHA-256: it makes the proxy's version (`version_of`), and is no proof of anything.
+    """
+    plain = {one.name: getattr(child, one.name) for one in fields(child) if one.compare}
+    text = dumps(plain | {"conditional": sorted(child.conditional)}, sort=True)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"sha256:{digest[:16]}"
 
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -> set[str]:
@@ -247,36 +270,3 @@ def _lists(child: ChildSnapshot) -> dict[str, Any]:
         if child.items(kind) or kind is TOOLS:
             lists[kind.name] = list(child.items(kind))
     return lists
-
-
-def _counts(snapshot: Snapshot) -> str:
-    counts = {"server": len(snapshot.children)}
-    for kind in KINDS:
-        counts[kind.name[:-1]] = sum(len(child.items(kind)) for child in snapshot.children)
-    return ", ".join(count(number, name) for name, number in counts.items() if number)
-
-
-def _needs(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, bool]:
-    """Return the variables that the launch table refers to, and whether one must be set.
-
-    It need not where every reference has a default.
-    """
-    found: dict[str, bool] = {}
-    for row in rows.values():
-        for _, name, default in uses(row):
-            found[name] = found.get(name, False) or default is None
-    return dict(sorted(found.items()))
-
-
-def _listed(needs: Mapping[str, bool]) -> str:
-    """Name variables; one that need not be set in brackets."""
-    return " ".join(n if must else f"[{n}]" for n, must in needs.items()) or NEEDS_NOTHING
-
-
-def _digest(value: Any) -> str:
-    """Return the digest of a JSON-like value, whatever the order of its members."""
-    return _hash(dumps(value, sort=True))
-
-
-def _hash(text: str) -> str:
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mcpagg.collector import DISCOVER, Collector, Fault, Silence, Time
-from mcpagg_runtime.start.protocol import LEGACY_VERSIONS, MODERN_VERSION
+from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
+from mcpagg_runtime.start.protocol import MODERN_VERSION
 
 FIRST_SHARE = 0.75
 

@@ -53,34 +53,27 @@ def dumps(
     *,
     quote: Callable[[str], str] = encode_basestring_ascii,
     separators: tuple[str, str] = (", ", ": "),
-    broken: int = 0,
     sort: bool = False,
 ) -> str:
-    """Return JSON text; `separators` and `sort` are those of json.dumps.
-
-    The first `broken` levels of nesting have a line for each member, indented by one space a level.
-    """
+    """Return JSON text on one line; `separators` and `sort` are those of json.dumps."""
     comma, colon = separators
     parts: list[str] = []
-    todo: list[tuple[Any, int]] = [(value, 0)]  # text to print as it is has the depth -1
+    todo: list[tuple[Any, bool]] = [(value, False)]  # and whether it is text to print as it is
     while todo:
-        item, depth = todo.pop()
-        if depth < 0:
+        item, is_text = todo.pop()
+        if is_text:
             parts.append(item)
         elif isinstance(item, dict | list | tuple) and item:
-            lines = depth < broken
-            inner, outer = ("\n" + " " * (depth + 1), "\n" + " " * depth) if lines else ("", "")
-            between = "," + inner if lines else comma
             begin, end = "{}" if isinstance(item, dict) else "[]"
-            pieces: list[tuple[Any, int]] = []
+            pieces: list[tuple[Any, bool]] = []
             if isinstance(item, dict):
                 for key, member in sorted(item.items()) if sort else item.items():
-                    pieces += [(f"{between}{quote(key)}{colon}", -1), (member, depth + 1)]
+                    pieces += [(f"{comma}{quote(key)}{colon}", True), (member, False)]
             else:
                 for member in item:
-                    pieces += [(between, -1), (member, depth + 1)]
-            pieces[0] = begin + inner + pieces[0][0][len(between) :], -1
-            todo.append((outer + end, -1))
+                    pieces += [(comma, True), (member, False)]
+            pieces[0] = begin + pieces[0][0][len(comma) :], True
+            todo.append((end, True))
             todo.extend(reversed(pieces))
         else:
             parts.append(_scalar(item, quote))

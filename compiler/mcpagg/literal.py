@@ -1,4 +1,4 @@
-"""Prints values for the emitted file: Python literals for tables, JSON text for snapshots.
+"""Prints values for the emitted file: as JSON text, which costs a start less than Python literals.
 
 Every value that reaches the emitted file goes through here, so that no name, path or description
 of a config or a child can end a string and become code.
@@ -7,8 +7,8 @@ of a config or a child can end a string and become code.
 from __future__ import annotations
 
 import json
-import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcpagg.jsontext import dumps
@@ -36,50 +36,76 @@ HIDDEN = re.compile(
     f"[{_CONTROLS}{_FORMATS}{_SPACES}{_FILLERS}{_NO_CHARACTERS}{_LAST_OF_PLANES}]|{_SELECTORS}"
 )
 
-# A member that changed is one line that changed, down to this depth. What nests deeper is one line:
-# the indentation of n levels takes n² characters.
+WIDTH = 100
+# The indentation of n levels takes n² characters, so what nests deeper is one line.
 _DEEPEST_LINES = 32
 
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
-def literal(value: Any, indent: str = "") -> str:
-    """Return the Python literal of a JSON-like value, one entry a line, as black would print it.
+def literal(text: str) -> str:
+    """Return the Python literal of a string, in the quotes that cost fewer escapes."""
+    mark = "'" if text.count('"') > text.count("'") else '"'
+    body = text.replace("\\", "\\\\").replace(mark, f"\\{mark}")
+    return f"{mark}{HIDDEN.sub(_python_escape, body)}{mark}"
 
-    `indent` is that of the line it starts on. Each entry of a dict or a list has a line, so one
-    changed value is one changed line. Tuples are rows and stay on one, however long.
+
+# What follows is JSON text for a raw string in triple double quotes, which it never holds: a quote
+# within a string is escaped, and two strings never touch. Characters that cannot be seen (controls,
+# bidirectional marks, lone surrogates) are escaped: a reviewer must see what a model would read.
+
+
+def json_text(value: Any, width: int = WIDTH) -> str:
+    """Return the JSON text of a value: one line if it is short, else a line for each member.
+
+    So a changed field is one changed line, or two.
     """
-    inner = indent + "    "
+    return _laid_out(value, 0, width)
+
+
+def table_text(table: Mapping[str, Mapping[str, Any]], width: int = WIDTH) -> str:
+    """Return the JSON text of a table {server: {key: value}}, with a line for each key.
+
+    Between those of two servers two lines stand, which change with neither: so that Git merges
+    changes of both.
+    """
+    rows = [
+        f"{_json_string(server)}: {{\n {_members(row, 1, width)}\n}}"
+        for server, row in table.items()
+    ]
+    return "{\n" + ",\n".join(rows) + "\n}"
+
+
+def list_text(items: Sequence[Mapping[str, Any]]) -> str:
+    """Return the JSON text of a list of tools, prompts, … as `cut_list` of the runtime cuts it.
+
+    Each item begins a line, each of its members but the first a line with one space.
+    """
+    texts = [f"{{{_members(item, 1, WIDTH)}}}" for item in items]
+    return "[\n" + ",\n".join(texts) + "\n]" if texts else "[]"
+
+
+def _members(value: Mapping[str, Any], indent: int, width: int) -> str:
+    """Return the members of an object, each on lines of its own."""
+    texts = [f"{_json_string(k)}: {_laid_out(v, indent, width)}" for k, v in value.items()]
+    return (",\n" + " " * indent).join(texts)
+
+
+def _laid_out(value: Any, indent: int, width: int) -> str:
+    if not value or not isinstance(value, dict | list | tuple) or indent >= _DEEPEST_LINES:
+        return dumps(value, quote=_json_string)
+    inner = indent + 1
     if isinstance(value, dict):
-        return _lines("{", [f"{literal(k)}: {literal(v, inner)}" for k, v in value.items()], indent)
-    if isinstance(value, list):
-        return _lines("[", [literal(item, inner) for item in value], indent)
-    if isinstance(value, tuple):
-        items = ", ".join(literal(item) for item in value)
-        return f"({items},)" if len(value) == 1 else f"({items})"
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, float) and math.isinf(value):
-        return "1e999" if value > 0 else "-1e999"
-    return repr(value)
-
-
-def _lines(bracket: str, entries: list[str], indent: str) -> str:
-    end = {"{": "}", "[": "]"}[bracket]
-    lines = "".join(f"{indent}    {entry},\n" for entry in entries)
-    return f"{bracket}\n{lines}{indent}{end}" if entries else bracket + end
-
-
-def json_text(value: Any) -> str:
-    """Return JSON text for a raw string in triple double quotes, one member a line.
-
-    What nests deeper than _DEEPEST_LINES stands on one line.
-
-    Characters that cannot be seen (controls, bidirectional marks, lone surrogates) are escaped: a
-    reviewer must see what a model would read. JSON text never holds three quotes in a row, since a
-    quote within a string is escaped and two strings never touch.
-    """
-    return dumps(value, quote=_json_string, broken=_DEEPEST_LINES)
+        begin, end = "{}"
+        texts = [f"{_json_string(k)}: {_laid_out(v, inner, width)}" for k, v in value.items()]
+    else:
+        begin, end = "[]"
+        texts = [_laid_out(item, inner, width) for item in value]
+    line = f"{begin}{', '.join(texts)}{end}"
+    if len(line) <= width and "\n" not in line:
+        return line
+    between = ",\n" + " " * inner
+    return f"{begin}{between[1:]}{between.join(texts)}{end}"
 
 
 def comment(text: str) -> str:
@@ -100,13 +126,6 @@ def _escaped(found: re.Match[str]) -> str:
     # Outside the basic plane, JSON wants a surrogate pair.
     units = found[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
-
-
-def _quoted(text: str) -> str:
-    """Return the literal of a string in the quotes that cost fewer escapes, as black does."""
-    mark = "'" if text.count('"') > text.count("'") else '"'
-    body = text.replace("\\", "\\\\").replace(mark, f"\\{mark}")
-    return f"{mark}{HIDDEN.sub(_python_escape, body)}{mark}"
 
 
 def _python_escape(found: re.Match[str]) -> str:

@@ -21,33 +21,46 @@ class ReadBackError(InternalFault):
     """
 
 
-def read_back(text: str, tables: Mapping[str, Any], lists: Mapping[str, Mapping[str, Any]]) -> None:
-    """Compare what an emitted text says with the tables and JSON lists that it was made of.
+def read_back(
+    text: str,
+    tables: Mapping[str, Any],
+    lists: Mapping[str, Mapping[str, Any]],
+    literals: Mapping[str, Any],
+) -> None:
+    """Compare what an emitted text says with what it was made of.
 
-    `tables` are all of the file's, by name; `lists` {server: {kind: value}} are those that the
-    table SNAPSHOT holds as JSON texts.
+    `tables` {name: JSON-like value} stand in it as JSON texts, and so do `lists` {server: {kind:
+    value}}, in the table SNAPSHOT. `literals` are all other values, by name, and deferred parts.
 
     Raises:
         ReadBackError: they differ.
     """
-    found = read_tables(text, tables)
-    if missing := tables.keys() - found.keys():
-        raise ReadBackError(", ".join(sorted(missing)))
+    found = read_tables(text, {*tables, *literals, "SNAPSHOT"})
+    for name, value in literals.items():
+        if repr(found.get(name)) != repr(value):  # as ==, but true is not 1, and order counts
+            raise ReadBackError(name)
     for name, value in tables.items():
-        if repr(found[name]) != repr(value):  # as ==, but true is not 1, and order counts
+        if not _says(found.get(name), value):
             raise ReadBackError(name)
     for server, values in lists.items():
         for kind, value in values.items():
-            # Both are read: numbers of values that nest deep do not keep their text.
-            if dumps(loads(found["SNAPSHOT"][server][kind])) != dumps(loads(dumps(value))):
+            if not _says(found["SNAPSHOT"][server][kind], value):
                 raise ReadBackError(f"SNAPSHOT: {kind}")
+
+
+def _says(text: Any, value: Any) -> bool:
+    """Whether a JSON text says a value.
+
+    Both are read: numbers of values that nest deep do not keep their text.
+    """
+    return isinstance(text, str) and dumps(loads(text)) == dumps(loads(dumps(value)))
 
 
 def read_tables(text: str, names: Container[str]) -> dict[str, Any]:
     """Return {name: value} of those tables of an emitted text, which is parsed, never run.
 
-    Of a call, as PLAN is one, the value is {keyword: value} of the arguments that are literals. A
-    deferred part counts as a table, whose value is its source.
+    Of a dict, as PLAN is one, the value has those entries that are literals. A deferred part counts
+    as a table, whose value is its source.
 
     Raises:
         SyntaxError, ValueError: it is no text that the compiler wrote.
@@ -66,10 +79,11 @@ def _named(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _value(node: ast.expr) -> Any:
-    if not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Dict):
         return ast.literal_eval(node)
+    entries = zip(node.keys, node.values, strict=True)
     return {
-        word.arg: word.value.value
-        for word in node.keywords
-        if word.arg and isinstance(word.value, ast.Constant)
+        ast.literal_eval(key): _value(value)
+        for key, value in entries
+        if key is not None and not isinstance(value, ast.Name)
     }

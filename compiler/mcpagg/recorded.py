@@ -13,11 +13,12 @@ from mcpagg.jsontext import loads
 from mcpagg.output import content
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.readback import read_tables
+from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.start.catalogue import KINDS
 
 REBUILD = "#   rebuild:  "
-TABLES = ("SERVERS", "SNAPSHOT", "CHILDREN", "FAILED", "KEPT", "APPROVAL")
+TABLES = ("SERVERS", "CHILDREN", "FAILED", "KEPT", "APPROVAL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,17 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
         ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
     """
     try:
-        tables = read_tables(_read(file), TABLES)
+        # Of the data alone: what a merge has left in the header or the runtime does not matter.
+        sections = cut(_read(file))
+        found = read_tables(sections.data if sections else "", {*TABLES, "SNAPSHOT"})
+        tables = {name: loads(found.get(name, "[]")) for name in TABLES}
         children = tuple(
             _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
-            for name, lists in tables["SNAPSHOT"].items()
+            for name, lists in found["SNAPSHOT"].items()
             if name  # what has none are the composite tools, which are built anew
         )
-        failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
-        approval = tables.get("APPROVAL", {})
+        failed, kept = (tuple(tables[name]) for name in ("FAILED", "KEPT"))
+        approval = tables["APPROVAL"] or {}
         return Contents(tables["SERVERS"], Snapshot(children, failed, kept), approval)
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
@@ -68,7 +72,7 @@ def recorded_command(file: Path) -> list[str] | None:
     """Return the arguments that an emitted file was compiled with, None if it has none."""
     if not file.exists():
         return None
-    for line in _read(file).splitlines()[:20]:
+    for line in _read(file).splitlines()[:40]:
         if line.startswith(REBUILD):
             try:
                 program, *words = shlex.split(line[len(REBUILD) :])

@@ -13,7 +13,7 @@ _SECTIONS = re.compile(
     r"(?P<imports>.*?)"
     r"(?P<data># =+\n# What this proxy is.*?)"
     r"(?P<runtime># =+\n# How it works.*)"
-    r"(?P<plan>\nPLAN = Plan\(.*)",
+    r"(?P<plan>\nPLAN = \{.*)",
     re.DOTALL,
 )
 

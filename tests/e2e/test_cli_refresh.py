@@ -48,7 +48,7 @@ def test_only_what_is_named_is_asked(
     assert "mcpServers.new: is not in the snapshot of" in said
     assert "mcpServers.uno" not in said
     assert main(["--refresh", "new", "-q", "-o", str(file)]) == 0
-    assert '"uno:a": ("uno", "a", "uno_a")' in file.read_text()
+    assert '"uno:a": ["a", "uno_a"]' in file.read_text()
     assert not log.exists()
     for flag in ("--offline", "--dry-run"):
         assert main([flag, "--refresh", "two", "-o", str(file)]) == 2
@@ -66,16 +66,16 @@ def test_what_fails_stays_as_it_was_where_that_is_allowed(
 
     assert main(["--refresh", "dies", "-q", "-o", str(file)]) == 4
     assert main(["--refresh", "dies", "--allow-failed", "-q", "-o", str(file)]) == 0
-    assert 'KEPT = [\n    "dies",\n]' in file.read_text()
+    assert 'KEPT = r"""["dies"]"""' in file.read_text()
     assert main([str(tmp_path / "mcp.json"), "--allow-failed", "-o", str(file)]) == 0
     said = capsys.readouterr()
     assert "warning: mcpServers.lacks: is as" in said.err
     assert "  as they were, for they failed: dies, lacks\n" in said.out
-    assert 'KEPT = [\n    "dies",\n    "lacks",\n]' in file.read_text()
+    assert 'KEPT = r"""["dies", "lacks"]"""' in file.read_text()
     assert main(["--check", "--offline", "-o", str(file)]) == 0
 
     entry(tmp_path, "dies", tools=["b"])
     assert main(["--refresh", "dies", "-q", "-o", str(file)]) == 0
-    assert 'KEPT = [\n    "lacks",\n]' in file.read_text()
+    assert 'KEPT = r"""["lacks"]"""' in file.read_text()
     with served(file) as wire:
         assert text(call(wire, "dies:b")) == "{}"

@@ -14,7 +14,7 @@ import pytest
 from mcpagg import bundle as bundling
 from mcpagg.bundle import DEFERRED, PARTS, Bundle, BundleError, bundle, runtime_digest
 from mcpagg.stripping import Source
-from mcpagg_runtime.start import parts as loader
+from mcpagg_runtime.ready import parts as loader
 
 Join = Callable[..., Bundle]
 
@@ -50,7 +50,7 @@ def module(code: str = "", heading: str = "Does something.") -> str:
 
 def sources(joined: Bundle) -> list[str]:
     """Return all the source in a bundle."""
-    return [joined.imports, joined.start, *joined.deferred.values()]
+    return [joined.imports, joined.first, *joined.deferred.values()]
 
 
 def definitions(source: str) -> Iterator[str]:
@@ -71,8 +71,7 @@ def as_file(joined: Bundle, *, after: str) -> str:
     parts = "".join(
         f"define_part({name!r}, r'''\n{source}''')\n" for name, source in joined.deferred.items()
     )
-    future = "from __future__ import annotations\n"
-    return f"{future}{joined.imports}\n{joined.start}\n{parts}\n{after}\n"
+    return f"{joined.imports}\n{joined.first}\n{parts}\n{after}\n"
 
 
 # --- The real runtime -------------------------------------------------------------------------
@@ -80,7 +79,7 @@ def as_file(joined: Bundle, *, after: str) -> str:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_definition_of_a_part_is_in_the_bundle(real: Bundle, part: str) -> None:
-    found = {*definitions(real.start if part == "start" else real.deferred[part])}
+    found = {*definitions(real.first if part == "ready" else real.deferred[part])}
     for file in resources.files(bundling.PACKAGE).joinpath(part).iterdir():
         if file.name.endswith(".py"):
             # An import that loads a part is another statement in the bundle.
@@ -130,32 +129,32 @@ def test_joining_twice_gives_the_same(real: Bundle) -> None:
 
 def test_a_module_stands_behind_all_that_it_imports(join: Join) -> None:
     joined = join(
-        start_a=module(
-            "from mcpagg_runtime.start.mid import m\n"
-            "from mcpagg_runtime.start.low import low\n\nT = m"
+        ready_a=module(
+            "from mcpagg_runtime.ready.mid import m\n"
+            "from mcpagg_runtime.ready.low import low\n\nT = m"
         ),
-        start_mid=module("from mcpagg_runtime.start.low import low\n\nm = low"),
-        start_low=module("low = 1"),
+        ready_mid=module("from mcpagg_runtime.ready.low import low\n\nm = low"),
+        ready_low=module("low = 1"),
     )
-    places = [joined.start.index(text) for text in ("low = 1", "m = low", "T = m")]
+    places = [joined.first.index(text) for text in ("low = 1", "m = low", "T = m")]
     assert places == sorted(places)
-    assert joined.start.count("low = 1") == 1
+    assert joined.first.count("low = 1") == 1
     assert joined.deferred == {}
 
 
 def test_the_first_line_of_a_docstring_becomes_the_heading(join: Join) -> None:
-    joined = join(start_a=module("A = 1", heading="Says it.\n\nAnd more."))
-    assert "# start/a.py: Says it." in joined.start
-    assert "And more" not in joined.start
+    joined = join(ready_a=module("A = 1", heading="Says it.\n\nAnd more."))
+    assert "# ready/a.py: Says it." in joined.first
+    assert "And more" not in joined.first
 
 
 def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Join) -> None:
     joined = join(
-        start_a=module(
+        ready_a=module(
             "import sys\nfrom time import (\n    monotonic,\n)\nimport os\n\n"
-            "from mcpagg_runtime.start.b import B\n\nA = B"
+            "from mcpagg_runtime.ready.b import B\n\nA = B"
         ),
-        start_b=module("import os\n\nB = os"),
+        ready_b=module("import os\n\nB = os"),
         tool_c=module("import os\nfrom shlex import join\n\nC = os, join"),
     )
     assert joined.imports.splitlines() == [
@@ -165,15 +164,13 @@ def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Join
         "import os",
         "import sys",
     ]
-    assert "import" not in joined.start
-    assert joined.deferred["tool"].startswith(
-        "from __future__ import annotations\n\nfrom shlex import join\nimport os\n\n#"
-    )
+    assert "import" not in joined.first
+    assert joined.deferred["tool"].startswith("from shlex import join\nimport os\n\n#")
 
 
 def test_a_guarded_import_is_kept_whole(join: Join) -> None:
     guard = "try:\n    from _json import x\nexcept ImportError:\n    x = None"
-    joined = join(start_a=module(f"import os\n\n{guard}\n\nA = x"))
+    joined = join(ready_a=module(f"import os\n\n{guard}\n\nA = x"))
     assert joined.imports == "import os\ntry:\n from _json import x\nexcept ImportError:\n x = None"
 
 
@@ -182,8 +179,8 @@ def test_what_is_for_type_checkers_goes(join: Join) -> None:
         "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from typing import Any\n"
         "    from mcpagg_runtime.tool.none import Nothing\n\nA: Any = 1"
     )
-    joined = join(start_a=module(code))
-    assert (joined.imports, joined.start.splitlines()[-1]) == ("", "A = 1")
+    joined = join(ready_a=module(code))
+    assert (joined.imports, joined.first.splitlines()[-1]) == ("", "A = 1")
 
 
 @pytest.mark.parametrize("names", ["L", "(\n        L,\n        M,\n    )"])
@@ -191,20 +188,20 @@ def test_an_import_of_a_later_part_loads_it_with_all_that_it_imports(
     join: Join, names: str
 ) -> None:
     joined = join(
-        start_a=module(
+        ready_a=module(
             f"def f():\n    from mcpagg_runtime.modern.late import {names}\n\n    return L"
         ),
         serve_low=module("low = 1"),
         modern_late=module("from mcpagg_runtime.serve.low import low\n\nL = M = low"),
     )
-    assert 'def f():\n load_part("modern")\n return L' in joined.start
-    assert 'annotations\n\n\nload_part("serve")\n\n# modern' in joined.deferred["modern"]
+    assert 'def f():\n load_part("modern")\n return L' in joined.first
+    assert joined.deferred["modern"].startswith('load_part("serve")\n\n# modern')
     assert "load_part" not in joined.deferred["serve"]
 
 
 def test_an_import_of_the_standard_library_within_a_function_stays(join: Join) -> None:
-    joined = join(start_a=module("def f():\n    import re\n\n    return re"))
-    assert " import re" in joined.start
+    joined = join(ready_a=module("def f():\n    import re\n\n    return re"))
+    assert " import re" in joined.first
 
 
 def test_a_module_can_be_left_out_by_name(join: Join) -> None:
@@ -288,12 +285,12 @@ WRITE = "write `from mcpagg_runtime.part.module import name`"
             "a:6: an import of serve stands at the top of a module in serve",
         ),
         (
-            "def f():\n    from mcpagg_runtime.start.first import F",
-            "a:6: an import of start stands at the top of a module in serve",
+            "def f():\n    from mcpagg_runtime.ready.first import F",
+            "a:6: an import of ready stands at the top of a module in serve",
         ),
         ("from mcpagg_runtime.serve.b import B\n\nB = 2", "a: B is also defined in serve/b"),
         ("from os import B", "b: B is also defined in the import of os.B"),
-        ("def F(): ...", "a: F is also defined in start/first"),
+        ("def F(): ...", "a: F is also defined in ready/first"),
         ("A = '''x'''", "a: three single quotes, which end a deferred part"),
         ("from mcpagg_runtime.serve.circle import C", "imported in a circle by a -> circle"),
         ("from mcpagg_runtime.serve.none import N", "a: imports none, and there is no such module"),
@@ -304,7 +301,7 @@ def test_what_cannot_be_joined_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(BundleError) as caught:
         join(
-            start_first=module("F = 1"),
+            ready_first=module("F = 1"),
             serve_a=module(code),
             serve_b=module("B = 1\nC = 2"),
             serve_circle=module("from mcpagg_runtime.serve.a import A\n\nD = A"),

@@ -16,13 +16,13 @@ from mcpagg.literal import json_text
 )
 def test_a_number_keeps_its_text(text: str) -> None:
     assert dumps(loads(text)) == text
-    assert json_text(loads(f"[{text}]")) == f"[\n {text}\n]"
+    assert "".join(json_text(loads(f"[{text}]")).split()) == f"[{text}]"
 
 
 def test_what_is_written_is_what_json_writes() -> None:
     value = {"b": [1, {}, [], {"c": None}], "a": "é\n", "t": [True, 1.5]}
     assert dumps(value, sort=True) == json.dumps(value, sort_keys=True)
-    assert json_text(value) == json.dumps(value, indent=1, ensure_ascii=False)
+    assert json_text(value) == json.dumps(value, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("depth", [500, 20_000])

@@ -24,9 +24,10 @@ MODULES = {
 """The modules of the runtime, each with its part in front."""
 
 WITH_IO = {
-    "start.main",
+    "ready.main",
+    "ready.parts",
+    "start.running",
     "start.writer",
-    "start.parts",
     "start.polling",
     "start.standard",
     "start.stdio",
@@ -55,7 +56,7 @@ DOORS = {
 OPTIONAL = {"http.serving": "uvicorn", "tool.spans": "opentelemetry"}
 """What is somebody else's, and imported within functions alone, where it is there and asked for."""
 
-SLOW = {"argparse", "asyncio", "dataclasses", "enum", "json", "re", "subprocess", "threading"}
+SLOW = {"argparse", "asyncio", "dataclasses", "enum", "json", "os", "re", "subprocess", "threading"}
 """Standard modules that take longer to import than all else that a start does."""
 
 
@@ -125,7 +126,7 @@ def test_a_later_part_is_imported_within_functions_and_no_other(name: str) -> No
 
 def reached(*, top: bool) -> set[str]:
     """Return what the first module brings along, with `top` before anything is asked of it."""
-    found, todo = {"start.main"}, ["start.main"]
+    found, todo = {"ready.main"}, ["ready.main"]
     while todo:
         for _, module in imports(MODULES[todo.pop()], top=top):
             name = own(module)
@@ -137,13 +138,13 @@ def reached(*, top: bool) -> set[str]:
 
 def test_the_emitted_file_holds_no_module_that_nobody_imports() -> None:
     # The template calls `aggregator`; the transport to remote servers will import `tokens`.
-    named = {"start.parts", "tool.aggregator", "remote.tokens"}
+    named = {"ready.parts", "tool.aggregator", "remote.tokens"}
     assert reached(top=False) | named == set(MODULES)
 
 
 def test_a_start_compiles_no_module_that_it_does_not_need() -> None:
     start = {name for name in MODULES if part(name) == 0}
-    assert reached(top=True) | {"start.parts"} == start
+    assert reached(top=True) | {"ready.parts"} == start
 
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - WITH_IO))

@@ -21,8 +21,6 @@ HEADER = """\
 #   runtime:  sha256:{digest} (mcpagg {version})
 """
 BODY = """
-from __future__ import annotations
-
 import {imports}
 
 # =====
@@ -37,9 +35,9 @@ SERVERS = {servers}
 
 {code}
 
-PLAN = Plan(
-    servers=SERVERS,
-)
+PLAN = {{
+    "servers": SERVERS,
+}}
 """
 
 
@@ -67,7 +65,7 @@ def test_a_text_is_the_sum_of_its_sections() -> None:
     sections = cut(text())
     assert sections is not None
     assert "".join(sections) == text()
-    assert sections.imports == "\nfrom __future__ import annotations\n\nimport os\n\n"
+    assert sections.imports == "\nimport os\n\n"
     assert sections.data.endswith("SERVERS = {}\n\n")
     assert sections.runtime.endswith("def main(): ...\n")
     assert cut("print(1)\n") is None

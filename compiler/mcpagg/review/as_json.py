@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcpagg.jsontext import dumps
+from mcpagg.literal import json_text
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.reviewing import Review
 from mcpagg.review.schemas import ABSENT
-
-LEVELS = 4  # of nesting that have lines of their own
 
 
 def as_json(review: Review) -> str:
@@ -27,7 +25,7 @@ def as_json(review: Review) -> str:
         "servers": [_server(summary) for summary in review.servers],
         "changes": [_change(change, review) for change in review.changes],
     }
-    return dumps(report, broken=LEVELS)
+    return json_text(report)
 
 
 def _server(summary: ServerSummary) -> dict[str, Any]:

@@ -11,8 +11,7 @@ from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
 
-from mcpagg.jsontext import dumps
-from mcpagg.literal import literal
+from mcpagg.literal import json_text, literal
 from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
@@ -45,7 +44,7 @@ def as_sarif(review: Review) -> str:
     }
     results = [_result(change, review) for change in review.changes]
     run = {"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}
-    return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, broken=12)
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _result(change: Change, review: Review) -> dict[str, Any]:
@@ -80,8 +79,11 @@ def _result(change: Change, review: Review) -> dict[str, Any]:
 
 def _line(change: Change, text: str) -> int:
     """Return the line of the emitted text where what changed stands, 1 where it does not."""
-    table = text.find("\nSERVERS = " if change.class_ == "launch" else "\nSNAPSHOT = ")
-    place = text.find(f"\n    {literal(change.server)}: {{", max(table, 0)) if table >= 0 else -1
+    name, row = "SNAPSHOT", f"\n    {literal(change.server)}: {{"
+    if change.class_ == "launch":
+        name, row = "SERVERS", f"\n{json_text(change.server)}: {{"
+    table = text.find(f"\n{name} = ")
+    place = text.find(row, table) if table >= 0 else -1
     if place < 0:
         return 1
     place += 1

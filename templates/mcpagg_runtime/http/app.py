@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 from contextlib import suppress
-from functools import cache
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
@@ -23,17 +22,18 @@ from mcpagg_runtime.http.siblings import Siblings
 from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
 from mcpagg_runtime.http.stateless import Stateless
 from mcpagg_runtime.http.streamable import Streamable
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.plan import read_plan
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
-from mcpagg_runtime.start.scanner import quote
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, may_start
 from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mcpagg_runtime.http.exchange import Receive, Scope, Send
@@ -48,12 +48,18 @@ GRACE_SECONDS = 5.0
 GOODBYE = "the server is stopping"
 
 
-async def serve_asgi(plan: Plan, file: str, scope: Scope, receive: Receive, send: Send) -> None:
-    """Be the ASGI application of an emitted file, which is `file`."""
+# The one application of this process, by the emitted file.
+_APPLICATIONS: dict[str, HttpApp] = {}
+
+
+async def serve_asgi(
+    tables: Mapping[str, Any], file: str, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Be the ASGI application of an emitted file, which is `file`, with these tables."""
     try:
-        app = application(plan, file)
+        app = application(tables, file)
     except BadSetting as problem:
-        complain(f"{plan.name}: {problem}")
+        complain(f"{tables['name']}: {problem}")
         if scope["type"] == "lifespan":
             await receive()
             await send({"type": "lifespan.startup.failed", "message": str(problem)})
@@ -64,14 +70,17 @@ async def serve_asgi(plan: Plan, file: str, scope: Scope, receive: Receive, send
     await app(scope, receive, send)
 
 
-@cache
-def application(plan: Plan, file: str) -> HttpApp:
+def application(tables: Mapping[str, Any], file: str) -> HttpApp:
     """Return the one application of this process.
 
     Raises:
         BadSetting: a setting cannot be used.
     """
-    return HttpApp(plan, os.path.dirname(os.path.realpath(file)), Settings(plan, os.environ))
+    if file not in _APPLICATIONS:
+        plan = read_plan(tables)
+        folder = os.path.dirname(os.path.realpath(file))
+        _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ))
+    return _APPLICATIONS[file]
 
 
 class CannotStart(Exception):

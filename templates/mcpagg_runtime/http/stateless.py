@@ -12,6 +12,7 @@ from mcpagg_runtime.http.headers import mismatch, parameter_mismatch
 from mcpagg_runtime.http.outgoing import Reply
 from mcpagg_runtime.http.sessions import lost
 from mcpagg_runtime.modern.client import STATE_MARK
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
@@ -26,7 +27,6 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from mcpagg_runtime.http.bridge import Bridge

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.connection import LostAnswers
 from mcpagg_runtime.serve.editing import edited_object
@@ -39,7 +40,6 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from typing import Any

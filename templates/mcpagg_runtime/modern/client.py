@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.envelope.discover import ModernRequest, discover
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
 from mcpagg_runtime.serve.differences import same
@@ -37,7 +38,7 @@ from mcpagg_runtime.start.protocol import (
     RESOURCE_NOT_FOUND,
     URL_ELICITATION_REQUIRED,
 )
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

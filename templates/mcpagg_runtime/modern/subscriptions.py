@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.messages import minted, notification, request
 from mcpagg_runtime.start.jsontext import obj, parse
@@ -21,7 +22,6 @@ from mcpagg_runtime.start.protocol import (
     RESOURCE_UPDATED,
     SUBSCRIPTION_KEY,
 )
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import replaced, spliced
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.messages import notification, request
@@ -21,7 +22,6 @@ from mcpagg_runtime.start.protocol import (
     REQUEST_TIMEOUT,
     RESOURCE_NOT_FOUND,
 )
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

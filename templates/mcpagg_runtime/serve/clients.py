@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.envelope.discover import ModernRequest
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import edited_object, place_of
 from mcpagg_runtime.serve.messages import notification
 from mcpagg_runtime.start.jsontext import edited, members, obj, parse
@@ -23,7 +24,6 @@ from mcpagg_runtime.start.protocol import (
     SERVER_MARK,
     TASKS,
 )
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.messages import request
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import ScannerOptions, new_scanner
 from mcpagg_runtime.start.jsontext import read_members, value_at
-from mcpagg_runtime.start.scanner import Malformed, ScannerOptions, new_scanner, scanned, skip
+from mcpagg_runtime.start.scanner import Malformed, scanned, skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.start.jsontext import members, obj, read_members, value_at
-from mcpagg_runtime.start.scanner import BLANK, Malformed, quote, skip
+from mcpagg_runtime.start.scanner import BLANK, Malformed, skip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

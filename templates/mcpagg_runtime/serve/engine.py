@@ -7,6 +7,7 @@ import os
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.launch import MissingVariables, prepare
@@ -20,7 +21,7 @@ from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import Malformed
 from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:

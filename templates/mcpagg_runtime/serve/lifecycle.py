@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.clients import relayed
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.start.jsontext import obj, parse
 from mcpagg_runtime.start.protocol import (
     HEADER_MISMATCH,
     LEGACY,
-    LEGACY_VERSIONS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     MODERN,
     MODERN_VERSION,
     UNSUPPORTED_VERSION,
 )
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from typing import Any

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.start.catalogue import Item
 from mcpagg_runtime.start.jsontext import LARGE, members, obj, value_at
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

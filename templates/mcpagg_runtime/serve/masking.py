@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import place_of, spliced
 from mcpagg_runtime.start.jsontext import value_at
-from mcpagg_runtime.start.scanner import quote, skip
+from mcpagg_runtime.start.scanner import skip
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

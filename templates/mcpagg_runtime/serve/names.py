@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.catalogue import RESOURCES, TOOLS, labelled
+from mcpagg_runtime.ready.lists import labelled
+from mcpagg_runtime.start.catalogue import RESOURCES, TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

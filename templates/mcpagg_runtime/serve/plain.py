@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import scan, string_at
 from mcpagg_runtime.start.jsontext import LARGE
 from mcpagg_runtime.start.message import Json, Message
-from mcpagg_runtime.start.scanner import scan, scanned_string
 
 if TYPE_CHECKING:
     from mcpagg_runtime.start.jsontext import Members
@@ -61,7 +61,7 @@ def _plain_members(text: str, index: int, found: Members, inner: Members | None 
         index += 2 if text[index + 1] == " " else 1
         if text[index] != '"':
             return 0
-        name, index = scanned_string(text, index)
+        name, index = string_at(text, index)
         if text[index] != ":" or name in found:
             return 0
         index += 2 if text[index + 1] == " " else 1

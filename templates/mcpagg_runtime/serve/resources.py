@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.calls import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.names import hides_address, own_address
@@ -13,7 +14,6 @@ from mcpagg_runtime.start.catalogue import SKILLS
 from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.message import Message, result
 from mcpagg_runtime.start.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

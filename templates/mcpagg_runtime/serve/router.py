@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.calls import Call
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
@@ -32,7 +33,7 @@ from mcpagg_runtime.start.protocol import (
     PROGRESS,
     ROOTS_CHANGED,
 )
-from mcpagg_runtime.start.scanner import Malformed, NotAnObject, quote
+from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 
 if TYPE_CHECKING:
 

@@ -1,15 +1,13 @@
-"""Answers what needs no child: the handshake, pings and lists, from what the compiler wrote.
-
-This is all that a start needs, so it is all that the emitted file compiles before its first answer.
-"""
+"""Answers what needs no child: the handshake, pings and lists, as they are served now."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.greeting import introduction
 from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
 from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import obj, parse
+from mcpagg_runtime.start.jsontext import parse
 from mcpagg_runtime.start.message import decode, error, failure, read_message, result
 from mcpagg_runtime.start.protocol import (
     INITIALIZED,
@@ -18,7 +16,7 @@ from mcpagg_runtime.start.protocol import (
     MODERN_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.start.scanner import Malformed, quote
+from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from mcpagg_runtime.start.catalogue import Kind
@@ -96,13 +94,8 @@ class Answers:
 
     def _introduction(self, client: Client, message: Message) -> str:
         client.introduce(message)
-        words = {"instructions": quote(self.plan.instructions)} if self.plan.instructions else {}
-        return obj(
-            protocolVersion=quote(client.version),
-            capabilities=self.plan.capabilities,
-            serverInfo=self.plan.info,
-            **words,
-        )
+        plan = self.plan
+        return introduction(client.version, plan.capabilities, plan.info, plan.instructions)
 
 
 def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import members, obj, parse
+from mcpagg_runtime.ready.lists import cut_list, labelled, list_result
+from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.start.jsontext import members
 from mcpagg_runtime.start.protocol import SKILLS_EXTENSION
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -158,7 +159,7 @@ class Catalogue:
             self._understood(text) if item.server in self._modern else text
             for item, text in self.texts(spelling, capable)
         ]
-        return obj({self.kind.member: "[" + ",".join(texts) + "]"})
+        return list_result(self.kind.member, texts)
 
     def shown(self, capable: bool) -> list[Item]:
         """Return the items that a client is shown.
@@ -197,14 +198,18 @@ class Catalogue:
     def recorded(self, server: str) -> list[Item]:
         """Return the items of a child as the snapshot and the routing table have them."""
         if server not in self._recorded:
-            text = self._snapshot[server].get(self.kind.name, "[]")
-            items = {item.original: item for item in _cut(self.kind, server, text)}
+            kind = self.kind
+            text = self._snapshot[server].get(kind.name, "[]")
+            texts = {own: rest for own, *rest in cut_list(text, kind.key, kind.label)}
             found = []
             for exposed, route in self.routes.items():
                 if route[0] == server:
-                    item = items[route[1] if len(route) > 1 else exposed]
-                    if len(route) > 1:
-                        item.exposed, item.portable = exposed, route[2]
+                    named = len(route) > 1
+                    own = route[1] if named else exposed
+                    name, head, tail = texts[own]
+                    item = Item(server, own, exposed, head, tail)
+                    item.portable = route[2] if named else labelled(server, name)
+                    item.exposed = exposed if named else item.portable
                     found.append(item)
             # At once: a list is compared by the thread that reads its server, without the lock.
             self._recorded[server] = found
@@ -230,38 +235,9 @@ class Catalogue:
         return self._names.get(name)
 
 
-def labelled(server: str, name: str) -> str:
-    """Return the name that a resource or a template is listed under: its URI stays as it is."""
-    return f"[{server}] {name}"
-
-
 def wraps_output(text: str) -> bool:
     """Whether older revisions do not know such an output schema: `legacy_item` wraps it."""
     if '"outputSchema"' not in text:
         return False
     schema = members(text)[0].get("outputSchema", (None,))[0]
     return type(schema) is dict and schema.get("type") != "object"
-
-
-def _cut(kind: Kind, server: str, text: str) -> list[Item]:
-    """Cut the compiler's text of a list apart without parsing it.
-
-    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
-    where an item ends (one space in) and which members are its own (two spaces in).
-    """
-    items = []
-    mark = f'  "{kind.key}": '
-    label = f'  "{kind.label}": '
-    for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
-        lines = chunk.split("\n")
-        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
-        for index, line in enumerate(lines):
-            if keys and line.startswith(label):
-                comma = "," if line.endswith(",") else ""
-                name = parse(line[len(label) :].rstrip(","))
-                head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
-                tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-                shown = name if kind.label == kind.key else labelled(server, name)
-                items.append(Item(server, keys[-1], shown, head, tail))
-                break
-    return items

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS, spelling_for, spoken
 from mcpagg_runtime.start.jsontext import members
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
-    LEGACY_VERSIONS,
     RELAYED,
     VERSION_KEY,
 )
@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.start.message import Message
 
     Member = tuple[Any, int, int]
-
-# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
-# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
-REFUSE_COLON = {
-    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
-    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
-    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
-    "copilot-cli": "the same, under its other name",
-}
-
-# The attribute of Item that each choice of --names shows; `auto` depends on the client.
-SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
 
 
 class Client:
@@ -68,7 +56,7 @@ class Client:
         """{name: JSON text} of those among what it declared that the proxy passes on."""
         self.extensions = ""
         """Those that it declared, as JSON text, "" for none."""
-        self.spelling = SPELLINGS[names]
+        self.spelling = spelling_for(names, None)
         """The attribute of Item that it is shown as name."""
         self.initialized = False
         """Whether it has shaken hands."""
@@ -108,13 +96,8 @@ class Client:
         return bool(self.capabilities or self.extensions)
 
     def introduce(self, message: Message) -> None:
-        """Note what the client says about itself in its `initialize`.
-
-        Any revision that we know is spoken, anything else answered with the newest: some clients
-        take another version than their own for fatal.
-        """
-        asked = message.params.get("protocolVersion")
-        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+        """Note what the client says about itself in its `initialize`."""
+        self.version = spoken(message.params.get("protocolVersion"))
         text = message.params_text
         given, _ = members(text)
         self._present(text, given.get("clientInfo"), given.get("capabilities"))
@@ -122,7 +105,6 @@ class Client:
     def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
         """Note who it is and what it can do, from those members of a JSON text."""
         self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.spelling = SPELLINGS[self._names]
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
             name = info[0].get("name")
@@ -132,8 +114,7 @@ class Client:
             objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
             self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
             self.extensions = objects.get("extensions", "")
-        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
-            self.spelling = "portable"
+        self.spelling = spelling_for(self._names, self.name)
 
 
 def _lost(message: Message) -> None:

@@ -8,15 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.scanner import (
-    BLANK,
-    Malformed,
-    NotAnObject,
-    quote,
-    scanned,
-    scanned_string,
-    skip,
-)
+from mcpagg_runtime.ready.values import quote, string_at
+from mcpagg_runtime.start.scanner import BLANK, Malformed, NotAnObject, scanned, skip
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -116,7 +109,7 @@ def read_members(
 
 def _value_of(text: str, index: int) -> tuple[str, int]:
     """Read the name of a member; return it and the index of its value."""
-    key, index = scanned_string(text, index)
+    key, index = string_at(text, index)
     index = skip(text, index) if text[index] in BLANK else index
     if text[index] != ":":
         raise Malformed(f"no colon at character {index}")

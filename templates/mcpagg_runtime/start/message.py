@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.start.jsontext import (
     members,
     obj,
     parse,
     read_members,
 )
-from mcpagg_runtime.start.scanner import BLANK, Malformed, quote, skip
+from mcpagg_runtime.start.scanner import BLANK, Malformed, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.ready.greeting import version_of
+from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.start.jsontext import obj, parse
 from mcpagg_runtime.start.protocol import SERVER_KEY
-from mcpagg_runtime.start.scanner import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -131,3 +132,38 @@ class Plan:
     def show_names(self, names: str) -> None:
         """Have the proxy show other names than it was compiled with."""
         self.options.names = names
+
+
+def read_plan(tables: Mapping[str, Any]) -> Plan:
+    """Return the plan that the tables of an emitted file hold.
+
+    `tables` are JSON texts, but for `name` and `compiler`, which are strings, and `snapshot`. The
+    routing tables have the form {server: {exposed name: [own name, portable name]}}, and an empty
+    row for what is found by its URI.
+    """
+    children = parse(tables["children"])
+    routes = {
+        kind: {
+            exposed: (server, *row)
+            for server, rows in parse(tables[kind]).items()
+            for exposed, row in rows.items()
+        }
+        for kind in ("tools", "prompts", "resources", "templates", "skills")
+        if kind in tables
+    }
+    return Plan(
+        name=tables["name"],
+        version=version_of(children),
+        compiler=tables["compiler"],
+        servers=parse(tables["servers"]),
+        routes=routes.pop("tools"),
+        snapshot=tables["snapshot"],
+        children=children,
+        instructions="\n\n".join(parse(tables["instructions"])),
+        options=parse(tables["options"]),
+        capabilities=tables["capabilities"],
+        subtools=parse(tables.get("subtools", "{}")),
+        approval=parse(tables.get("approval", "{}")),
+        needs=[name for facts in children.values() for name in facts.get("needs", ())],
+        **routes,
+    )

@@ -5,8 +5,7 @@ https://modelcontextprotocol.io/specification
 
 from __future__ import annotations
 
-# Revisions with a handshake, newest first: a child or client that speaks one is called legacy.
-LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+# Those with a handshake are in ready/greeting.
 BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 # The revision without: every request carries who asks, in an envelope of members of params._meta.
 MODERN_VERSION = "2026-07-28"

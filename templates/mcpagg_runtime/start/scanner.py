@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-try:
-    # The C scanner behind the json module; importing json itself costs a start 14 ms (it needs re).
-    from _json import encode_basestring_ascii, make_scanner, scanstring
-except ImportError:  # an interpreter without the accelerator: slower, the same
-    from json.decoder import scanstring  # type: ignore[attr-defined,no-redef]
-    from json.encoder import encode_basestring_ascii
-    from json.scanner import make_scanner
+from mcpagg_runtime.ready.values import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
-
-    Scanner = Callable[[str, int], tuple[Any, int]]
 
 BLANK = " \t\r\n"
 
@@ -27,26 +18,6 @@ class Malformed(ValueError):
 
 class NotAnObject(Malformed):
     """Raised for a text that is JSON, but no object."""
-
-
-class ScannerOptions:
-    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
-
-    strict = True
-    object_hook = None
-    object_pairs_hook: type | None = None
-    parse_float = float
-    parse_int: Callable[[str], Any] = int
-    parse_constant = float
-
-
-def new_scanner(options: ScannerOptions) -> Scanner:
-    """Return a function that reads the JSON value at an index, and says where it ends."""
-    scanner: Scanner = make_scanner(options)  # type: ignore[arg-type]
-    return scanner
-
-
-scan = new_scanner(ScannerOptions())
 
 
 def scanned(text: str, index: int) -> tuple[Any, int]:
@@ -69,23 +40,9 @@ def scanned(text: str, index: int) -> tuple[Any, int]:
         raise Malformed(str(problem)) from None
 
 
-def scanned_string(text: str, index: int) -> tuple[str, int]:
-    """Read the JSON string that starts at text[index]; return it and the index behind it.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return scanstring(text, index + 1, True)
-
-
 def skip(text: str, index: int) -> int:
     """Return the index of the first character at or behind `index` that is no white space."""
     end = len(text)
     while index < end and text[index] in BLANK:
         index += 1
     return index
-
-
-def quote(text: str) -> str:
-    """Return a string as JSON text, in ASCII."""
-    return encode_basestring_ascii(text)

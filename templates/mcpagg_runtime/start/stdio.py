@@ -7,9 +7,17 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.main import HEAD_START_SECONDS
 from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines, error, failure
+from mcpagg_runtime.start.message import (
+    MAXIMUM_LINE_BYTES,
+    Lines,
+    decode,
+    error,
+    failure,
+    read_message,
+)
 from mcpagg_runtime.start.polling import (
     POLLIN,
     POLLS,
@@ -33,14 +41,12 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.ready.main import Opening
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
     from mcpagg_runtime.windows.input import ThreadedInput
 
-# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
-# they leave it that moment.
-HEAD_START_SECONDS = 0.02
 # SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
 # has SIGBREAK instead of the first, which is the one that a program can send to another.
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
@@ -71,10 +77,10 @@ class Stdio:
         self.stopped = False
         self.input = _input(self.writer)
 
-    def run(self) -> int:
+    def run(self, opening: Opening) -> int:
         """Serve, then end: answers already owed are written, and no child is left.
 
-        Returns the exit status.
+        `opening` is what has been said already. Returns the exit status.
         """
         if not may_start(self.answers, self.folder):
             return MISSING_VARIABLE
@@ -85,7 +91,7 @@ class Stdio:
         for number in ENDING:
             signal(number, self._stop)
         try:
-            self._read()
+            self._read(self._take_over(opening))
             if self.engine is not None:
                 self.engine.settle(self.client, DRAIN_SECONDS)
         except Stopped:
@@ -101,8 +107,21 @@ class Stdio:
                 self.writer.flush(FLUSH_SECONDS)
         return status
 
-    def _read(self) -> None:
+    def _take_over(self, opening: Opening) -> bytes:
+        """Go on where the prepared answers ended; return what was read and not answered."""
+        if opening.owed:
+            self.writer.send(opening.owed)
+        if opening.hello:
+            self.client.introduce(read_message(decode(opening.hello)))
+        if opening.shaken:
+            self.client.shake_hands()
+            if not opening.heard and self._wants_children():
+                self._open()
+        return opening.heard
+
+    def _read(self, heard: bytes) -> None:
         lines = Lines(self._refuse)
+        self._hear(lines.feed(heard))
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True

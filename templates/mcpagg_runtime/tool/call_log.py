@@ -5,10 +5,10 @@ from __future__ import annotations
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.calls import ASKS_FOR
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.scanner import quote
 from mcpagg_runtime.tool.spans import new_spans
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.main import LOG_DIRECTORY
+from mcpagg_runtime.ready.main import LOG_DIRECTORY, Opening
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
 from mcpagg_runtime.start.writer import Writer
@@ -134,7 +134,7 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         complain(f"cannot write the log {path}: {problem}")
         return 2
     if not chosen.http:
-        return Stdio(plan, folder, log).run()
+        return Stdio(plan, folder, log).run(Opening())
     from mcpagg_runtime.http.serving import serve_http
 
     given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}

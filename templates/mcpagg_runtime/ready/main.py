@@ -1,0 +1,184 @@
+"""What the emitted file does when it is run: it gives the answers that the compiler prepared.
+
+These are the handshake, pings and lists of the snapshot, for a client with a handshake. What has no
+such answer is left to the next part, with what has been said until then: there is no second way to
+give the same answer, and everything else has its place there.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.ready.greeting import introduction, spelling_for, spoken, version_of
+from mcpagg_runtime.ready.lists import cut_list, labelled, list_result
+from mcpagg_runtime.ready.values import quote, scan
+
+try:
+    # Not os and signal, which cost a start 1 and 6 ms.
+    from _signal import signal  # type: ignore[import-not-found]
+    from posix import _exit, environ, isatty, read, write
+
+    POSIX = True
+except ImportError:  # Windows, which cannot wait for a pipe: the next part does everything
+    POSIX = False
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
+# they leave it that moment.
+HEAD_START_SECONDS = 0.02
+# Where it is set, what becomes of the servers is logged in a file there, as with --log.
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+# Longer input is for the next part, which keeps its pieces apart.
+LONG = 1 << 16
+
+
+class Opening:
+    """What has been said until something was said that has no prepared answer."""
+
+    def __init__(self) -> None:
+        self.hello = b""
+        """The client's `initialize`, b"" if it sent none."""
+        self.shaken = False
+        """Whether it has sent `initialized`."""
+        self.heard = b""
+        """What was read and not answered."""
+        self.owed = b""
+        """What is left of an answer, which could not be written."""
+        self.ended = False
+        """Whether that was all of the input."""
+
+
+class Prepared:
+    """Answers one client from the tables of the file alone."""
+
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        """`tables` are those that `plan.read_plan` reads."""
+        self.tables = tables
+        self.opening = Opening()
+        self.children, _ = scan(tables["children"], 0)
+        self.options, _ = scan(tables["options"], 0)
+        self.lists, _ = scan(tables["lists"], 0)
+        self.spelling = spelling_for(self.options["names"], None)
+
+    def may_serve(self) -> bool:
+        """Whether the environment has all that servers need, and asks for nothing else."""
+        needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
+        set_ = all(name.encode() in environ for name in needs)
+        return set_ and LOG_DIRECTORY.encode() not in environ
+
+    def serve(self) -> Opening:
+        """Answer what is on standard input until something has no prepared answer, or it ends."""
+        opening = self.opening
+        try:
+            while not (opening.owed or opening.ended):
+                line, end, rest = opening.heard.partition(b"\n")
+                answer = self.answer(line) if end else self._more(line)
+                if answer is None:
+                    break
+                if end:
+                    opening.heard = rest
+                if answer:
+                    opening.owed = answer
+                    opening.owed = answer[write(1, answer) :]
+        except OSError:  # the next part finds out what there is to say of it
+            return opening
+        return opening
+
+    def _more(self, line: bytes) -> bytes | None:
+        """Read what follows the beginning of a line; None if that is for the next part to do."""
+        opening = self.opening
+        if len(line) > LONG or (opening.shaken and not self._says_more()):
+            return None
+        data = read(0, LONG)
+        opening.heard += data
+        opening.ended = not data
+        return b""
+
+    def _says_more(self) -> bool:
+        """Whether a client that may want servers says something before they are started."""
+        from select import POLLIN, poll
+
+        waiting = poll()
+        waiting.register(0, POLLIN)
+        return bool(waiting.poll(HEAD_START_SECONDS * 1000))
+
+    def answer(self, line: bytes) -> bytes | None:
+        """Return the answer to a line, b"" if it wants none, None if there is no prepared one."""
+        try:
+            text = line.decode().rstrip(" \t\r")
+            message, end = scan(text, 0)
+        except (ValueError, StopIteration, RecursionError, SystemError):
+            return None
+        if type(message) is not dict or end < len(text):
+            return None
+        method, params = message.get("method"), message.get("params", {})
+        if "id" not in message:
+            if method != "notifications/initialized":
+                return None
+            self.opening.shaken = True
+            return b""
+        identifier = message["id"]
+        if type(method) is not str or type(params) is not dict:
+            return None
+        if type(identifier) not in (int, str):
+            return None
+        result = self._result(line, method, params)
+        if result is None:
+            return None
+        shown = quote(identifier) if type(identifier) is str else str(identifier)
+        return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+
+    def _result(self, line: bytes, method: str, params: dict[str, Any]) -> str | None:
+        if method == "initialize":
+            self.opening.hello = line
+            about = params.get("clientInfo")
+            name = about.get("name") if type(about) is dict else None
+            self.spelling = spelling_for(self.options["names"], name)
+            return self._introduction(spoken(params.get("protocolVersion")))
+        if params:  # a cursor, or the envelope of a client without a handshake
+            return None
+        if method == "ping":
+            return "{}"
+        return self._list(*self.lists[method]) if method in self.lists else None
+
+    def _introduction(self, version: str) -> str:
+        tables = self.tables
+        info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
+        words = "\n\n".join(scan(tables["instructions"], 0)[0])
+        return introduction(version, tables["capabilities"], info, words)
+
+    def _list(self, kind: str, member: str, key: str, label: str) -> str:
+        shown = []
+        column = 1 if self.spelling == "portable" else 0
+        routes, _ = scan(self.tables[kind], 0)
+        for server, rows in routes.items():
+            text = self.tables["snapshot"][server][kind]
+            items = {own: rest for own, *rest in cut_list(text, key, label)}
+            for exposed, row in rows.items():
+                name, head, tail = items[row[0] if row else exposed]
+                name = (exposed, row[1])[column] if row else labelled(server, name)
+                shown.append(head + quote(name) + tail)
+        return list_result(member, shown)
+
+
+def main(tables: Mapping[str, Any], file: str) -> None:
+    """Serve on standard input and output, or do what the command line says instead.
+
+    `file` is the emitted file. Does not return: threads may still wait for input that never comes.
+    """
+    opening = Opening()
+    if POSIX and len(sys.argv) == 1 and not isatty(0):
+        prepared = Prepared(tables)
+        if prepared.may_serve():
+            for number in (1, 2, 15):  # SIGHUP, SIGINT, SIGTERM: nothing has been started yet
+                signal(number, lambda *_: _exit(0))
+            opening = prepared.serve()
+            if opening.ended and not opening.heard:
+                _exit(0)
+    from mcpagg_runtime.start.running import run
+
+    run(tables, file, opening)

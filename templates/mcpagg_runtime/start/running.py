@@ -1,0 +1,36 @@
+"""Runs the proxy beyond the answers that the compiler prepared."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.ready.main import LOG_DIRECTORY
+from mcpagg_runtime.start.plan import read_plan
+from mcpagg_runtime.start.standard import open_standard_files
+from mcpagg_runtime.start.stdio import Stdio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mcpagg_runtime.ready.main import Opening
+
+
+def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
+    """Serve on standard input and output, or do what the command line says instead.
+
+    `opening` is what has been said there. Does not return: threads may still wait for input that
+    never comes.
+    """
+    folder = os.path.dirname(os.path.realpath(file))
+    open_standard_files()
+    plan = read_plan(tables)
+    if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
+        from mcpagg_runtime.tool.commands import run_command
+
+        status = run_command(plan, folder, sys.argv[1:])
+    else:
+        status = Stdio(plan, folder).run(opening)
+    os._exit(status)

@@ -1,0 +1,124 @@
+"""The prepared answers: what the runtime would answer, and nothing where it would think first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from core import Json
+from goldens import GOLDEN, cases, emitted
+
+from mcpagg_runtime.ready.greeting import REFUSE_COLON
+from mcpagg_runtime.ready.main import Prepared
+from mcpagg_runtime.start.answers import Answers, answer_line
+from mcpagg_runtime.start.client import Client
+from mcpagg_runtime.start.message import Message
+from mcpagg_runtime.start.plan import read_plan
+
+LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
+
+
+def tables_of(case: Path, **options: Any) -> Json:
+    """Return the tables of an emitted golden case."""
+    space: Json = {"__name__": "server", "__file__": "server.py"}
+    exec(compile(emitted(case, **options), "server.py", "exec"), space)  # noqa: S102
+    tables: Json = space["PLAN"]
+    return tables
+
+
+def line(method: str, identifier: Any = 1, **more: Any) -> bytes:
+    """Return the line of a request."""
+    return json.dumps({"jsonrpc": "2.0", "id": identifier, "method": method, **more}).encode()
+
+
+def hello(name: str = "test", version: str = "2025-06-18") -> bytes:
+    """Return the line of a handshake."""
+    info = {"name": name, "version": "1"}
+    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
+    return line("initialize", "é", params=params)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize("names", ["auto", "portable"])
+@pytest.mark.parametrize("client", ["test", *REFUSE_COLON])
+def test_a_prepared_answer_is_that_of_the_runtime(case: Path, names: str, client: str) -> None:
+    tables = tables_of(case, names=names)
+    prepared = Prepared(tables)
+    answers, known = Answers(read_plan(tables)), Client(names)
+    lines = [hello(client), line("ping", 7), *(line(method, params={}) for method in LISTS)]
+    given = [prepared.answer(each) for each in lines]
+    for each, answer in zip(lines, given, strict=True):
+        expected = answer_line(answers, known, each)
+        if answer is not None:
+            assert isinstance(expected, Message)
+            assert json.loads(answer) == json.loads(expected.line())
+            assert answer.count(b"\n") == 1
+    assert [answer is not None for answer in given] == [
+        True,
+        True,
+        *(f'"{method}"' in tables["lists"] for method in LISTS),
+    ]
+    if case.name in ("composite", "hostile"):
+        assert '"tools/list"' in tables["lists"]
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2099-01-01", 5, None])
+def test_the_handshake_is_answered_in_a_revision_that_is_known(version: Any) -> None:
+    tables = tables_of(GOLDEN / "plain")
+    answer = Prepared(tables).answer(hello(version=version))
+    expected = answer_line(Answers(read_plan(tables)), Client("auto"), hello(version=version))
+    assert answer is not None
+    assert isinstance(expected, Message)
+    assert json.loads(answer) == json.loads(expected.line())
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"{",
+        b"\xff",
+        b"[" * 100_000,
+        b"[]",
+        line("tools/list") + b"x",
+        b"[" + line("tools/list") + b"]",
+        line("tools/call", params={"name": "x"}),
+        line("nonsense"),
+        line("skills/list"),
+        line("server/discover"),
+        line("tools/list", params={"cursor": "x"}),
+        line("tools/list", params={"_meta": {}}),
+        line("tools/list", params=None),
+        line("ping", params=[]),
+        line("ping", 1.5),
+        line("ping", True),
+        line("ping", None),
+        line("notifications/initialized"),
+        json.dumps({"method": ["tools/list"], "id": 1}).encode(),
+        b'{"method":"ping"}',
+        b'{"id":1,"result":{}}',
+        b'{"method":"ping","id":' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_has_no_prepared_answer_is_left(said: bytes) -> None:
+    prepared = Prepared(tables_of(GOLDEN / "plain"))
+    assert prepared.answer(said) is None
+    assert (prepared.opening.hello, prepared.opening.shaken) == (b"", False)
+
+
+def test_what_the_client_has_said_is_kept() -> None:
+    prepared = Prepared(tables_of(GOLDEN / "plain"))
+    prepared.answer(hello())
+    assert prepared.opening.hello == hello()
+    assert prepared.answer(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\r') == b""
+    assert prepared.opening.shaken
+
+
+def test_the_version_changes_with_what_a_server_offers_and_not_with_the_rest() -> None:
+    tables = tables_of(GOLDEN / "plain")
+    version = read_plan(tables).version
+    assert len(version) == 12
+    assert read_plan(tables_of(GOLDEN / "plain", names="portable")).version == version
+    assert read_plan(tables_of(GOLDEN / "composite")).version != version
