@@ -101,7 +101,7 @@ def _run(given: list[str]) -> int:
         warn=lambda problem: _warn(source.name, [problem]),
     )
     _warn(source.name, shortened(result.findings, chosen.verbose))
-    _write_page(_page(chosen), result)
+    _write_page(_page(chosen), file, result)
     if chosen.check:
         return _check(file, result, chosen, advised.again)
     _write(file, result, chosen)
@@ -220,15 +220,20 @@ def _page(chosen: argparse.Namespace) -> Path | None:
     return Path(chosen.page) if chosen.page else None
 
 
-def _write_page(file: Path | None, result: Compilation) -> None:
-    if file is None:
+def _write_page(page: Path | None, file: Path | None, result: Compilation) -> None:
+    """Write the page of a compilation, with what changes of `file` if that was compiled before."""
+    if page is None:
         return
     from mcpagg.html_report import render
-    from mcpagg.output import PRIVATE, READABLE, write
+    from mcpagg.output import PRIVATE, READABLE, on_disk, write
+    from mcpagg.review.reviewing import review
+    from mcpagg.review.text import as_lines
 
-    write(
-        file, render(result).encode("utf-8"), PRIVATE if result.options.allow_secrets else READABLE
-    )
+    changes = None
+    if file is not None and result.earlier.contents.rows:
+        changes = [*as_lines(review(file, on_disk(file), result))]
+    text = render(result, changes).encode("utf-8")
+    write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
 
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:

@@ -190,6 +190,18 @@ def test_the_page_is_written_beside_what_else_is_asked_for(
     assert page.read_text() == "<p>mine"
 
 
+def test_what_changes_is_told_where_there_was_a_file_before(tmp_path: Path) -> None:
+    file, page = tmp_path / "server.py", tmp_path / "page.html"
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"db": {"command": "python3"}}}')
+    file.write_text(compilation({"db": {}}, tool()).text)
+    words = ["--offline", "-o", str(file), "-q", "--report", str(page), "--hide", "db:query"]
+    assert main(words) == 0
+    shown = Parsed(page.read_text())
+    assert {"heading"} <= {one.get("class") for name, one in shown.tags if name == "span"}
+    assert "What changes" in shown.text
+    assert "launch" in shown.text.partition("What changes")[2].partition("Where the tokens")[0]
+
+
 def test_a_dry_run_has_nothing_to_show_on_a_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mcp.json", "--dry-run", "--report", "page.html"]) == 2
     assert "--dry-run asks no server" in capsys.readouterr().err

@@ -23,9 +23,10 @@ from mcpagg.literal import HIDDEN
 from mcpagg_runtime.serve.variables import reference_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mcpagg.compilation import Compilation
+    from mcpagg.printing import Line
 
 PACKAGE = "mcpagg.html_report"
 LAYOUT = "\n\t"
@@ -36,8 +37,11 @@ SNIPPET = 240
 _GAP = 1.5
 
 
-def render(result: Compilation) -> str:
-    """Return the page of a compilation: the same bytes for the same compilation."""
+def render(result: Compilation, changes: Sequence[Line] | None = None) -> str:
+    """Return the page of a compilation: the same bytes for the same compilation.
+
+    `changes` are the lines that say what it changes, None where there was nothing before.
+    """
     shown = contents(result)
     style, script = (
         resources.files(PACKAGE).joinpath(f"page.{kind}").read_text("utf-8")
@@ -45,6 +49,7 @@ def render(result: Compilation) -> str:
     )
     return _template().render(
         page=shown,
+        changes=changes,
         version=version("mcpagg"),
         badges=dict.fromkeys(
             badge.word for one in shown.servers for tool in one.tools for badge in tool.badges
