@@ -31,6 +31,8 @@ from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.remote.addresses import Address
+from mcpagg_runtime.remote.faults import refused, unreachable
 from mcpagg_runtime.serve.launch import Launch, prepare
 
 NO_PREFIX = "Tool name must be prefixed with server key"
@@ -39,7 +41,8 @@ NO_PREFIX = "Tool name must be prefixed with server key"
 CLOSED = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
 
 # Seconds: to connect and to send, and for the request that ends a session.
-HTTP_TIMEOUT = httpx2.Timeout(30.0, read=None)
+CONNECT_SECONDS = 30.0
+HTTP_TIMEOUT = httpx2.Timeout(CONNECT_SECONDS, read=None)
 DELETE_TIMEOUT = httpx2.Timeout(2.0)
 
 T = TypeVar("T")
@@ -184,8 +187,7 @@ class Aggregator:
                     task_status.started()
                     await self._closing.wait()
         except Exception as error:
-            why = launch.redact(self._reason(error))
-            what = f"server '{server.name}' could not be reached: {why}"
+            what = f"server '{server.name}' {launch.redact(self._reason(error, launch))}"
             self.faults[server.name] = Problem(server.path, what)
             if server.name not in self.clients:
                 task_status.started()
@@ -203,11 +205,14 @@ class Aggregator:
                 raise
             raise self._child_fault(name) from error
 
-    def _reason(self, error: Exception) -> str:
+    def _reason(self, error: Exception, launch: Launch) -> str:
+        """Say why a connection failed or ended, of a remote server as the emitted file does."""
         cause = _cause(error)
         if isinstance(cause, TimeoutError):
-            return f"no answer within {self._connect_timeout:g} s"
-        return f"{type(cause).__name__}: {cause}".partition("\n")[0]
+            return f"could not be reached: no answer within {self._connect_timeout:g} s"
+        told = _told(cause, launch) if launch.url else ""
+        problem = f"{type(cause).__name__}: {cause}".partition("\n")[0]
+        return told or f"could not be reached: {problem}"
 
     def _child_fault(self, *names: str) -> ChildFault:
         return ChildFault(self._spec.source, [self.faults[name] for name in names])
@@ -239,6 +244,24 @@ async def _streamable_http(launch: Launch) -> AsyncGenerator[Any, None]:
         streamable_http_client(launch.url, http_client=client) as streams,
     ):
         yield streams
+
+
+def _told(cause: BaseException, launch: Launch) -> str:
+    """Say what a failure of HTTP means, "" for any other."""
+    address = Address(launch.url)
+    if isinstance(cause, httpx2.HTTPStatusError):
+        answer = cause.response
+        given = "authorization" in cause.request.headers
+        return refused(answer.status_code, address.shown, answer.headers, credentials=given)
+    if not isinstance(cause, httpx2.ConnectError):
+        return ""
+    below: BaseException | None = cause
+    told = ""
+    while below is not None:  # the last one is the system's own
+        if isinstance(below, OSError):
+            told = unreachable(below, address.shown, address.host, CONNECT_SECONDS)
+        below = below.__cause__ or below.__context__
+    return told
 
 
 async def _shorten_delete(request: httpx2.Request) -> None:

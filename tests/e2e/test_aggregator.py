@@ -365,9 +365,20 @@ async def test_headers_are_sent_with_every_request(transport: str, remote: Remot
     entry = {"type": transport, "url": url, "headers": {"Authorization": "Bearer ${T}"}}
     async with Aggregator(servers(far=entry), environ={"T": "abc.def"}) as a:
         assert texts(await a.call_tool("far.add", {"a": 1, "b": 2})) == ["3"]
-    with pytest.raises(ChildFault, match="401"):
+    with pytest.raises(ChildFault, match=r"answered with 401 Unauthorized at .*still valid\?"):
         async with Aggregator(servers(far=entry), environ={"T": "wrong"}):
             pytest.fail("it is not entered")
+
+
+async def test_a_server_that_is_not_there_is_told_as_the_emitted_file_does() -> None:
+    gone = {"type": "http", "url": "http://user:secret@127.0.0.1:9/mcp?key=secret"}
+    with pytest.raises(ChildFault) as caught:
+        async with Aggregator(servers(far=gone)):
+            pytest.fail("it is not entered")
+    assert caught.value.problems[0].what == (
+        "server 'far' could not be reached at http://127.0.0.1:9/mcp?key=***: "
+        "the connection was refused; is it running?"
+    )
 
 
 @pytest.mark.parametrize("transport", ["sse", "http"])
