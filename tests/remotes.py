@@ -259,7 +259,8 @@ class Talk:
 
     def greet(self) -> Talk:
         """Shake hands."""
-        params = obj(protocolVersion='"2025-11-25"', capabilities="{}", clientInfo="{}")
+        info = '{"name":"talk","version":"1"}'
+        params = obj(protocolVersion='"2025-11-25"', capabilities="{}", clientInfo=info)
         self.answer(self.ask("initialize", params))
         self.tell("notifications/initialized")
         return self

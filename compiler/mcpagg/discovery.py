@@ -301,7 +301,9 @@ class Discovery:
         while child.changed(min(wait, end - self._time.now())):
             last, wait = self._time.now(), QUIET
         if last is None:
-            return tools, None
+            # The stream for such news is opened after the handshake: by then it may be no news.
+            missed = hinted and bool(child.launch.url)
+            return tools, 0.0 if missed else None
         before = child.changes
         again = child.items(TOOLS, self._connect_timeout)
         # News that comes with every reading, of a list that stays the same, is no news.
