@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpagg.arguments import PROGRAM, chosen_source, commands, parse
-from mcpagg.printing import give, is_terminal, say, show, show_lines
+from mcpagg.printing import give_text, is_terminal, say, show
 from mcpagg.problems import CompileError, ConfigError, Drift, InternalFault, Problem, count
 
 if TYPE_CHECKING:
     import argparse
 
     from mcpagg.compilation import Compilation, Source
-    from mcpagg.review.reviewing import Review
+    from mcpagg.options import Commands
 
 FRAMEWORK_HINT = (
     "Agent frameworks that hand names to model APIs need portable ones: --names portable, when "
@@ -85,27 +85,42 @@ def _run(given: list[str]) -> int:
             check_target(target)
     if chosen.dry_run:
         return _dry_run(source, chosen)
-    from mcpagg.compilation import compile_proxy
     from mcpagg.lint import shortened
 
     advised = commands(chosen, source)
-    result = compile_proxy(
-        source,
-        os.environ,
-        file=file,
-        commands=advised,
-        refresh=() if chosen.offline else chosen.refresh or None,
-        check=chosen.check,
-        key=chosen.sign,
-        progress=None if chosen.quiet else _progress(),
-        warn=lambda problem: _warn(source.name, [problem]),
-    )
+    result = _compiled(source, file, advised, chosen)
     _warn(source.name, shortened(result.findings, chosen.verbose))
     _write_page(_page(chosen), file, result)
     if chosen.check:
         return _check(file, result, chosen, advised.again)
     _write(file, result, chosen)
     return 0
+
+
+def _compiled(
+    source: Source, file: Path | None, advised: Commands, chosen: argparse.Namespace
+) -> Compilation:
+    """Compile; a fault is told where a report as JSON is asked for, too."""
+    from mcpagg.compilation import compile_proxy
+
+    try:
+        return compile_proxy(
+            source,
+            os.environ,
+            file=file,
+            commands=advised,
+            refresh=() if chosen.offline else chosen.refresh or None,
+            check=chosen.check,
+            key=chosen.sign,
+            progress=None if chosen.quiet else _progress(),
+            warn=lambda problem: _warn(source.name, [problem]),
+        )
+    except CompileError as fault:
+        if chosen.report == "json":
+            from mcpagg.review.as_json import fault_as_json
+
+            give_text(fault_as_json(str(file), fault))
+        raise
 
 
 def _login(source: Source, name: str) -> int:
@@ -126,11 +141,11 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
         run = dry_run(source, os.environ)
     except ConfigError as problem:
         if chosen.report == "json":
-            _give(errors_as_json(problem))
+            give_text(errors_as_json(problem))
             return problem.exit_code
         raise
     if chosen.report == "json":
-        _give(as_json(run))
+        give_text(as_json(run))
     else:
         show(as_text(run))
         _warn(source.name, run.warnings)
@@ -145,6 +160,7 @@ def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, a
     from mcpagg.review.changes import Change
     from mcpagg.review.classes import CLASSES, STRUCTURAL
     from mcpagg.review.reviewing import review
+    from mcpagg.review.telling import tell
 
     assert file is not None  # noqa: S101 - parse saw to it
     old = on_disk(file)
@@ -157,7 +173,7 @@ def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, a
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
         found = replace(found, changes=(*found.changes, other))
     if found.changes or chosen.report != "text":
-        _tell(found, chosen.report)
+        tell(found, chosen.report)
     if not found.fails:
         if found.changes:
             say(f"{file}: nothing has changed that counts")
@@ -166,47 +182,28 @@ def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, a
     raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
 
 
-def _tell(found: Review, form: str, *, in_full: bool = True) -> None:
-    """Print what has changed; as text, the summary alone unless `in_full`."""
-    if form == "text":
-        from mcpagg.review.text import as_lines, as_summary
-
-        show_lines(as_lines(found) if in_full else as_summary(found))
-    elif form == "json":
-        from mcpagg.review.as_json import as_json
-
-        _give(as_json(found))
-    elif form == "markdown":
-        from mcpagg.review.markdown import as_markdown
-
-        _give(as_markdown(found))
-    else:
-        from mcpagg.review.sarif import as_sarif
-
-        _give(as_sarif(found))
-
-
 def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -> None:
     from mcpagg.costs import as_table
     from mcpagg.mcpb import is_extension
     from mcpagg.output import EXECUTABLE, PRIVATE, READABLE, differs, on_disk, write
     from mcpagg.review.reviewing import review
+    from mcpagg.review.telling import tell
 
     if not chosen.quiet:
         say("\n".join(as_table(result.costs)))
     if file is None:
-        _give(result.text)
+        give_text(result.text)
         return
     old = on_disk(file)
     mode = READABLE if is_extension(file) else EXECUTABLE
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
     if chosen.report != "text":
-        _tell(review(file, old, result), chosen.report)
+        tell(review(file, old, result), chosen.report)
     elif not chosen.quiet:
         show("\n".join(_summary(file, result, chosen.verbose)))
         if result.earlier.contents.rows and differs(old, result.text):
             show("What has changed:")
-            _tell(review(file, old, result), "text", in_full=chosen.verbose)
+            tell(review(file, old, result), "text", in_full=chosen.verbose)
 
 
 def _content(file: Path, result: Compilation) -> bytes:
@@ -264,11 +261,6 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield FRAMEWORK_HINT
     entry = json.dumps(desktop_entry(result.name, file))
     yield f"For Claude Desktop's config: {entry}"
-
-
-def _give(text: str) -> None:
-    """Write what a program reads."""
-    give((text.removesuffix("\n") + "\n").encode("utf-8"))
 
 
 def _progress() -> Callable[[str, str], None]:

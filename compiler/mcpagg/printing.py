@@ -51,6 +51,15 @@ def show_lines(lines: Iterable[Line]) -> None:
         _write(sys.stdout, data)
 
 
+def give_text(text: str) -> None:
+    """Write a text that a program reads to standard output, with one line end behind it.
+
+    Raises:
+        ConfigError: as `give` does.
+    """
+    give((text.removesuffix("\n") + "\n").encode("utf-8"))
+
+
 def give(data: bytes) -> None:
     """Write what was asked for to standard output.
 

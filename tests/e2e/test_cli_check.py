@@ -113,6 +113,18 @@ def test_what_cannot_be_had_together_is_said(
     assert says in capsys.readouterr().err
 
 
+def test_what_fails_is_told_to_programs_too(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    behaves(tmp_path, at={"start": [{"exit": 1}]})
+    assert checked(file, "--report", "json") == 4
+    report = json.loads(capsys.readouterr().out)
+    assert (report["fails"], report["changes"]) == (True, [])
+    [error] = report["errors"]
+    assert error["where"] == "mcpServers.one"
+    assert "exited with status 1" in error["what"]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo terminal")
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_a_terminal_gets_colours_unless_it_must_not(

@@ -29,7 +29,7 @@ TAGS = "".join(chr(0xE0000 + ord(char)) for char in "obey")
 
 def tool(name: str = "t", properties: Json | None = None, **members: Any) -> Json:
     schema = {"type": "object", "properties": properties or {"q": S}}
-    return {"name": name, "description": "Does.", "inputSchema": schema, **members}
+    return {"name": name, "description": "Does.", "inputSchema": schema} | members
 
 
 def server(*tools: Json, name: str = "db", version: str = "1.0", **facts: Any) -> ChildSnapshot:
@@ -178,6 +178,14 @@ def test_a_server_with_another_name_is_compared_with_itself() -> None:
         "launch server was called db",
         "text tool t /description changed",
     ]
+
+
+def test_another_order_of_what_a_server_lists_is_no_change() -> None:
+    schema = {"type": ["string", "null"], "required": ["a", "b"], "properties": {"a": S, "b": S}}
+    turned = {"properties": {"b": S, "a": S}, "required": ["b", "a"], "type": ["null", "string"]}
+    first, second = tool("t", inputSchema=schema), tool("u")
+    other = dict(reversed(tool("t", inputSchema=turned).items()))
+    assert said(contents(server(first, second)), contents(server(second, other))) == []
 
 
 def test_another_order_of_servers_is_told() -> None:

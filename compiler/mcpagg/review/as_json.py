@@ -1,16 +1,18 @@
 """A review for programs, as JSON.
 
 {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added, removed,
-changed}, …}], changes: [{class, counts, server, kind, name, place, what, before, after}]}. `counts`
-says whether a change fails the check; `place` is a JSON pointer; values that are not there are left
-out.
+changed}, …}], changes: [{class, counts, server, kind, name, place, what, before, after}], errors:
+[{where, what, remedy}]}. `counts` says whether a change fails the check; `place` is a JSON pointer;
+values that are not there are left out. Where there are errors, nothing was compared.
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from mcpagg.literal import json_text
+from mcpagg.problems import CompileError
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.reviewing import Review
 from mcpagg.review.schemas import ABSENT
@@ -24,8 +26,16 @@ def as_json(review: Review) -> str:
         "fails": review.fails,
         "servers": [_server(summary) for summary in review.servers],
         "changes": [_change(change, review) for change in review.changes],
+        "errors": [],
     }
     return json_text(report)
+
+
+def fault_as_json(file: str, fault: CompileError) -> str:
+    """Return why there is nothing to compare FILE with, in the same shape."""
+    errors = [asdict(problem) for problem in fault.problems]
+    report = {"file": file, "up_to_date": False, "fails": True, "servers": [], "changes": []}
+    return json_text({**report, "errors": errors})
 
 
 def _server(summary: ServerSummary) -> dict[str, Any]:
