@@ -55,5 +55,6 @@ def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compi
         composites=(),
         findings=(),
         costs=(),
-        made_of=MadeOf(spec, rows, snapshot, linked),
+        profiles={},
+        made_of=MadeOf(spec, rows, snapshot, linked, snapshot),
     )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text, list_text
 from mcpagg_runtime.modern.child import ModernChildPort
+from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
@@ -77,6 +78,9 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
     declares: Mapping[str, Json] | None = None,
     facts: Mapping[str, Json] | None = None,
     capabilities: Json | None = None,
+    profiles: Json | None = None,
+    profile: str | None = None,
+    overlays: Json | None = None,
     **options: Any,
 ) -> Plan:
     """Return what the compiler would emit for servers {name: tools}, a tool by name or whole.
@@ -84,6 +88,8 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
     `prompts` {server: names}, `resources` and `templates` {server: URIs} are for those that have
     some, `facts` {server: what else Plan.children has of it}. `declares` {server: capabilities} is
     what the servers said that they can do, `capabilities` what the proxy does besides lists.
+    `profiles` {name: {server: its tools}} are those to choose from, and `profile` the one chosen;
+    `overlays` {server: {tool: patch}}.
     """
     chosen = {**DEFAULTS, **options}
     table = {server: {"command": "none", **(rows or {}).get(server, {})} for server in servers}
@@ -111,7 +117,11 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
         snapshot[server]["server"] = json_text({"serverInfo": {}, "capabilities": able})
     kinds = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
     declared = {**{name: {"listChanged": True} for name in kinds}, **(capabilities or {})}
-    return Plan(
+    parts = {
+        name: {"clients": [name], "tools": tools, "capabilities": declared, "instructions": [name]}
+        for name, tools in (profiles or {}).items()
+    }
+    whole = Plan(
         name="test",
         version="1",
         compiler="1",
@@ -132,7 +142,10 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
         },
         instructions=instructions,
         options=chosen,
+        profiles=json_text(parts) if parts else "",
+        overlays=json.dumps(overlays) if overlays else "",
     )
+    return narrowed(whole, profile) if profile else whole
 
 
 def request(identifier: Any, method: str, params: Any = None) -> Json:

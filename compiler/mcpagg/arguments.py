@@ -115,6 +115,7 @@ def argument_parser() -> _Parser:
     )
     add("--expose", action="append", metavar="SERVER:TOOL", help="offer (globs, repeatable)")
     add("--hide", action="append", metavar="SERVER:TOOL", help="withhold (globs, repeatable)")
+    add("--profile", action="append", metavar="NAME", help="this profile of `mcpagg` in the config")
     add("--define", action="append", metavar="NAME=VALUE", help="an editor's variable (repeatable)")
     add(
         "--separator", type=_mark, metavar="S", help="between server and tool in names; default ':'"

@@ -37,6 +37,7 @@ FIRST, *DEFERRED = PARTS = (
     "remote",
     "tool",
     "http",
+    "profiles",
 )
 """The parts, in the order in which one may import another."""
 

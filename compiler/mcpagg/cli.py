@@ -190,7 +190,7 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
     from mcpagg.review.telling import tell
 
     if not chosen.quiet:
-        say("\n".join(as_table(result.costs)))
+        say("\n".join(as_table(result.costs, result.profiles)))
     if file is None:
         give_text(result.text)
         return

@@ -71,6 +71,8 @@ class Compilation:
     composites: tuple[str, ...]
     costs: tuple[Cost, ...]
     """What each server adds to the list of tools."""
+    profiles: dict[str, tuple[Cost, ...]]
+    """The same of each profile."""
     findings: tuple[Finding, ...]
     """What was found wrong with what it lists, and is no error."""
     made_of: MadeOf
@@ -81,13 +83,15 @@ class Compilation:
 class MadeOf:
     """What an emitted file was made of, for the other forms of it (a report, an extension, …).
 
-    `rows` is the launch table as the file has it; `spec` has an entry for each row.
+    `rows` is the launch table as the file has it; `spec` has an entry for each row. `listed` is the
+    snapshot with overlays applied: as clients are told.
     """
 
     spec: ProxySpec
     rows: Mapping[str, Mapping[str, Any]]
     snapshot: Snapshot
     linked: Linked
+    listed: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +161,8 @@ def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
     ready, warnings = _checked(spec, options, environ, asked, before.names)
     _each(warn, warnings)
     # Not before the config is known to be good: these bring Jinja along.
-    from mcpagg.costs import check_size, measure
+    from mcpagg.costs import measured
     from mcpagg.emission import APPROVED, emit
-    from mcpagg.linking import link
     from mcpagg.lint import lint
 
     found = Snapshot(())
@@ -176,13 +179,12 @@ def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
     what = f"is as {file} has it: it could not be asked"
     _each(warn, (Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept))
     rows = reached(rows, snapshot)
-    linked, warnings = link(spec, rows, snapshot, options)
+    listed, linked, warnings = _linked(spec, rows, snapshot, options)
     _each(warn, warnings)
     name = options.name or _proxy_name(source.name)
-    findings, warnings = lint(spec, snapshot, linked, options, name)
+    findings, warnings = lint(spec, listed, linked, options, name)
     _each(warn, warnings)
-    costs = measure(snapshot, linked, options)
-    check_size(costs, options, source.name)
+    costs, lists = measured(listed, linked, options, source.name)
     emitted = partial(
         emit,
         name=name,
@@ -196,7 +198,7 @@ def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
     def text_of(contents: Contents) -> str:
         servers = tuple(ServerSpec(name=one, path=one) for one in contents.rows)
         other = replace(spec, servers=servers)
-        linked, _ = link(other, contents.rows, contents.snapshot, options)
+        _, linked, _ = _linked(other, contents.rows, contents.snapshot, options)
         return emitted(rows=contents.rows, snapshot=contents.snapshot, linked=linked)
 
     approve = approving(key, recorded.approval)
@@ -215,10 +217,34 @@ def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
         kept=snapshot.kept,
         composites=tuple(linked.composed.subtools),
         costs=costs,
+        profiles=lists,
         findings=findings,
-        made_of=MadeOf(spec, rows, snapshot, linked),
+        made_of=MadeOf(spec, rows, snapshot, linked, listed),
         earlier=Earlier(recorded, renamed, text_of),
     )
+
+
+def _linked(
+    spec: ProxySpec,
+    rows: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+    options: Options,
+) -> tuple[Snapshot, Linked, tuple[Problem, ...]]:
+    """Return the snapshot with overlays applied, the tables of the emitted file, and warnings.
+
+    Raises:
+        ConfigError: an overlay, a profile or a composite tool means what is not there.
+        NameClash: two tools, or two prompts, would get one name.
+    """
+    from mcpagg.linking import link
+    from mcpagg.overlays import as_listed, patches
+    from mcpagg.profiles import subsets
+
+    listed = as_listed(spec, snapshot)
+    linked, warnings = link(spec, rows, listed, options)
+    profiles, more = subsets(spec, listed, linked, options)
+    linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
+    return listed, linked, (*warnings, *more)
 
 
 def _recorded(file: Path | None, rebuild: str, *, is_needed: bool) -> Contents:
@@ -297,7 +323,25 @@ def _understood(source: Source) -> tuple[ProxySpec, tuple[Problem, ...]]:
         stdio_only=options.stdio_only,
         allow_secrets=options.allow_secrets,
     )
+    _check_profiles(spec, options)
     return _filtered(spec, options), warnings
+
+
+def _check_profiles(spec: ProxySpec, options: Options) -> None:
+    """Check what `--profile` names.
+
+    Raises:
+        ConfigError: the config has no such profile.
+    """
+    known = [profile.name for profile in spec.profiles]
+    has = f"the config has {', '.join(known)}" if known else "write it into `mcpagg.profiles`"
+    problems = [
+        Problem("", f"--profile: there is no profile '{name}'", meant(name, known) or has)
+        for name in options.profile
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
 
 
 def _checked(

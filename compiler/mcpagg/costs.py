@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from typing import Any
@@ -11,6 +11,7 @@ from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem
+from mcpagg.profiles import DEFAULT
 from mcpagg.snapshot import Snapshot
 
 BYTES_PER_TOKEN = 4
@@ -54,8 +55,33 @@ def listed_bytes(item: Mapping[str, Any], **names: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def measure(snapshot: Snapshot, linked: Linked, options: Options) -> tuple[Cost, ...]:
-    """Return the cost of each server, in the config's order, then that of the composite tools."""
+def measured(
+    snapshot: Snapshot, linked: Linked, options: Options, source: str
+) -> tuple[tuple[Cost, ...], dict[str, tuple[Cost, ...]]]:
+    """Return the costs of all that is offered, and of each profile.
+
+    Raises:
+        ConfigError: a list that can be served is larger than `--max-bytes` allows.
+    """
+    costs = measure(snapshot, linked, options)
+    profiles = {
+        name: measure(snapshot, linked, options, subset.tools)
+        for name, subset in linked.profiles.items()
+    }
+    check_size(profiles if DEFAULT in profiles else {"": costs, **profiles}, options, source)
+    return costs, profiles
+
+
+def measure(
+    snapshot: Snapshot,
+    linked: Linked,
+    options: Options,
+    within: Mapping[str, Collection[str]] | None = None,
+) -> tuple[Cost, ...]:
+    """Return the cost of each server, in the config's order, then that of the composite tools.
+
+    `within` {server: own names of tools} leaves out all others.
+    """
     costs = {child.name: Cost(child.name, seconds=child.seconds) for child in snapshot.children}
     if linked.composed.tools:
         costs[""] = Cost("")
@@ -64,29 +90,44 @@ def measure(snapshot: Snapshot, linked: Linked, options: Options) -> tuple[Cost,
         for tool in child.tools:
             known.setdefault((child.name, tool["name"]), tool)
     for exposed, (server, name, portable) in linked.routes["tools"].items():
+        if within is not None and name not in within.get(server, ()):
+            continue
         listed = portable if options.names == "portable" else exposed
         costs[server].tools[listed] = listed_bytes(known[server, name], name=listed)
-    return tuple(costs.values())
+    return tuple(cost for cost in costs.values() if within is None or cost.server in within)
 
 
-def check_size(costs: Iterable[Cost], options: Options, source: str) -> None:
-    """Check the list of tools against `--max-bytes`.
+def check_size(lists: Mapping[str, Iterable[Cost]], options: Options, source: str) -> None:
+    """Check lists of tools {profile, or "" for all: its costs} against `--max-bytes`.
 
     Raises:
-        ConfigError: it is larger; names the largest tools.
+        ConfigError: some are larger; names the largest tools of each.
     """
-    tools = {name: size for cost in costs for name, size in cost.tools.items()}
-    total, most = sum(tools.values()), options.max_bytes
-    if most is None or total <= most:
-        return
+    most = options.max_bytes
+    found = {
+        profile: {name: size for cost in costs for name, size in cost.tools.items()}
+        for profile, costs in lists.items()
+    }
+    problems = [
+        _too_large(profile, tools, most)
+        for profile, tools in found.items()
+        if most is not None and sum(tools.values()) > most
+    ]
+    if problems:
+        raise ConfigError(source, problems)
+
+
+def _too_large(profile: str, tools: Mapping[str, int], most: int) -> Problem:
     largest = sorted(tools, key=lambda name: -tools[name])[:LARGEST]
     names = ", ".join(f"{name} {tools[name]:,}" for name in largest)
-    what = f"the list of tools has {total:,} bytes, of at most {most:,} (--max-bytes)"
-    raise ConfigError(source, [Problem("", what, f"--hide some; the largest are {names}")])
+    of = f" of the profile '{profile}'" if profile else ""
+    total = sum(tools.values())
+    what = f"the list of tools{of} has {total:,} bytes, of at most {most:,} (--max-bytes)"
+    return Problem("", what, f"hide some; the largest are {names}")
 
 
-def as_table(costs: Sequence[Cost]) -> list[str]:
-    """Return the lines of a table: a row for each server, and their sum if there are several.
+def as_table(costs: Sequence[Cost], profiles: Mapping[str, Sequence[Cost]]) -> list[str]:
+    """Return the lines of a table: a row for each server, their sum, and that of each profile.
 
     Starts are told if there were any.
     """
@@ -97,6 +138,7 @@ def as_table(costs: Sequence[Cost]) -> list[str]:
         rows.append((cost.server or "(composite)", *_sums([cost]), start))
     if len(costs) > 1:
         rows.append(("all", *_sums(costs), ""))
+    rows += [(f"profile {name}", *_sums(part), "") for name, part in profiles.items()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for name, *numbers in rows:

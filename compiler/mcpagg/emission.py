@@ -18,7 +18,7 @@ import jinja2
 from mcpagg.approval import Approval
 from mcpagg.bundle import PACKAGE, bundle, runtime_digest
 from mcpagg.jsontext import dumps
-from mcpagg.linking import Linked, Route
+from mcpagg.linking import Linked, Route, Subset
 from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_text
 from mcpagg.options import Options
 from mcpagg.readback import read_back
@@ -39,12 +39,15 @@ ROUTES = {
 }
 PLANNED = {table: kind for kind, table in ROUTES.items()} | {
     name: name.lower()
-    for name in ("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SUBTOOLS")
+    for name in (
+        *("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS"),
+        *("SUBTOOLS", "PROFILES", "OVERLAYS"),
+    )
 }
 """The names under which `read_plan` knows the tables."""
-# The tables that are {server: {key: value}}. In those of routes each row is one line, and so are
-# the capabilities, which stand in an answer as they are.
-BY_SERVER = ("SERVERS", "CHILDREN")
+# The tables that are {server or profile: {key: value}}. In those of routes and overlays each row is
+# one line, and so are the capabilities, which stand in an answer as they are.
+BY_SERVER = ("SERVERS", "CHILDREN", "PROFILES")
 # The names that the templates define, which no module may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
 DEFINED |= {
@@ -56,6 +59,8 @@ DEFINED |= {
     "KEPT",
     "LISTS",
     "APPROVAL",
+    "PROFILES",
+    "OVERLAYS",
     *ROUTES.values(),
 }
 APPROVED = "\nAPPROVAL = "
@@ -146,7 +151,7 @@ def _text(table: str, value: Any) -> str:
     """Return a table as JSON text."""
     if table in BY_SERVER:
         return table_text(value)
-    if table in ROUTES.values():
+    if table in ROUTES.values() or table == "OVERLAYS":
         return table_text(value, ONE_LINE)
     return json_text(value, ONE_LINE if table == "CAPABILITIES" else WIDTH)
 
@@ -170,17 +175,35 @@ def _tables(
             tables[ROUTES[kind.name]] = _by_server(linked.routes[kind.name])
     if linked.composed.tools:
         tables["SUBTOOLS"] = linked.composed.subtools
+    if linked.profiles:
+        tables["PROFILES"] = {name: _row(subset) for name, subset in linked.profiles.items()}
+    if linked.overlays:
+        tables["OVERLAYS"] = linked.overlays
     return tables | {
         "CHILDREN": _facts(rows, snapshot, linked),
         "CAPABILITIES": linked.capabilities,
         "OPTIONS": options.runtime(),
-        "INSTRUCTIONS": linked.instructions.split("\n\n") if linked.instructions else [],
+        "INSTRUCTIONS": _paragraphs(linked.instructions),
         "LISTS": {
             kind.method: [kind.name, kind.member, kind.key, kind.label]
             for kind in listed
-            if _is_ready(kind, snapshot)
+            if _is_ready(kind, snapshot) and not (kind is TOOLS and linked.overlays)
         },
     }
+
+
+def _row(subset: Subset) -> dict[str, Any]:
+    """Return what the emitted file holds of a profile."""
+    return {
+        "clients": [*subset.clients],
+        "tools": subset.tools,
+        "capabilities": subset.capabilities,
+        "instructions": _paragraphs(subset.instructions),
+    }
+
+
+def _paragraphs(instructions: str) -> list[str]:
+    return instructions.split("\n\n") if instructions else []
 
 
 def _by_server(routes: Mapping[str, Route]) -> dict[str, dict[str, list[str]]]:
@@ -246,6 +269,7 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
         "skills": SKILLS.capability in extensions,
         "extensions": bool(extensions),
         "remote": any("url" in row for row in rows.values()),
+        "profiles": bool(linked.profiles or linked.overlays),
         "http": http,
     }
     return {name for name, needed in used.items() if not needed}

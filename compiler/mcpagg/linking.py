@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from glob import escape
 from shlex import quote
@@ -37,7 +37,7 @@ class Linked:
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
     {URI: (server,)}} for resources and templates; `children` what the runtime must know of each
     server; `capabilities` what the proxy declares; `composed` its composite tools, which have the
-    server "".
+    server ""; `profiles` {name: what it offers}; `overlays` {server: {tool: JSON Merge Patch}}.
     """
 
     routes: dict[str, dict[str, Route]]
@@ -45,6 +45,22 @@ class Linked:
     capabilities: dict[str, Any]
     instructions: str
     composed: Composed
+    profiles: dict[str, Subset] = field(default_factory=dict)
+    overlays: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """What a profile offers, and to which clients it is given unasked.
+
+    `tools` is {server: the server's own names}, its composite tools under ""; a server that is not
+    in it is no part of the proxy then. `capabilities` and `instructions` are those of its servers.
+    """
+
+    clients: tuple[str, ...]
+    tools: dict[str, list[str]]
+    capabilities: dict[str, Any]
+    instructions: str
 
 
 def link(
@@ -74,8 +90,8 @@ def link(
     for child in snapshot.children:
         warnings += _idle_filters(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
-    capabilities = _capabilities(snapshot)
-    instructions = _instructions(snapshot)
+    capabilities = declared_capabilities(snapshot)
+    instructions = merged_instructions(snapshot)
     linked = Linked(routes, _facts(snapshot), capabilities, instructions, composed)
     return linked, tuple(warnings)
 
@@ -157,7 +173,7 @@ def _skills(snapshot: Snapshot) -> dict[str, Route]:
     return routes
 
 
-def _capabilities(snapshot: Snapshot) -> dict[str, Any]:
+def declared_capabilities(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the proxy declares: what at least one child has and is passed on.
 
     `experimental` is dropped, and tasks of either era are not relayed. The revisions agree on the
@@ -235,7 +251,7 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     return facts
 
 
-def _instructions(snapshot: Snapshot) -> str:
+def merged_instructions(snapshot: Snapshot) -> str:
     """Merge the children's instructions, each under its name, within what clients keep."""
     with_words = [child for child in snapshot.children if (child.instructions or "").strip()]
     if not with_words:

@@ -133,7 +133,7 @@ def _server(fields: Iterable[str]) -> dict[str, Any]:
 
 def _tools(result: Compilation) -> Iterator[dict[str, str]]:
     """Yield the tools by the names that Claude Desktop is given."""
-    linked, snapshot = result.made_of.linked, result.made_of.snapshot
+    linked, snapshot = result.made_of.linked, result.made_of.listed
     known = {
         (child.name, tool["name"]): tool for child in snapshot.children for tool in child.tools
     }

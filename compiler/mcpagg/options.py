@@ -44,6 +44,7 @@ class Options:
     expose: tuple[str, ...] = ()
     hide: tuple[str, ...] = ()
     define: tuple[str, ...] = ()
+    profile: tuple[str, ...] = ()
     allow_failed: bool = False
     allow_secrets: bool = False
     stdio_only: bool = False

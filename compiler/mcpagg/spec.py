@@ -114,6 +114,34 @@ class Composite:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A named subset of what the proxy offers; `path` is its JSON path.
+
+    `expose` and `hide` are globs of SERVER:TOOL, as the options of these names; `expose` None is
+    all. `clients` are beginnings of the names of clients that get it.
+    """
+
+    name: str
+    path: str
+    expose: tuple[str, ...] | None = None
+    hide: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """What is listed of a tool in place of what its server says; `path` is its JSON path.
+
+    `patch` is a JSON Merge Patch (RFC 7396) of the tool: a member that is None is left out.
+    """
+
+    server: str
+    tool: str
+    path: str
+    patch: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
     """An entry that is not part of the proxy, and why; `path` is its JSON path."""
 
@@ -134,6 +162,8 @@ class ProxySpec:
     folder: Path
     servers: tuple[ServerSpec, ...]
     composites: tuple[Composite, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     http: dict[str, Any] | None = None
     """Where to serve over HTTP, of `host`, `port`, `path`, `type` and `token` what the config says.

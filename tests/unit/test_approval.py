@@ -15,6 +15,7 @@ from core import plan
 from mcpagg.approval import Approval, approving
 from mcpagg.cli import main
 from mcpagg.problems import ConfigError
+from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.serve.engine import ALLOWED_SIGNERS, Engine
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.plan import Plan
@@ -57,6 +58,8 @@ def test_the_digest_counts_what_was_decided_and_neither_order_nor_compiler() -> 
         plan({"db": ["query"]}, on_drift="refuse"),
         plan({"db": ["query"]}, instructions="x"),
         plan({"db": ["query"]}, facts={"db": {"protocol": "2026-07-28"}}),
+        plan({"db": ["query"]}, profiles={"p": {"db": ["query"]}}),
+        plan({"db": ["query"]}, overlays={"db": {"query": {"description": "Be kind."}}}),
     ):
         assert data_digest(other) != digest
     same = plan({"db": ["query"]}, idle_stop=None)
@@ -113,6 +116,14 @@ def test_under_refuse_what_is_signed_and_has_changed_starts_nothing() -> None:
         assert bool(why) is bool(refusal(made))
     unsigned = plan({"db": ["query"]}, on_drift="refuse")
     assert refusal(unsigned) == ""
+
+
+def test_a_profile_is_approved_with_the_whole() -> None:
+    whole = plan({"db": ["query"]}, on_drift="refuse", profiles={"p": {"db": ["query"]}})
+    whole.approval = {"data": data_digest(whole), "signature": ""}
+    assert Engine(Answers(narrowed(whole, "p")), ".")._refusal == ""
+    whole.approval = OTHER
+    assert Engine(Answers(narrowed(whole, "p")), ".")._refusal != ""
 
 
 def test_where_signers_are_named_what_is_not_signed_starts_nothing(

@@ -54,14 +54,15 @@ def test_what_is_hidden_costs_nothing_and_a_composite_tool_has_its_own_row() -> 
 
 def test_the_table_has_a_row_a_server_and_their_sum() -> None:
     some = (Cost("first", {"a": 1000, "b": 400}, 0.25), Cost("", {"c": 10}))
-    assert as_table(some) == [
+    assert as_table(some, {"ops": some[1:]}) == [
         "  server       tools  bytes  tokens  start",
         "  first            2  1,400     350  0.2 s",
         "  (composite)      1     10       3",
         "  all              3  1,410     353",
+        "  profile ops      1     10       3",
         "  tokens are an estimate: bytes of UTF-8 / 4",
     ]
-    assert as_table([Cost("a", {"x": 4})]) == [
+    assert as_table([Cost("a", {"x": 4})], {}) == [
         "  server  tools  bytes  tokens",
         "  a           1      4       1",
         "  tokens are an estimate: bytes of UTF-8 / 4",
@@ -70,12 +71,14 @@ def test_the_table_has_a_row_a_server_and_their_sum() -> None:
 
 def test_a_list_that_is_too_large_is_refused_with_its_largest_tools() -> None:
     some = (Cost("a", {f"t{size}": size for size in range(1, 8)}), Cost("b", {"big": 1000}))
-    check_size(some, Options(max_bytes=1028), "mcp.json")
-    check_size(some, Options(), "mcp.json")
+    check_size({"": some}, Options(max_bytes=1028), "mcp.json")
+    check_size({"": some}, Options(), "mcp.json")
     with pytest.raises(ConfigError) as caught:
-        check_size(some, Options(max_bytes=1027), "mcp.json")
+        check_size({"": some, "p": some[:1], "q": some}, Options(max_bytes=1027), "mcp.json")
     assert caught.value.exit_code == 2
     assert str(caught.value) == (
-        "mcp.json: the list of tools has 1,028 bytes, of at most 1,027 (--max-bytes); --hide some; "
-        "the largest are big 1,000, t7 7, t6 6, t5 5, t4 4"
+        "mcp.json: the list of tools has 1,028 bytes, of at most 1,027 (--max-bytes); hide some; "
+        "the largest are big 1,000, t7 7, t6 6, t5 5, t4 4\n"
+        "mcp.json: the list of tools of the profile 'q' has 1,028 bytes, of at most 1,027 "
+        "(--max-bytes); hide some; the largest are big 1,000, t7 7, t6 6, t5 5, t4 4"
     )

@@ -212,8 +212,10 @@ def test_a_name_is_judged_as_each_client_sees_it(
 def test_a_description_that_another_tool_has_is_named_with_it() -> None:
     twice = tool("one", description="Gets it."), tool("two", description="Gets it.")
     findings, _ = linted(ChildSnapshot("a", LEGACY, tools=twice))
-    assert [finding.as_problem().what.partition(",")[0] for finding in findings] == [
-        "tool 'two' /description has the description of 'a:one'"
+    assert [str(finding.as_problem()) for finding in findings] == [
+        "mcpServers.a: tool 'two' /description has the description of 'a:one', which does not tell "
+        "a model which of the two it wants [same-description]; "
+        "write an overlay, or --ignore same-description=a:two"
     ]
     # One tool of two servers is told apart by the names of these.
     assert linted(*(ChildSnapshot(name, LEGACY, tools=(tool(),)) for name in "ab"))[0] == ()

@@ -326,7 +326,7 @@ UNHONOURED = {
 """Keys that are understood but not honoured, with what to do instead."""
 
 ROOT_QUIET = frozenset(
-    {"$schema", "schema", "version", "name", "description", "inputs", "enabledTools"}
+    {"$schema", "schema", "version", "name", "description", "inputs", "enabledTools", "mcpagg"}
 )
 ROOT_UNHONOURED: Mapping[tuple[str, ...], str] = {
     ("mcpServerCommand",): "write the server that it starts into `mcpServers`",

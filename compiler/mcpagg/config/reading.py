@@ -23,11 +23,12 @@ from mcpagg.config.credentials import find_credentials
 from mcpagg.config.dialects import APPROVALS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import read_entry
 from mcpagg.config.findings import Place, kind, quoted, where
+from mcpagg.config.own import read_overlays, read_profiles
 from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
-from mcpagg.spec import Composite, ProxySpec, ServerSpec
+from mcpagg.spec import Composite, Overlay, Profile, ProxySpec, ServerSpec
 from mcpagg_runtime.serve.launch import Location, strings
 
 
@@ -63,6 +64,8 @@ def read_config(
     servers = _servers(chosen, dialect, root)
     composites: list[Composite] = []
     http = None
+    profiles: tuple[Profile, ...] = ()
+    overlays: tuple[Overlay, ...] = ()
     if isinstance(document, dict):
         check_lists(chosen, document, root)
         check_hosts(servers, dialect, document, root)
@@ -73,6 +76,8 @@ def read_config(
             servers = masked(document, servers, root)
             composites = read_composites(document, [entry.name for entry in found], root)
             http = read_transport(document, root, allow_secrets)
+        profiles = read_profiles(document, [entry.name for entry in found], root)
+        overlays = read_overlays(document, [entry.name for entry in found], root)
     project = _project(folder)
     passwords = frozenset(password_inputs(document))
     variables = ClientVariables(defines, passwords, _called(folder, project))
@@ -88,6 +93,8 @@ def read_config(
         folder=project,
         servers=tuple(servers),
         composites=tuple(composites),
+        profiles=profiles,
+        overlays=overlays,
         left_out=tuple(left_out),
         http=http,
     )

@@ -130,7 +130,7 @@ def contents(result: Compilation) -> Contents:
     made_of = result.made_of
     specs = {one.name: one for one in made_of.spec.servers}
     servers = []
-    for number, child in enumerate(made_of.snapshot.children, 1):
+    for number, child in enumerate(made_of.listed.children, 1):
         row = without_credentials(specs[child.name], made_of.rows[child.name])
         servers.append(_server(f"s{number}", child, row, result))
     if made_of.linked.composed.tools:

@@ -9,6 +9,9 @@ from typing import Any, Literal, NamedTuple
 
 from mcpagg.problems import Problem
 
+DESCRIBED = "/description"
+"""Where an overlay helps: see `overlays`."""
+
 Level = Literal["refused", "hidden", "advice"]
 """How bad: some client refuses it; a reader cannot see what a model reads; it could be better."""
 
@@ -94,8 +97,10 @@ class Finding:
     def remedy(self) -> str:
         """The options that help."""
         ignore = f"--ignore {quote(f'{self.rule.name}={self.offer.target}')}"
-        if self.offer.kind != "tool" or not self.offer.server or self.rule.level == "advice":
+        if self.offer.kind != "tool" or not self.offer.server:
             return ignore
+        if self.rule.level == "advice":
+            return f"write an overlay, or {ignore}" if self.hit.pointer == DESCRIBED else ignore
         return f"--hide {quote(self.offer.target)}, or {ignore}"
 
     def as_problem(self) -> Problem:

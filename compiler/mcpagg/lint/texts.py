@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from mcpagg.lint.finding import Hit, Offer, Surface
+from mcpagg.lint.finding import DESCRIBED, Hit, Offer, Surface
 from mcpagg.lint.schemas import escaped
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
@@ -144,14 +144,14 @@ def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
     clients = ["some OpenAI models (more than 1,024: refused)"]
     if len(text) > CUT:
         clients.append("Claude Code (more than 2,048: cut)")
-    yield Hit("/description", f"has {len(text):,} characters", tuple(clients))
+    yield Hit(DESCRIBED, f"has {len(text):,} characters", tuple(clients))
 
 
 def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for a tool without a description."""
     text = offer.value.get("description")
     if offer.kind == "tool" and not (isinstance(text, str) and text.strip()):
-        yield Hit("/description", "has no description")
+        yield Hit(DESCRIBED, "has no description")
 
 
 def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
@@ -164,7 +164,7 @@ def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
         return
     first = surface.described[text]
     if first is not offer and first.name != offer.name:
-        yield Hit("/description", f"has the description of '{first.target}'")
+        yield Hit(DESCRIBED, f"has the description of '{first.target}'")
 
 
 def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:

@@ -78,6 +78,10 @@ def application(tables: Mapping[str, Any], file: str) -> HttpApp:
     """
     if file not in _APPLICATIONS:
         plan = read_plan(tables)
+        if plan.profiles:
+            from mcpagg_runtime.profiles.narrowing import narrowed
+
+            plan = narrowed(plan, None)
         folder = os.path.dirname(os.path.realpath(file))
         _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ))
     return _APPLICATIONS[file]

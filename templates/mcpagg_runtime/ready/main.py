@@ -171,7 +171,7 @@ def main(tables: Mapping[str, Any], file: str) -> None:
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
     opening = Opening()
-    if POSIX and len(sys.argv) == 1 and not isatty(0):
+    if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         prepared = Prepared(tables)
         if prepared.may_serve():
             for number in (1, 2, 15):  # SIGHUP, SIGINT, SIGTERM: nothing has been started yet

@@ -120,7 +120,7 @@ class Engine:
         if self.plan.approval or ALLOWED_SIGNERS in os.environ:
             from mcpagg_runtime.tool.approval import refusal
 
-            self._refusal = refusal(self.plan)
+            self._refusal = refusal(self.plan.whole)
         dispatching = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, mint, dispatching)
         self._lock = _thread.allocate_lock()
@@ -398,7 +398,7 @@ class Engine:
         # Whatever happens in here, nobody may wait for ever for what this child owes.
         try:
             minimal = self.plan.options.env == "minimal"
-            launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
+            launch = prepare(child.name, self.plan.whole.servers, os.environ, self.folder, minimal)
             # Whoever closes the engine waits for a start under way, and none comes after.
             with self._spawning:
                 if self._closing:

@@ -57,6 +57,7 @@ class Answers:
             self.outages,
             modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
             apart=kind is SKILLS and len(skilled) > 1,
+            overlays=plan.overlays if kind is TOOLS else "",
         )
 
     def extenders(self, method: str) -> list[str]:

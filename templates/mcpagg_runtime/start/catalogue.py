@@ -126,6 +126,7 @@ class Catalogue:
         *,
         modern: frozenset[str] = frozenset(),
         apart: bool = False,
+        overlays: str = "",
     ) -> None:
         self.kind = kind
         self.servers = servers
@@ -147,6 +148,8 @@ class Catalogue:
         self._outages = outages
         self._modern = modern
         """The servers whose items may hold what legacy clients do not understand."""
+        self._overlays = overlays
+        """What is listed in place of servers' words: JSON text, "" for nothing."""
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
@@ -178,6 +181,10 @@ class Catalogue:
     def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
         """Return the items that a client is shown, each with its JSON text; see `listing`."""
         shown = self.shown(capable)
+        if self._overlays:
+            from mcpagg_runtime.profiles.overlays import with_overlays
+
+            return with_overlays(shown, spelling, self._overlays)
         if not self.apart:
             return [(item, item.listed(getattr(item, spelling))) for item in shown]
         from mcpagg_runtime.serve.skills import moved_entry

@@ -81,6 +81,8 @@ class Plan:
         subtools: Mapping[str, Mapping[str, list[str]]] = {},
         needs: Iterable[str] = (),
         approval: Mapping[str, str] = {},
+        profiles: str = "",
+        overlays: str = "",
     ) -> None:
         self.name = name
         self.version = version
@@ -118,6 +120,12 @@ class Plan:
         """The variables that some server needs, unless its `env_file` has them."""
         self.approval = approval
         """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
+        self.profiles = profiles
+        """The subsets to choose from, see `narrowing`: JSON text, "" for none."""
+        self.whole = self
+        """What this is a profile of: itself, unless it is narrowed."""
+        self.overlays = overlays
+        """What is listed of tools in place of their servers' words, see `overlays`: JSON text."""
 
     @property
     def info(self) -> str:
@@ -164,6 +172,8 @@ def read_plan(tables: Mapping[str, Any]) -> Plan:
         capabilities=tables["capabilities"],
         subtools=parse(tables.get("subtools", "{}")),
         approval=parse(tables.get("approval", "{}")),
+        profiles=tables.get("profiles", ""),
+        overlays=tables.get("overlays", ""),
         needs=[name for facts in children.values() for name in facts.get("needs", ())],
         **routes,
     )

@@ -69,7 +69,10 @@ class Stdio:
         self.writer = _taken_output()
         os.dup2(2, 1)
         self.folder = folder
+        self.plan = plan
         self.answers = Answers(plan)
+        self.profiles = bool(plan.profiles)
+        """Whether the client's name may decide what it is offered."""
         self.client = Client(plan.options.names)
         self.engine: Engine | None = None
         self._log = log
@@ -153,6 +156,10 @@ class Stdio:
                 self._await_reading(gate)
 
     def _answer(self, line: bytes) -> None:
+        if self.profiles:
+            from mcpagg_runtime.profiles.narrowing import choose
+
+            self.answers, self.profiles = choose(self.plan, self.answers, line)
         try:
             answer = answer_line(self.answers, self.client, line)
         except Exception as fault:

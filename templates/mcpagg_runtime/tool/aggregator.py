@@ -205,6 +205,10 @@ class _Inbox:
 def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:
     """Return the class that `Aggregator` is in an emitted file."""
     folder = os.path.dirname(os.path.realpath(file))
+    if plan.profiles:
+        from mcpagg_runtime.profiles.narrowing import narrowed
+
+        plan = narrowed(plan, None)
 
     class Aggregator(ProxyAggregator):
         def __init__(self) -> None:

@@ -53,6 +53,9 @@ def data_digest(plan: Plan) -> str:
         "instructions": plan.instructions,
         "snapshot": plan.snapshot,
     }
+    for name, table in (("profiles", plan.profiles), ("overlays", plan.overlays)):
+        if table:
+            said[name] = json.loads(table)
     text = json.dumps(said, sort_keys=True, separators=(",", ":"))
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 

@@ -48,7 +48,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     print_lines([])  # whatever the locale, help is printed
     parser = argparse.ArgumentParser(
         description=f"{plan.name}: an MCP server over standard input and output. "
-        "Without arguments, or with --names or --log alone, it serves.",
+        "Without arguments, or with --names, --profile or --log alone, it serves.",
         epilog=STATUSES,
     )
     asked = parser.add_mutually_exclusive_group()
@@ -74,6 +74,10 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
     spellings = ("portable", "spec")
     add("--names", choices=spellings, help="serve, list: the names that every client is shown")
+    if plan.profiles:
+        from mcpagg_runtime.profiles.narrowing import profile_names
+
+        add("--profile", choices=profile_names(plan), help="as if all else did not exist")
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
     add("--version", action="version", version=version)
     chosen = parser.parse_args(arguments)
@@ -100,7 +104,12 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         return verify_approval(plan, chosen.verify)
     if chosen.names:
         plan.show_names(chosen.names)
-    if not (chosen.list or chosen.env or chosen.check or chosen.call):
+    serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
+    if plan.profiles and (chosen.profile or chosen.http or not serves):
+        from mcpagg_runtime.profiles.narrowing import narrowed
+
+        plan = narrowed(plan, chosen.profile)
+    if serves:
         return _serve(plan, folder, chosen)
     from signal import signal
 

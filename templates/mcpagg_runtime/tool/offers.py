@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.launch import unset, uses
-from mcpagg_runtime.start.catalogue import KINDS
+from mcpagg_runtime.start.catalogue import KINDS, TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +68,12 @@ def offered_by(
 
     items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
     known = {item[kind.key]: item for item in items}
+    if kind is TOOLS and plan.overlays:
+        from mcpagg_runtime.profiles.overlays import overlaid, patches_of
+
+        for (owner, tool), patch in patches_of(plan.overlays).items():
+            if owner == server:
+                known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
     for exposed, (owner, *names) in plan.routes[kind.name].items():
         if owner == server:
             yield exposed, tuple(names), known[(names or [exposed])[0]]

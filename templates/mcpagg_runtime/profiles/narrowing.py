@@ -1,0 +1,106 @@
+"""A profile: the proxy as if what is not in it did not exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.start.answers import Answers
+from mcpagg_runtime.start.jsontext import members, parse
+from mcpagg_runtime.start.message import decode, read_message
+from mcpagg_runtime.start.protocol import INFO_KEY
+from mcpagg_runtime.start.scanner import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from mcpagg_runtime.start.plan import Plan
+
+# What is served where no other is chosen.
+DEFAULT_PROFILE = "default"
+
+
+def profile_names(plan: Plan) -> list[str]:
+    """Return the profiles that there are to choose from."""
+    return list(parse(plan.profiles)) if plan.profiles else []
+
+
+def narrowed(plan: Plan, profile: str | None) -> Plan:
+    """Return the plan of a profile; for None that of `default`, or all where there is none.
+
+    It has no profiles any more, and is still a part of the whole.
+    """
+    if not plan.profiles:
+        return plan
+    parts, _ = members(plan.profiles)
+    wanted = DEFAULT_PROFILE if profile is None else profile
+    found = object.__new__(type(plan))
+    found.__dict__.update(plan.__dict__, profiles="")
+    if wanted in parts:
+        part, start, _ = parts[wanted]
+        texts, _ = members(plan.profiles, start)
+        _, begin, end = texts["capabilities"]
+        lines = plan.profiles[begin:end].split("\n")
+        found.capabilities = "".join([line.lstrip(" ") for line in lines])
+        found.instructions = "\n\n".join(part["instructions"])
+        _narrow(found, part["tools"])
+    return found
+
+
+def choose(plan: Plan, answers: Answers, line: bytes) -> tuple[Answers, bool]:
+    """Return what answers a client that sent this line, and whether another line may change that.
+
+    `answers` is what has answered so far. The first profile counts that is for clients of the name
+    that the client gives itself.
+    """
+    name = _client_name(line)
+    fits = [
+        profile
+        for profile, part in parse(plan.profiles).items()
+        if name is not None and name.lower().startswith(tuple(map(str.lower, part["clients"])))
+    ]
+    chosen = Answers(narrowed(plan, fits[0] if fits else None))
+    for server in plan.servers:
+        if server in answers.outages:
+            chosen.outages.begin(server)
+    return chosen, name is None
+
+
+def _client_name(line: bytes) -> str | None:
+    """Return the name that the client gives itself in a message, None if it gives none."""
+    try:
+        message = read_message(decode(line))
+    except Malformed:
+        return None
+    meta = message.params.get("_meta")
+    about: Any = meta.get(INFO_KEY) if type(meta) is dict else None
+    about = about or message.params.get("clientInfo")
+    name = about.get("name") if type(about) is dict else None
+    return name if type(name) is str else None
+
+
+def _narrow(plan: Plan, tools: Mapping[str, list[str]]) -> None:
+    """Take out of a plan what is not in `tools` {server: its own names}."""
+    plan.servers = {
+        server: {**row, "expose": [_literally(name) for name in tools[server]]}
+        for server, row in plan.servers.items()
+        if server in tools
+    }
+    plan.children = {name: facts for name, facts in plan.children.items() if name in tools}
+    plan.needs = [name for facts in plan.children.values() for name in facts.get("needs", ())]
+    plan.subtools = {
+        name: called for name, called in plan.subtools.items() if name in tools.get("", ())
+    }
+    plan.routes = {
+        kind: {
+            exposed: route
+            for exposed, route in routes.items()
+            if route[0] in tools and (kind != "tools" or route[1] in tools[route[0]])
+        }
+        for kind, routes in plan.routes.items()
+    }
+
+
+def _literally(name: str) -> str:
+    """Return the glob that fits this name alone."""
+    return "".join([f"[{char}]" if char in "*?[" else char for char in name])
