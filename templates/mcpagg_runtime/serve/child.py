@@ -12,6 +12,7 @@ from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fau
 from mcpagg_runtime.serve.lists import Listed, Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.messages import Fragment, id_text, minted, notification, read_line
+from mcpagg_runtime.serve.plain import unread_answer
 from mcpagg_runtime.serve.server_requests import ServerRequests
 from mcpagg_runtime.start.jsontext import LARGE, obj
 from mcpagg_runtime.start.message import Message, error, failure
@@ -199,6 +200,12 @@ class Child:
         What takes long about it is done here: nothing of it depends on what others do. `redact`
         hides secrets in what is odd about the line; `request` is what it answers, if that is known.
         """
+        unread = unread_answer(line)
+        if unread is not None:
+            call = self.connection.calls.get(minted(unread.id))
+            if call is not None and self._passes_untouched(call):
+                unread.prepare(call.identifier)
+                return [unread], ""
         # Only the first odd line is shown; no other one is searched for secrets.
         said = read_line(line, str if self.connection.warned else redact, request)
         for message in said[0]:

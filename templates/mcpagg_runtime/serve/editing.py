@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import members, obj, read_members, value_at
+from mcpagg_runtime.start.jsontext import LARGE, members, obj, read_members, value_at
 from mcpagg_runtime.start.scanner import BLANK, Malformed, skip
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
 
 def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
     """Say which of the wanted members the object at text[start] has twice, in whatever case."""
-    whole = text.casefold()
-    if "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
+    whole = text.casefold() if len(text) <= LARGE else ""
+    if whole and "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
         return ""  # nearly always, and without reading the text once more
     names: list[str] = []
     read_members(text, start, {}, names)

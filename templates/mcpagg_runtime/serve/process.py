@@ -174,9 +174,7 @@ class Process:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
         lines = Lines(self._endless)
         for data in _chunks(self._stdout):
-            found = lines.feed(data)
-            if found:
-                self.hear(*found)
+            self.hear(*lines.feed(data))
         self.drained.set()
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")

@@ -66,7 +66,7 @@ class Origins:
 
     def learn(self, answer: Message, server: str) -> None:
         """Note the URIs that the result of a server names."""
-        if '"uri"' not in answer.raw("result"):
+        if not answer.may_name_uris():
             return
         result = answer.value("result")
         if type(result) is dict:

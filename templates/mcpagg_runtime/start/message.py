@@ -194,14 +194,25 @@ class Message:
         """Return the response under another id, a JSON text; what it says is not copied."""
         if self._prepared is not None and self._prepared.raw("id") == identifier:
             return self._prepared
+        return self._renumbered(identifier)
+
+    def _renumbered(self, identifier: str) -> Message:
         name = "error" if self.is_error else "result"
         said = self.members.get(name, _EMPTY)
         return Message({"id": Json(identifier), name: said})
+
+    def may_name_uris(self) -> bool:
+        """Whether there may be members called `uri` in a response."""
+        return '"uri"' in self.raw("result")
 
     def prepare(self, identifier: str) -> None:
         """Print a large response under another id now, for `under` to return it."""
         self._prepared = self.under(identifier)
         self._prepared.line()
+
+    def set_line(self, line: bytes) -> None:
+        """Have it sent as this line, which says the same."""
+        self._line = line
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
