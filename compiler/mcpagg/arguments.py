@@ -56,6 +56,7 @@ UNRECORDED: dict[str, Any] = {
     "structural": False,
     "page": None,
     "sign": None,
+    "sbom": None,
     "quiet": False,
     "verbose": False,
 }
@@ -184,6 +185,9 @@ def argument_parser() -> _Parser:
         markdown="changes, for a comment on a pull request",
         sarif="changes, for code scanning",
         **{"*.html": "writes a page to read and to search, too"},
+    )
+    add(
+        "--sbom", metavar="FILE", help="also write what is started as a CycloneDX bill of materials"
     )
     add("--sign", metavar="KEY", help="approve what is written: a key of ssh-keygen, or its .pub")
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
@@ -392,6 +396,7 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     yield "--refresh does not go with --offline", chosen.refresh and chosen.offline
     yield "--refresh does not go with --dry-run", chosen.refresh and chosen.dry_run
     yield "--dry-run asks no server, so it writes no page", chosen.page and chosen.dry_run
+    yield "--dry-run asks no server, so it writes no bill", chosen.sbom and chosen.dry_run
     yield "--sign goes with writing FILE", chosen.sign and (chosen.check or chosen.dry_run)
     yield f"--report {chosen.report} does not go with --dry-run", changes and chosen.dry_run
     needs_file = chosen.report != "text" and not (chosen.dry_run or compares)

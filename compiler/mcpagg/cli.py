@@ -28,6 +28,7 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+SBOM_INSTALL = "pip install 'mcpagg[sbom]'"
 OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
     "It may hold credentials: on Windows the permissions of its folder decide who can read it"
@@ -78,11 +79,7 @@ def _run(given: list[str]) -> int:
         remedy = "give -o FILE, or -o - for standard output"
         raise ConfigError(PROGRAM, [Problem("", "the proxy would fill this terminal", remedy)])
     file = None if chosen.output in (None, "-") else Path(chosen.output)
-    for target in (None if chosen.check else file, _page(chosen)):
-        if target is not None:
-            from mcpagg.output import check_target
-
-            check_target(target)
+    _check_targets(chosen, file)
     if chosen.dry_run:
         return _dry_run(source, chosen)
     from mcpagg.lint import shortened
@@ -90,11 +87,27 @@ def _run(given: list[str]) -> int:
     advised = commands(chosen, source)
     result = _compiled(source, file, advised, chosen)
     _warn(source.name, shortened(result.findings, chosen.verbose))
-    _write_page(_page(chosen), file, result)
+    _write_page(chosen.page, file, result)
+    _write_bill(chosen.sbom, result)
     if chosen.check:
         return _check(file, result, chosen, advised.again)
     _write(file, result, chosen)
     return 0
+
+
+def _check_targets(chosen: argparse.Namespace, file: Path | None) -> None:
+    """Refuse, before anything is started, what could not be written in the end."""
+    from mcpagg.output import check_target
+
+    if chosen.sbom:
+        try:
+            import mcpagg.sbom  # noqa: F401
+        except ImportError as missing:
+            what = f"needs {missing.name}, which is not installed"
+            raise ConfigError("--sbom", [Problem("", what, SBOM_INSTALL)]) from None
+    others = [Path(target) for target in (chosen.page, chosen.sbom) if target]
+    for target in [*([] if chosen.check or file is None else [file]), *others]:
+        check_target(target)
 
 
 def _compiled(
@@ -213,13 +226,9 @@ def _content(file: Path, result: Compilation) -> bytes:
     return pack(result) if is_extension(file) else result.text.encode("utf-8")
 
 
-def _page(chosen: argparse.Namespace) -> Path | None:
-    return Path(chosen.page) if chosen.page else None
-
-
-def _write_page(page: Path | None, file: Path | None, result: Compilation) -> None:
+def _write_page(page: str | None, file: Path | None, result: Compilation) -> None:
     """Write the page of a compilation, with what changes of `file` if that was compiled before."""
-    if page is None:
+    if not page:
         return
     from mcpagg.html_report import render
     from mcpagg.output import PRIVATE, READABLE, on_disk, write
@@ -230,7 +239,16 @@ def _write_page(page: Path | None, file: Path | None, result: Compilation) -> No
     if file is not None and result.earlier.contents.rows:
         changes = [*as_lines(review(file, on_disk(file), result))]
     text = render(result, changes).encode("utf-8")
-    write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
+    write(Path(page), text, PRIVATE if result.options.allow_secrets else READABLE)
+
+
+def _write_bill(bill: str | None, result: Compilation) -> None:
+    if not bill:
+        return
+    from mcpagg.output import READABLE, write
+    from mcpagg.sbom import bill_of_materials
+
+    write(Path(bill), bill_of_materials(result).encode("utf-8"), READABLE)
 
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.config.findings import Place, where
-from mcpagg.environment.pins import find_unpinned
+from mcpagg.environment.pins import find_package
 from mcpagg.environment.programs import find_fault
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
@@ -93,8 +93,8 @@ def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
     """
     found = []
     for server in spec.servers:
-        package = find_unpinned(server.command, server.args)
-        if package:
+        package = find_package(server.command, server.args)
+        if package and not package.is_exact:
             what = f"{package.written} has no exact version: a start may run another one"
             exact = package.exactly(seen.get(server.name, "VERSION"))
             remedy = f"write {exact} instead of {package.written}"

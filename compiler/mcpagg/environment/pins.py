@@ -18,38 +18,59 @@ _PYPI_NAME = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?")
 _IMAGE_NAME = re.compile(r".+?(?=:[^:/]*$|@|$)")
 
 
-class Package(NamedTuple):
-    """A package or image in whatever version is newest, as it is written."""
-
-    written: str
-    name: re.Pattern[str]
-    """What of it names no version."""
-    joint: str
-    """What stands between the name and an exact version."""
-
-    def exactly(self, version: str) -> str:
-        """Return how an exact version is written; of a repository that is a commit."""
-        if "git+" in self.written:
-            place, _, branch = self.written.rpartition("@")
-            return f"{self.written if '/' in branch else place}@COMMIT"
-        found = self.name.match(self.written)
-        return f"{found[0] if found else self.written}{self.joint}{version}"
-
-
 class Launcher(NamedTuple):
     """A program that fetches what it runs.
 
-    `words` are the words that make it one, its own name first. `name` and `joint` are as in
-    Package. `package` are options whose value is the package; `valued` are other options that take
-    the next word.
+    `words` are the words that make it one, its own name first. `kind` is that of its packages, as a
+    purl has it; `exact` tells a package with an exact version, `name` matches what of it names no
+    version, and `joint` stands between the two. `package` are options whose value is the package;
+    `valued` are other options that take the next word.
     """
 
     words: tuple[str, ...]
+    kind: str
     exact: Callable[[str], object]
     name: re.Pattern[str]
     joint: str
     package: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
+
+
+class Package(NamedTuple):
+    """A package or image that a command line runs, as it is written."""
+
+    written: str
+    launcher: Launcher
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is one version, whenever it is started."""
+        return bool(self.launcher.exact(self.written))
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it comes from a repository, and no registry."""
+        return "git+" in self.written
+
+    @property
+    def name(self) -> str:
+        """What of it names no version."""
+        if self.is_repository:
+            return self.written.rpartition("@")[0] or self.written
+        found = self.launcher.name.match(self.written)
+        return found[0] if found else self.written
+
+    @property
+    def version(self) -> str:
+        """The exact version, digest or tag that it names, "" if it names none."""
+        return self.written[len(self.name) :].lstrip("@=:") if self.is_exact else ""
+
+    def exactly(self, version: str) -> str:
+        """Return how an exact version is written; of a repository that is a commit."""
+        if self.is_repository:
+            place, _, branch = self.written.rpartition("@")
+            return f"{self.written if '/' in branch else place}@COMMIT"
+        return f"{self.name}{self.launcher.joint}{version}"
 
 
 def _is_npm(name: str) -> object:
@@ -61,6 +82,7 @@ def _is_pypi(name: str) -> object:
 
 
 _NPM = (
+    "npm",
     _is_npm,
     _NPM_NAME,
     "@",
@@ -68,6 +90,7 @@ _NPM = (
     frozenset({"--registry", "--cache", "-c"}),
 )
 _UV = (
+    "pypi",
     _is_pypi,
     _PYPI_NAME,
     "==",
@@ -78,6 +101,7 @@ _UV = (
     ),
 )
 _IMAGE = (
+    "docker",
     _IMAGE_EXACT.fullmatch,
     _IMAGE_NAME,
     ":",
@@ -107,20 +131,17 @@ LAUNCHERS = (
 _SHELLS = {("cmd", "/c"), ("cmd.exe", "/c"), ("cmd", "/C")}
 
 
-def find_unpinned(command: str, args: Sequence[str]) -> Package | None:
-    """Return the package or image that a command line runs in whatever version is newest.
-
-    None if it names an exact version, or starts something else than a package.
-    """
+def find_package(command: str, args: Sequence[str]) -> Package | None:
+    """Return the package or image that a command line runs, None if it starts something else."""
     argv = [command, *args]
     if tuple(argv[:2]) in _SHELLS:
         argv = argv[2:]
     for launcher in LAUNCHERS:
         words = (_bare(argv[0]) if argv else "", *argv[1 : len(launcher.words)])
         if words == launcher.words:
-            package = _package(argv[len(words) :], launcher)
-            if package and not _LOCAL.match(package) and not launcher.exact(package):
-                return Package(package, launcher.name, launcher.joint)
+            written = _package(argv[len(words) :], launcher)
+            if written and not _LOCAL.match(written):
+                return Package(written, launcher)
     return None
 
 
