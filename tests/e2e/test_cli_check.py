@@ -56,7 +56,7 @@ def test_only_the_classes_that_are_asked_for_fail_it(
 @pytest.mark.parametrize(
     ("old", "instead"),
     [
-        ('("one", "a", "one_a")', '("one", "b", "one_a")'),  # a route
+        ('["a", "one_a"]', '["b", "one_a"]'),  # a route
         ("\nSNAPSHOT = {", "\nimport os\nSNAPSHOT = {"),  # code
         ("def main(", "def other(): ...\n\n\ndef main("),  # the runtime
         ('"on_drift": "live"', '"on_drift": "warn"'),  # an option
