@@ -32,7 +32,12 @@ def subsets(
         if options.profile and profile.name not in options.profile:
             continue
         tools = _tools(profile, snapshot, linked)
-        warnings += _idle(profile, linked)
+        absent = _absent(profile, spec, snapshot)
+        warnings += _idle(profile, linked, absent)
+        if absent and not tools:
+            names = " and ".join(f"'{name}'" for name in absent)
+            warnings.append(Problem(profile.path, f"is left out, as {names} is"))
+            continue
         faults += _faults(profile, tools, linked.composed.subtools)
         children = tuple(child for child in snapshot.children if child.name in tools)
         part = Snapshot(children)
@@ -67,14 +72,30 @@ def _has(profile: Profile, target: str) -> bool:
     return profile.expose is None or any(fnmatchcase(target, glob) for glob in profile.expose)
 
 
-def _idle(profile: Profile, linked: Linked) -> Iterable[Problem]:
-    """Warn of globs that fit nothing that is offered."""
+def _absent(profile: Profile, spec: ProxySpec, snapshot: Snapshot) -> list[str]:
+    """Return the servers of a profile that are no part of the proxy: left out, or failed."""
+    names = [*(server.name for server in spec.servers), *(entry.name for entry in spec.left_out)]
+    return [
+        name
+        for name in names
+        if name not in snapshot.names and any(_is_for(glob, name) for glob in profile.expose or ())
+    ]
+
+
+def _is_for(glob: str, server: str) -> bool:
+    """Whether a glob of SERVER:TOOL may be for a server."""
+    return any(char == ":" and fnmatchcase(server, glob[:index]) for index, char in enumerate(glob))
+
+
+def _idle(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
+    """Warn of globs that fit nothing that is offered, though their server is there."""
     targets = [
         f"{server}:{name}" if server else name
         for server, name, _ in linked.routes["tools"].values()
     ]
     for glob in (*(profile.expose or ()), *profile.hide):
-        if not any(fnmatchcase(target, glob) for target in targets):
+        fits = any(fnmatchcase(target, glob) for target in targets)
+        if not fits and not any(_is_for(glob, server) for server in absent):
             near = meant(glob, targets)
             yield Problem(profile.path, f"'{glob}' fits nothing that is offered", near)
 

@@ -147,6 +147,13 @@ def test_a_profile_without_anything_is_an_error_and_an_idle_glob_a_warning() -> 
     ]
 
 
+def test_a_profile_of_a_server_that_is_left_out_is_left_out_too() -> None:
+    found, warnings = resolved(of(expose=["web:*"]), DB)
+    assert (found, warnings) == ({}, ["mcpagg.profiles.p: is left out, as 'web' is"])
+    found, warnings = resolved(of(expose=["web:*", "db:query"]), DB)
+    assert (found["p"].tools, warnings) == ({"db": ["query"]}, [])
+
+
 def test_a_composite_tool_goes_with_the_servers_that_it_calls() -> None:
     both = {"both": {"subtools": {"db": {"tools": ["query"]}, "web": {"tools": ["fetch"]}}}}
     assert tools_of(of(hide=["both"]) | {"tools": both}, DB, WEB).keys() == {"db", "web"}
