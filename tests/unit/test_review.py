@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from mcpagg.costs import Cost
+from mcpagg.lint.finding import Finding, Hit, Offer
+from mcpagg.lint.rules import RULES
 from mcpagg.printing import Line
 from mcpagg.recorded import NOTHING, Contents
 from mcpagg.review.as_json import as_json
@@ -290,6 +293,34 @@ def test_json_has_every_change_with_its_values_and_whether_it_counts() -> None:
         "after": False,
     }
     assert json.loads(as_json(Review("server.py", "")))["up_to_date"]
+
+
+def test_json_has_what_lint_found_and_what_lists_cost() -> None:
+    found = Finding(
+        next(rule for rule in RULES if rule.name == "array-items"),
+        Offer("db", "tool", "t", {}),
+        Hit("/inputSchema/properties/x", "is an array without `items`"),
+    )
+    costs = {None: (Cost("db", {"db:t": 9}, 0.25),), "p": ()}
+    report = json.loads(as_json(Review("server.py", "", findings=(found,), costs=costs)))
+    assert report["findings"] == [
+        {
+            "rule": "array-items",
+            "level": "refused",
+            "clients": ["VS Code", "the OpenAI API"],
+            "server": "db",
+            "kind": "tool",
+            "name": "t",
+            "place": "/inputSchema/properties/x",
+            "what": "is an array without `items`",
+            "remedy": "--hide db:t, or --ignore array-items=db:t",
+        }
+    ]
+    cost = {"name": "db", "tools": 1, "bytes": 9, "tokens": 3, "seconds": 0.2}
+    assert report["lists"] == [
+        {"profile": None, "servers": [cost]},
+        {"profile": "p", "servers": []},
+    ]
 
 
 def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:

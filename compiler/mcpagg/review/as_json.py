@@ -1,9 +1,12 @@
 """A review for programs, as JSON.
 
 {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added, removed,
-changed}, …}], changes: [{class, counts, server, kind, name, place, what, before, after}], errors:
-[{where, what, remedy}]}. `counts` says whether a change fails the check; `place` is a JSON pointer;
-values that are not there are left out. Where there are errors, nothing was compared.
+changed}, …}], changes: [{class, counts, server, kind, name, place, what, before, after}], findings:
+[{rule, level, clients, server, kind, name, place, what, remedy}], lists: [{profile, servers:
+[{name, tools, bytes, tokens, seconds}]}], errors: [{where, what, remedy}]}. `counts` says whether a change
+fails the check; `place` is a JSON pointer; values that are not there are left out. `findings` are
+those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each profile,
+tokens as estimated (`costs`). Where there are errors, nothing was compared.
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from mcpagg.costs import Cost
+from mcpagg.lint import Finding
 from mcpagg.literal import json_text
 from mcpagg.problems import CompileError
 from mcpagg.review.changes import Change, ServerSummary
@@ -26,6 +31,11 @@ def as_json(review: Review) -> str:
         "fails": review.fails,
         "servers": [_server(summary) for summary in review.servers],
         "changes": [_change(change, review) for change in review.changes],
+        "findings": [_finding(finding) for finding in review.findings],
+        "lists": [
+            {"profile": profile, "servers": [_cost(cost) for cost in costs]}
+            for profile, costs in review.costs
+        ],
         "errors": [],
     }
     return json_text(report)
@@ -46,6 +56,26 @@ def _server(summary: ServerSummary) -> dict[str, Any]:
     }
     version = {"before": before, "after": after}
     return {"name": summary.name, "state": summary.state, "version": version, **numbers}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule.name,
+        "level": finding.rule.level,
+        "clients": [*finding.clients],
+        "server": finding.offer.server,
+        "kind": finding.offer.kind,
+        "name": finding.offer.name,
+        "place": finding.hit.pointer,
+        "what": finding.hit.what,
+        "remedy": finding.remedy,
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    numbers = {"tools": len(cost.tools), "bytes": cost.bytes, "tokens": cost.tokens}
+    seconds = {} if cost.seconds is None else {"seconds": round(cost.seconds, 1)}
+    return {"name": cost.server, **numbers, **seconds}
 
 
 def _change(change: Change, review: Review) -> dict[str, Any]:

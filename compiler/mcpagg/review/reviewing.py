@@ -16,6 +16,8 @@ from mcpagg.review.schemas import ABSENT
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
+    from mcpagg.costs import Cost
+    from mcpagg.lint import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Review:
 
     `counting` are the classes that fail a check; `unchanged` is the number of servers of which
     nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
+    `findings` are those of lint in what is listed now, `costs` (profile, those of its list of tools),
+    that of all (None) first.
     """
 
     file: str
@@ -33,6 +37,8 @@ class Review:
     unchanged: int = 0
     diff: str = ""
     counting: frozenset[str] = frozenset(CLASSES)
+    findings: tuple[Finding, ...] = ()
+    costs: tuple[tuple[str | None, tuple[Cost, ...]], ...] = ()
 
     @property
     def fails(self) -> bool:
@@ -58,7 +64,13 @@ def review(
     What servers and the launch table do not explain is a change of the class `file`: FILE then is
     not even what its own snapshot would be compiled to.
     """
-    found = Review(str(file), old, counting=frozenset(counting))
+    found = Review(
+        str(file),
+        old,
+        counting=frozenset(counting),
+        findings=result.findings,
+        costs=((None, result.costs), *result.profiles.items()),
+    )
     if not differs(old, result.text):
         return replace(found, unchanged=len(result.made_of.rows))
     before, names = result.earlier.contents, result.earlier.renamed
