@@ -1,0 +1,218 @@
+"""A proxy in several processes: workers of uvicorn, and workers behind nginx, one of which dies."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+from proxies import posix
+from wire import TIMEOUT
+
+EXAMPLE = Path(__file__).parents[2] / "generated/http"
+NAMES = ("w1", "w2", "w3", "w4")
+
+pytestmark = [pytest.mark.slow, posix("workers find one another by sockets in the file system")]
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextmanager
+def running(command: list[str], **environ: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program in a process group of its own, as long as the block lasts."""
+    with subprocess.Popen(
+        command,
+        cwd=EXAMPLE,
+        env={**os.environ, **environ},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(TIMEOUT)
+            finally:
+                os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
+
+
+def served(port: int) -> str:
+    """Wait until a port answers; return the URL of the endpoint there."""
+    deadline = time.monotonic() + TIMEOUT
+    while True:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}/health"):
+                return f"http://127.0.0.1:{port}/mcp"
+        except (OSError, URLError):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def uvicorn(port: int, *flags: str) -> list[str]:
+    """Return the command that serves the example on a port."""
+    about = ["--port", str(port), "--log-level", "critical", "--timeout-graceful-shutdown", "10"]
+    return [sys.executable, "-m", "uvicorn", "server:app", *about, *flags]
+
+
+async def converted(client: Client, value: int) -> bool:
+    """Whether a call is answered, and right; False if it fails."""
+    arguments = {"value": value, "source": "km", "target": "m"}
+    result = await client.call_tool("units:convert", arguments)
+    assert str(value * 1000) in result.content[0].text  # type: ignore[union-attr]
+    return True
+
+
+def test_a_session_is_served_by_whichever_worker_of_uvicorn_gets_its_requests(
+    tmp_path: Path,
+) -> None:
+    port = free_port()
+    with running(uvicorn(port, "--workers", "3"), MCP_PROXY_WORKER_DIRECTORY=str(tmp_path)):
+        url = served(port)
+
+        async def one(number: int) -> None:
+            # No connection is kept: each request goes to any of the workers.
+            headers = {"connection": "close"}
+            async with (
+                create_mcp_http_client(headers=headers) as http,
+                Client(streamable_http_client(url, http_client=http), mode="legacy") as client,
+            ):
+                for turn in range(5):
+                    assert await converted(client, number * 10 + turn)
+
+        async def scenario() -> None:
+            await asyncio.gather(*(one(number) for number in range(8)))
+
+        asyncio.run(scenario())
+        assert len(os.listdir(tmp_path)) == 3
+
+
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+
+@pytest.fixture
+def workers(tmp_path: Path) -> Iterator[tuple[str, Mapping[str, subprocess.Popen[str]]]]:
+    """Yield the URL of nginx in front of four workers, and those by name."""
+    ports = {name: free_port() for name in NAMES}
+    port = free_port()
+    text = (EXAMPLE / "nginx.conf").read_text("utf-8")
+    for name, own in ports.items():
+        text = text.replace(f"server {name}:3006", f"server 127.0.0.1:{own}")
+    text = text.replace("listen 8080", f"listen 127.0.0.1:{port}")
+    config = tmp_path / "nginx.conf"
+    config.write_text(f"daemon off; pid {tmp_path}/nginx.pid; error_log stderr crit;\n{text}")
+    folder = tmp_path / "workers"
+    folder.mkdir(mode=0o700)
+    assert NGINX is not None
+    with ExitStack() as stack:
+        found = {
+            name: stack.enter_context(
+                running(uvicorn(own), MCP_PROXY_WORKER=name, MCP_PROXY_WORKER_DIRECTORY=str(folder))
+            )
+            for name, own in ports.items()
+        }
+        for own in ports.values():
+            served(own)
+        stack.enter_context(running([NGINX, "-p", str(tmp_path), "-c", str(config)]))
+        yield served(port), found
+
+
+@pytest.mark.skipif(NGINX is None, reason="needs nginx")
+def test_of_a_worker_that_is_killed_under_load_only_the_calls_in_flight_fail(
+    workers: tuple[str, Mapping[str, subprocess.Popen[str]]],
+) -> None:
+    url, found = workers
+    clients, turns = 16, 30
+    killed = asyncio.Event()
+    begun_later: list[bool] = []
+    failed: list[bool] = []
+
+    async def one(number: int) -> None:
+        async with Client(url, mode="2026-07-28") as client:
+            for turn in range(turns):
+                if (number, turn) == (0, 10):
+                    os.killpg(found["w2"].pid, signal.SIGKILL)
+                    found["w2"].wait(TIMEOUT)
+                    killed.set()
+                later = killed.is_set()
+                try:
+                    await converted(client, number * 100 + turn)
+                except AssertionError:
+                    raise
+                except Exception:
+                    failed.append(later)
+                begun_later.append(later)
+
+    async def scenario() -> None:
+        await asyncio.gather(*(one(number) for number in range(clients)))
+
+    asyncio.run(scenario())
+    assert len(begun_later) == clients * turns
+    assert len(failed) <= clients
+    assert True not in failed
+    assert sum(begun_later) > clients * turns / 3
+
+
+@pytest.mark.skipif(NGINX is None, reason="needs nginx")
+def test_behind_nginx_sessions_keep_their_worker_and_begin_anew_when_it_dies(
+    workers: tuple[str, Mapping[str, subprocess.Popen[str]]],
+) -> None:
+    url, found = workers
+
+    async def handshake(http: Any) -> str:
+        about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x"}}
+        hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+        answer = await http.post(url, json=hello)
+        return str(answer.headers["mcp-session-id"])
+
+    async def scenario() -> None:
+        async with create_mcp_http_client() as http:
+            sessions = [await handshake(http) for _ in range(8)]
+            assert {session.partition("-")[0] for session in sessions} == {*NAMES}
+
+            async def ping(session: str) -> int:
+                body = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+                answer = await http.post(url, json=body, headers={"mcp-session-id": session})
+                return int(answer.status_code)
+
+            assert [await ping(session) for session in sessions] == [200] * 8
+            os.killpg(found["w3"].pid, signal.SIGKILL)
+            found["w3"].wait(TIMEOUT)
+            for session in sessions:
+                expected = 404 if session.startswith("w3-") else 200
+                assert await ping(session) == expected
+            again = [await handshake(http) for _ in range(6)]
+            assert {session.partition("-")[0] for session in again} == {"w1", "w2", "w4"}
+
+    asyncio.run(scenario())
+
+
+def test_the_compose_file_and_that_of_nginx_name_the_same_workers() -> None:
+    compose = (EXAMPLE / "compose.yaml").read_text("utf-8")
+    nginx = (EXAMPLE / "nginx.conf").read_text("utf-8")
+    for name in NAMES:
+        assert f"\n  {name}: {{" in compose
+        assert f"MCP_PROXY_WORKER: {name} " in compose
+        assert f'"~^{name}-" {name};' in nginx
+        assert nginx.count(f"server {name}:3006") == 3
