@@ -16,7 +16,7 @@
 #   check:    mcpagg-compile --check -o server.py
 #   needs:    no variable of the environment
 #   data:     sha256:bc2f9d9223a2f9b4c3ec9979773d949f11732ba33af4461e00fc9185379cb35a (2 servers, 5 tools)
-#   runtime:  sha256:c800b0a025f1e6f454f4cddea92244fc32473f74ba70d7605ec421f66758351e (mcpagg 0.1.0; without composite, extensions, masking, remote, skills)
+#   runtime:  sha256:f4786ab9315d2864c6dc277aa82027310f9f9947ed227e129412ff98134c57ef (mcpagg 0.1.0; without composite, extensions, masking, remote, skills)
 
 from __future__ import annotations
 
@@ -1124,7 +1124,8 @@ class Writer:
   self._private = private and POLLS
   if self._private:
    set_nonblocking(descriptor)
- def send(self, line):
+ def send(self, *lines):
+  line = lines[0] if len(lines) == 1 else b"".join(lines)
   with self.lock:
    if self.broken or self.closing:
     return
@@ -1165,16 +1166,16 @@ class Writer:
    self._queue = WriteQueue(self)
   self._queue.begin(rest)
  def _write_at_once(self, line):
-  rest = memoryview(line)
+  written = 0
   try:
    if self._private or self._has_room(line):
-    return rest[os.write(self.descriptor, line) :]
+    written = os.write(self.descriptor, line)
   except BlockingIOError:
-   return rest
+   pass
   except OSError:
    self.break_off()
-   return rest[:0]
-  return rest
+   written = len(line)
+  return memoryview(line)[written:]
  def _has_room(self, line):
   if len(line) > getattr(select, "PIPE_BUF", 0):
    return False
@@ -1237,25 +1238,32 @@ class Stdio:
    if data is None:
     self._open()
    elif data:
-    for line in lines.feed(data):
-     self._hear(line)
+    self._hear(lines.feed(data))
    else:
-    self._hear(lines.rest())
+    self._hear([lines.rest()])
     self.waiting = True
     return
- def _hear(self, line):
+ def _hear(self, lines):
+  taken = 0
+  while taken < len(lines):
+   if self.engine is None:
+    self._answer(lines[taken])
+    taken += 1
+   else:
+    taken += self.engine.hear(self.client, *lines[taken:])
+   gate = self.gate()
+   if gate is not None:
+    self._await_reading(gate)
+ def _answer(self, line):
   try:
-   answer = answer_line(self.answers, self.client, line) if self.engine is None else None
+   answer = answer_line(self.answers, self.client, line)
   except Exception as fault:
    self._open().fail(self.client, line, fault)
-   answer = ""
+   return
   if answer is None:
    self._open().hear(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
-  gate = self.gate()
-  if gate is not None:
-   self._await_reading(gate)
  def _await_reading(self, gate):
   self.waiting = True
   if self.stopped:
@@ -1266,8 +1274,8 @@ class Stdio:
  def _refuse(self):
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
- def send(self, message):
-  self.writer.send(message.line())
+ def send(self, *messages):
+  self.writer.send(*[message.line() for message in messages])
  def gate(self):
   return self.writer.gate()
  def _wants_children(self):
@@ -1891,6 +1899,17 @@ def printable(text):
  blanks = (" " if char.isspace() else char for char in text)
  return "".join([char if char.isprintable() else "?" for char in blanks])
 
+def where(fault):
+ place = ""
+ trace = fault.__traceback__
+ package = __name__.partition(".")[0]
+ while trace is not None:
+  frame = trace.tb_frame
+  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
+  trace = trace.tb_next
+ return type(fault).__name__ + place
+
 # serve/messages.py: The messages of lines, as clients and as servers write them, and those of our own.
 _BETWEEN = " \t\r\n[],"
 MAXIMUM_TRIES = 16
@@ -2060,6 +2079,7 @@ class Call:
   "_latest",
   "_limit",
   "_message",
+  "answer",
   "client",
   "deadline",
   "identifier",
@@ -2084,6 +2104,7 @@ class Call:
   original="",
  ):
   self.client = client
+  self.answer = client.deliver
   self.method = message.method or ""
   self.identifier = message.raw("id")
   self.key = message.id
@@ -2099,6 +2120,15 @@ class Call:
   self._latest = FOREVER
   self._limit = 0.0
   self._message = message
+ @property
+ def params(self):
+  return self._message.params
+ def overhear(self, listen):
+  deliver = self.answer
+  def answer(message):
+   listen(message)
+   deliver(message)
+  self.answer = answer
  def limit(self, seconds, now):
   self._limit = seconds
   self._latest = now + LONGEST_TIMES * seconds
@@ -2241,7 +2271,7 @@ class CallQueue:
   if not message.is_error:
    self._origins.learn(message, self._connection.name)
    passed = call.succeeded(self._connection.name, message)
-   call.client.deliver(passed.under(call.identifier))
+   call.answer(passed.under(call.identifier))
    del self._connection.calls[number]
    return
   del self._connection.calls[number]
@@ -2288,7 +2318,7 @@ class CallQueue:
  def fail(self, call, reason):
   self._refuse(call, self._connection.gone(reason))
  def _refuse(self, call, refusal):
-  call.client.deliver(failure(call.identifier, refusal))
+  call.answer(failure(call.identifier, refusal))
 
 def tool_not_found(name):
  return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
@@ -4184,6 +4214,8 @@ class Dispatch:
  def send_unknown(self, call, child):
   self._register(call, child)
   child.submit_unknown(call)
+ def withdraw(self, call, child, params):
+  child.withdraw(call, params)
  def _register(self, call, child):
   self._serial += 1
   call.serial = self._serial
@@ -4319,7 +4351,7 @@ class ExtensionCall(Call):
   return code != METHOD_NOT_FOUND
 
 class Router:
- def __init__(self, answers, effects):
+ def __init__(self, answers, effects, dispatching):
   self.answers = answers
   self.plan = answers.plan
   self.effects = effects
@@ -4328,7 +4360,7 @@ class Router:
   self.children = {
    name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
   }
-  self._dispatch = Dispatch(self.children)
+  self._dispatch = dispatching(self.children)
   self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
   self.resources = ResourceRouting(
    answers, self.children, self.clients, origins, self._dispatch
@@ -4360,7 +4392,8 @@ class Router:
   if client.connection is client and self.clients.settle_level():
    self._tell_level()
   for server, call in reversed(calls):
-   self.children[server].withdraw(call, lambda number: obj(requestId=number))
+   child = self.children[server]
+   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
   for child in self.children.values():
    child.requests.disconnected(client)
   for uri, server in watched.items():
@@ -4477,15 +4510,20 @@ class Router:
   if found:
    server, call = found[-1]
    params = message.raw("params")
-   self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))
+   child = self.children[server]
+   self._dispatch.withdraw(call, child, lambda n: replaced(params, "requestId", n))
 
 # serve/core.py: The core of the proxy: takes the events of all peers, of either era, one at a time.
 class Core:
  def __init__(
-  self, answers, clock, mint
+  self,
+  answers,
+  clock,
+  mint,
+  dispatching=Dispatch,
  ):
   self.effects = Effects(clock)
-  self.router = Router(answers, self.effects)
+  self.router = Router(answers, self.effects, dispatching)
   self.children = self.router.children
   self._mint = mint
   self.modern = None
@@ -5023,9 +5061,7 @@ TERMINATE = 15
 KILL = 9
 
 class Process:
- def __init__(
-  self, launch, hear, ended
- ):
+ def __init__(self, launch, hear, ended):
   import subprocess
   import threading
   self.launch = launch
@@ -5082,8 +5118,8 @@ class Process:
   except RuntimeError:
    self._undo(self._stdout)
    raise
- def send(self, message):
-  self.writer.send(message.line())
+ def send(self, *messages):
+  self.writer.send(*[message.line() for message in messages])
  def retire(self):
   self.retired = True
   self.silence()
@@ -5115,8 +5151,9 @@ class Process:
  def read(self):
   lines = Lines(self._endless)
   for data in _chunks(self._stdout):
-   for line in lines.feed(data):
-    self.hear(line)
+   found = lines.feed(data)
+   if found:
+    self.hear(*found)
   self.drained.set()
   if not self.exited.wait(LAST_WORDS_SECONDS):
    self.end("closed its standard output")
@@ -5229,7 +5266,8 @@ class Engine:
   self.plan = answers.plan
   self.folder = folder
   self.log = log
-  self.core = Core(answers, monotonic, mint)
+  dispatching = Dispatch if log is None else log.dispatch
+  self.core = Core(answers, monotonic, mint, dispatching)
   self._lock = _thread.allocate_lock()
   self._spawning = _thread.allocate_lock()
   self._sinks = {}
@@ -5248,11 +5286,28 @@ class Engine:
   self._attempt(lambda core: core.disconnect(client))
   with self._lock:
    del self._sinks[client]
- def hear(self, client, line):
-  try:
-   self._bring(lambda core: core.from_client(client, line))
-  except Exception as fault:
-   self.fail(client, line, fault)
+ def hear(self, client, *lines):
+  faults = []
+  calls = []
+  taken = 0
+  with self._lock:
+   if self._closing:
+    return len(lines)
+   for line in lines:
+    taken += 1
+    try:
+     calls = self._gathered(calls, self.core.from_client(client, line), client)
+    except Exception as fault:
+     faults.append((line, fault))
+    if not calls and self._sinks[client].gate() is not None:
+     break
+   try:
+    self._perform(calls)
+   except Exception as fault:
+    faults += [(line, fault) for line in lines[:taken]]
+  for line, problem in faults:
+   self.fail(client, line, problem)
+  return taken
  def take(self, client, messages):
   try:
    self._bring(lambda core: core.take(client, messages))
@@ -5275,7 +5330,7 @@ class Engine:
     self._perform(actions)
     if not any(_is_answer(action, client, identifier) for action in actions):
      why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
-     self._send(client, failure(identifier, why))
+     self._send_all({client: [failure(identifier, why)]})
  def wake(self, child, client):
   self._attempt(lambda core: core.wake(child, client))
  def settle(self, client, seconds):
@@ -5319,11 +5374,23 @@ class Engine:
    self._bring(event)
   except Exception as fault:
    self._say(f"internal fault: {where(fault)}")
+ def _gathered(
+  self, calls, actions, speaker
+ ):
+  if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
+   calls.append(actions[0])
+   return calls
+  self._perform([*calls, *actions])
+  return []
  def _perform(self, actions):
+  messages = {}
   for kind, peer, what in actions:
    if kind == SEND:
-    self._send(peer, what)
-   elif kind == SAY:
+    messages.setdefault(peer, []).append(what)
+    continue
+   self._send_all(messages)
+   messages = {}
+   if kind == SAY:
     self._say(what)
    elif kind == START:
     if not _apart(self._live, peer):
@@ -5344,10 +5411,12 @@ class Engine:
      reason=quote(self.redact(reason)) if reason else "null",
     )
     self.log.send(line.encode("ascii") + b"\n")
+  self._send_all(messages)
   if self._awaited is not None and not self.core.owes(self._awaited):
    self._awaited = None
    self._paid.release()
-  if not self._alarm.set(self.core.alarm) and not self._timeless:
+  alarm = self.core.alarm
+  if alarm < self._alarm.due and not self._alarm.set(alarm) and not self._timeless:
    self._say(f"no time limit is kept: {NO_THREAD}")
    self._timeless = True
  def _say(self, text):
@@ -5372,30 +5441,39 @@ class Engine:
  def _close(self, process):
   if not _apart(process.close):
    process.kill()
- def _send(self, peer, message):
-  if isinstance(peer, Client):
-   if peer in self._sinks:
-    self._sinks[peer].send(message)
-  elif peer in self._processes:
-   self._processes[peer].send(message)
- def _gates(self, actions):
-  peers = [peer for kind, peer, _ in actions if kind == SEND]
+ def _send_all(self, messages):
+  for peer, those in messages.items():
+   if isinstance(peer, Client):
+    if peer in self._sinks:
+     self._sinks[peer].send(*those)
+   elif peer in self._processes:
+    self._processes[peer].send(*those)
+ def _take(self, child, process, said):
+  calls = []
+  actions = []
+  try:
+   for one in said:
+    if self._processes.get(child) is not process or self._closing:
+     break
+    found = self.core.from_child(child, one)
+    actions += found
+    calls = self._gathered(calls, found, child)
+  finally:
+   self._perform(calls)
+  peers = {peer for kind, peer, _ in actions if kind == SEND}
   gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
   return [gate for gate in gates if gate is not None]
  def _live(self, child):
   launch = None
   process = None
-  def hear(line, request=0):
-   said = self.core.read(child, line, self.redact, request)
-   gates = []
-   with self._lock:
-    if self._processes.get(child) is process and not self._closing:
-     actions = self.core.from_child(child, said)
-     self._perform(actions)
-     gates = self._gates(actions)
-   if gates and process is not None:
-    process.hold(gates, lambda: self._closing)
-   return answered(said[0])
+  def hear(*lines, request=0):
+   said = [self.core.read(child, line, self.redact, request) for line in lines]
+   if process is not None:
+    with self._lock:
+     gates = self._take(child, process, said)
+    if gates:
+     process.hold(gates, lambda: self._closing)
+   return [number for messages, _ in said for number in answered(messages)]
   def ended(reason, last_words):
    if process is None or not process.retired:
     self._attempt(lambda core: core.child_down(child, reason, last_words))
@@ -5486,21 +5564,21 @@ def _close(process, gate):
 class Alarm:
  def __init__(self, ring):
   self._ring = ring
-  self._due = FOREVER
+  self.due = FOREVER
   self._woken = None
  def note(self, due):
-  self._due = due
+  self.due = due
  def set(self, due):
-  if due >= self._due:
+  if due >= self.due:
    return True
-  self._due = due
+  self.due = due
   if self._woken is None:
    self._woken = _thread.allocate_lock()
    self._woken.acquire()
    try:
     _thread.start_new_thread(self._run, ())
    except RuntimeError:
-    self._woken, self._due = None, FOREVER
+    self._woken, self.due = None, FOREVER
     return False
   elif self._woken.locked():
    self._woken.release()
@@ -5511,17 +5589,6 @@ class Alarm:
    if wait is None:
     return
    self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
-
-def where(fault):
- place = ""
- trace = fault.__traceback__
- package = __name__.partition(".")[0]
- while trace is not None:
-  frame = trace.tb_frame
-  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
-  trace = trace.tb_next
- return type(fault).__name__ + place
 
 # serve/output_schemas.py: Output schemas of modern tools as older revisions know them: the output is an object there.
 def legacy_item(text):
@@ -6633,6 +6700,7 @@ define_part("tool", r'''
 from __future__ import annotations
 
 from time import monotonic
+from time import monotonic, time
 import _thread
 import json
 import os
@@ -6732,8 +6800,9 @@ class _Inbox:
   answer = self._awaited[number] = self._loop.create_future()
   answer.add_done_callback(lambda _: self._awaited.pop(number, None))
   return answer
- def send(self, message):
-  self._loop.call_soon_threadsafe(self._take, message)
+ def send(self, *messages):
+  for message in messages:
+   self._loop.call_soon_threadsafe(self._take, message)
  def gate(self):
   pass
  def close(self):
@@ -6750,6 +6819,156 @@ def aggregator_of(plan, file):
   def __init__(self):
    super().__init__(plan, folder)
  return Aggregator
+
+# tool/spans.py: Spans of OpenTelemetry, where its SDK is installed and configured; else nothing is imported.
+_EXPORTERS = "opentelemetry_traces_exporter"
+
+def new_spans():
+ if "opentelemetry.sdk.trace" in sys.modules:
+  return Spans()
+ exporters = os.environ.get("OTEL_TRACES_EXPORTER", "")
+ if not exporters and any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+  exporters = "otlp"
+ if sys.version_info < (3, 10) or exporters in ("", "none"):
+  return None
+ try:
+  _set_up(exporters.split(","))
+  return Spans()
+ except ImportError:
+  return None
+
+def _set_up(exporters):
+ from importlib.metadata import entry_points
+ from opentelemetry import trace
+ from opentelemetry.sdk.trace import TracerProvider
+ from opentelemetry.sdk.trace.export import BatchSpanProcessor
+ provider = TracerProvider()
+ for point in entry_points(group=_EXPORTERS):
+  if point.name in exporters:
+   provider.add_span_processor(BatchSpanProcessor(point.load()()))
+ trace.set_tracer_provider(provider)
+
+def _carrier(call):
+ meta = call.params.get("_meta")
+ given = meta.items() if type(meta) is dict else ()
+ return {name: value for name, value in given if type(value) is str}
+
+class Spans:
+ def __init__(self):
+  from opentelemetry import propagate, trace
+  self._trace = trace
+  self._extract = propagate.extract
+  self._tracer = trace.get_tracer("mcpagg")
+ def begin(self, call, server):
+  name = call.name if call.method in ASKS_FOR else ""
+  attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
+  if call.method == "tools/call":
+   attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+  return self._tracer.start_span(
+   f"{call.method} {name}".rstrip(),
+   context=self._extract(_carrier(call)),
+   kind=self._trace.SpanKind.SERVER,
+   attributes=attributes,
+  )
+ def end(self, span, outcome, code):
+  if outcome != "ok":
+   span.set_attribute("error.type", outcome)
+  if code is not None:
+   span.set_attribute("rpc.response.status_code", str(code))
+  if outcome in ("tool_error", "error"):
+   span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
+  span.end()
+ def flush(self, seconds):
+  flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
+  if flush is not None:
+   flush(int(seconds * 1000))
+
+# tool/call_log.py: The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets.
+LONGEST_NAME = 200
+
+class Log:
+ def __init__(self, writer, with_calls):
+  self.send = writer.send
+  self._writer = writer
+  self._with_calls = with_calls
+  self._spans = None
+ def flush(self, seconds):
+  if self._spans is not None:
+   self._spans.flush(seconds)
+  return self._writer.flush(seconds)
+ def dispatch(self, children):
+  if not self._with_calls:
+   return Dispatch(children)
+  self._spans = new_spans()
+  return LoggedDispatch(children, self.send, self._spans)
+
+class LoggedDispatch(Dispatch):
+ def __init__(
+  self,
+  children,
+  send,
+  spans=None,
+ ):
+  super().__init__(children)
+  self._send = send
+  self._spans = spans
+  self._running = {}
+ def _register(self, call, child):
+  super()._register(call, child)
+  span = self._spans.begin(call, child.name) if self._spans is not None else None
+  self._running[call] = time(), monotonic(), child.name, span
+  call.overhear(lambda message: self._ended(call, message))
+ def withdraw(self, call, child, params):
+  super().withdraw(call, child, params)
+  self._ended(call, None)
+ def refuse(self, client, message, refusal):
+  super().refuse(client, message, refusal)
+  asked = message.params.get("name")
+  name = asked[:LONGEST_NAME] if type(asked) is str else ""
+  self._write(
+   time(),
+   client,
+   server="null",
+   **_asked(message.method or "", name),
+   ms="0.0",
+   bytes=str(len(refusal)),
+   outcome=quote("refused"),
+   code=str(parse(refusal)["code"]),
+  )
+ def _ended(self, call, answer):
+  begun = self._running.pop(call, None)
+  if begun is None:
+   return
+  came, started, server, span = begun
+  outcome, code = _outcome(answer)
+  more = {} if code is None else {"code": str(code)}
+  self._write(
+   came,
+   call.client,
+   server=quote(server),
+   **_asked(call.method, call.name),
+   ms=f"{(monotonic() - started) * 1000:.1f}",
+   bytes=str(0 if answer is None else len(answer.line())),
+   outcome=quote(outcome),
+   **more,
+  )
+  if self._spans is not None:
+   self._spans.end(span, outcome, code)
+ def _write(self, came, client, **members):
+  line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
+  self._send(line.encode("ascii") + b"\n")
+
+def _asked(method, name):
+ return {"method": quote(method), "name": quote(name) if method in ASKS_FOR else "null"}
+
+def _outcome(answer):
+ if answer is None:
+  return "cancelled", None
+ if answer.is_error:
+  return "error", answer.code
+ said = answer.value("result")
+ failed = type(said) is dict and said.get("isError") is True
+ return ("tool_error" if failed else "ok"), None
 
 # tool/offers.py: What the emitted file offers and needs, read from its own tables: nothing is started.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
@@ -7052,11 +7271,12 @@ class _Answers:
   import threading
   self.come = threading.Event()
   self.answer = {}
- def send(self, message):
+ def send(self, *messages):
   import json
-  if message.id == "call":
-   self.answer = json.loads(message.line())
-   self.come.set()
+  for message in messages:
+   if message.id == "call":
+    self.answer = json.loads(message.line())
+    self.come.set()
  def gate(self):
   pass
 
@@ -7127,7 +7347,7 @@ def _said(name, health):
  return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
 class _Silence:
- def send(self, message):
+ def send(self, *messages):
   pass
  def gate(self):
   pass
@@ -7170,6 +7390,7 @@ def _read(plan, arguments):
  add("--host", help="http: the address to listen on; default 127.0.0.1")
  add("--port", help="http: its port, 0 for any that is free; default 3006")
  add("--path", help="http: the path of the endpoint; default /mcp")
+ add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
  add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
  add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
  spellings = ("portable", "spec")
@@ -7188,6 +7409,8 @@ def _read(plan, arguments):
   parser.error("--http serves, and does nothing else")
  if not chosen.http and (chosen.host or chosen.port or chosen.path):
   parser.error("--host, --port and --path go with --http")
+ if chosen.log_calls and not (chosen.log or os.environ.get(LOG_DIRECTORY)):
+  parser.error("--log-calls goes with --log")
  if chosen.names and looks:
   parser.error("--names goes with serving and --list")
  return chosen
@@ -7218,7 +7441,8 @@ def _needs(plan, folder, as_json):
 def _serve(plan, folder, chosen):
  path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
  try:
-  log = _log(plan, path, () if chosen.http else (0, 1)) if path else None
+  taken = () if chosen.http else (0, 1)
+  log = _log(plan, path, taken, chosen.log_calls) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
   return 2
@@ -7232,14 +7456,15 @@ def _serve(plan, folder, chosen):
 def _path_in(directory, name):
  return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
 
-def _log(plan, path, taken):
+def _log(plan, path, taken, with_calls):
  broke = f"{plan.name}: cannot write the log {path} any more"
- return Writer(
+ writer = Writer(
   _opened(path, taken),
   private=False,
   broke=lambda: _complain_apart(broke),
   overflowed=lambda waiting: None,
  )
+ return Log(writer, with_calls)
 
 def _opened(path, taken):
  import stat
@@ -7340,12 +7565,13 @@ class _Sink:
  def __init__(self, loop, receive):
   self._loop = loop
   self._receive = receive
- def send(self, message):
-  message.line()
-  try:
-   self._loop.call_soon_threadsafe(self._receive, message)
-  except RuntimeError:
-   return
+ def send(self, *messages):
+  for message in messages:
+   message.line()
+   try:
+    self._loop.call_soon_threadsafe(self._receive, message)
+   except RuntimeError:
+    return
  def gate(self):
   pass
 
@@ -8129,7 +8355,7 @@ NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
 PARAMETER = "mcp-param-"
 MARK = "x-mcp-header"
-_BEFORE, _BEHIND = "=?base64?", "?="
+_ENCODED_FROM, _ENCODED_TO = "=?base64?", "?="
 
 def mismatch(exchange, message):
  for name in ROUTING:
@@ -8172,9 +8398,9 @@ def marked(schema, path=()):
 _MIRRORED = ("string", "integer", "boolean")
 
 def decoded(value):
- if not (value.startswith(_BEFORE) and value.endswith(_BEHIND)):
+ if not (value.startswith(_ENCODED_FROM) and value.endswith(_ENCODED_TO)):
   return value
- text = value[len(_BEFORE) : -len(_BEHIND)]
+ text = value[len(_ENCODED_FROM) : -len(_ENCODED_TO)]
  try:
   data = base64.b64decode(text, validate=True)
   return data.decode("utf-8") if base64.b64encode(data).decode("ascii") == text else None

@@ -27,7 +27,7 @@ def test_the_reference_servers_are_up_to_date() -> None:
     assert main(["--check", "-o", str(GENERATED / "reference/server.py")]) == 0
 
 
-@pytest.mark.parametrize("name", ["demo", "reference"])
+@pytest.mark.parametrize("name", ["demo", "http", "reference"])
 def test_an_example_is_up_to_date_but_for_what_servers_say(name: str) -> None:
     assert main(["--check", "--offline", "-o", str(GENERATED / name / "server.py")]) == 0
 

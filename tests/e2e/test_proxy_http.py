@@ -6,7 +6,9 @@ import asyncio
 import http.client
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,7 +21,7 @@ import pytest
 from core import call
 from mcp import Client
 from mcp.client.sse import sse_client
-from proxies import compiled, posix
+from proxies import compiled, lowered, posix
 from wire import TIMEOUT, stub_entry
 
 pytestmark = posix("the proxy is a POSIX process here")
@@ -209,6 +211,17 @@ def test_a_token_is_needed_where_one_is_set_and_for_an_address_that_others_reach
     refused = ran(file, "--http", "--host", "0.0.0.0")  # noqa: S104
     assert refused.returncode == 2
     assert "can be reached by others" in refused.stderr
+
+
+def test_a_connection_on_which_no_request_arrives_is_closed(file: Path, tmp_path: Path) -> None:
+    hasty = tmp_path / "server.py"
+    shutil.copy(file, hasty)
+    with serving(lowered(hasty, HEADER_SECONDS=0.1)) as proxy:
+        parts = urlsplit(proxy.url)
+        with socket.create_connection((parts.hostname, parts.port), TIMEOUT) as slow:
+            slow.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n")
+            assert slow.recv(1) == b""
+        assert proxy.request("POST", body=HELLO).status == 200
 
 
 def ran(file: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Exit status: the command line, a setting, the address or the machine's packages are of no use.
 UNUSABLE = 2
+# The headers of a request arrive in as many seconds, or in twice as many at most.
+HEADER_SECONDS = 10.0
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 
@@ -62,13 +64,31 @@ def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | Non
             proxy_headers=False,
         )
         server = uvicorn.Server(config)
+        watching = asyncio.ensure_future(_close_slow(server))
         await server.serve(sockets=[listener])
+        watching.cancel()
         return 0 if server.started else MISSING_VARIABLE
 
     # uvicorn sends itself a signal that ended it once more, for whoever handled it before.
     for number in ENDING:
         signal.signal(number, _ignore)
     return asyncio.run(serve())
+
+
+async def _close_slow(server: Any) -> None:
+    """Close connections on which no request arrives: uvicorn waits for headers without end."""
+    before: dict[Any, Any] = {}
+    while True:
+        await asyncio.sleep(HEADER_SECONDS)
+        waiting = {
+            connection: connection.cycle
+            for connection in server.server_state.connections
+            if connection.cycle is None or connection.cycle.response_complete
+        }
+        for connection, cycle in waiting.items():
+            if connection in before and before[connection] is cycle:
+                connection.transport.close()
+        before = waiting
 
 
 def _listener(host: str, port: int) -> socket.socket:
