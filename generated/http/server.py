@@ -14,243 +14,161 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   needs:    no variable of the environment
-#   data:     sha256:bc2f9d9223a2f9b4c3ec9979773d949f11732ba33af4461e00fc9185379cb35a (2 servers, 5 tools)
-#   runtime:  sha256:f4786ab9315d2864c6dc277aa82027310f9f9947ed227e129412ff98134c57ef (mcpagg 0.1.0; without composite, extensions, masking, remote, skills)
-
-from __future__ import annotations
+#   runtime:  sha256:949c75994e4248b8de82113b43d55aa2b8d9c19a2915c08314aec7a3b9656acb (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
 
 import sys
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-    # Python has put the folder of this file first. From here on, no file beside this one stands in
-    # for a module of the standard library; only -I keeps one from standing in for __future__.
+    # Python has put the folder of this file first, but no file beside this one is to stand in for a
+    # module of the standard library.
     del sys.path[0]
 
 import _thread
-import os
-import select
-import stat
 import sys
-
 try:
-    from _json import encode_basestring_ascii, make_scanner, scanstring
+ from _json import encode_basestring_ascii, make_scanner, scanstring
 except ImportError:
-    from json.decoder import scanstring
-    from json.encoder import encode_basestring_ascii
-    from json.scanner import make_scanner
+ from json.decoder import scanstring
+ from json.encoder import encode_basestring_ascii
+ from json.scanner import make_scanner
 try:
-    from _signal import set_wakeup_fd, signal
+ from _signal import signal
+ from posix import _exit, environ, isatty, read, write
+ POSIX = True
 except ImportError:
-    from signal import set_wakeup_fd, signal
-
+ POSIX = False
 
 # ==============================================================================================
 # What this proxy is: decided when it was compiled. This part is the one to review.
 # ==============================================================================================
 
-# How each server is started. References stand as in the config and are resolved at every start.
-SERVERS = {
-    "units": {
-        "command": "python3",
-        "args": [
-            "../demo/servers/units.py",
-        ],
-        "env": {},
-        "cwd": ".",
-    },
-    "dates": {
-        "command": "python3",
-        "args": [
-            "../demo/servers/dates.py",
-        ],
-        "env": {},
-        "cwd": ".",
-    },
+# JSON texts, because a start reads them quicker than Python. How each server is started: references
+# stand as in the config and are resolved at every start.
+SERVERS = r"""{
+"units": {
+ "command": "python3",
+ "args": ["../demo/servers/units.py"],
+ "env": {},
+ "cwd": "."
+},
+"dates": {
+ "command": "python3",
+ "args": ["../demo/servers/dates.py"],
+ "env": {},
+ "cwd": "."
 }
+}"""
 
-# The names that clients see: (server, the server's own name, the portable name). Resources and
-# templates keep their URIs: (server,). Skills of several servers have their server's name in front.
-ROUTES = {
-    "units:convert": ("units", "convert", "units_convert"),
-    "units:list_units": ("units", "list_units", "units_list_units"),
-    "dates:days_between": ("dates", "days_between", "dates_days_between"),
-    "dates:add_days": ("dates", "add_days", "dates_add_days"),
-    "dates:about": ("dates", "about", "dates_about"),
+# The names that clients see, by server: [the server's own name, the portable name]. Resources and
+# templates keep their URIs: []. Skills of several servers have their server's name in front.
+ROUTES = r"""{
+"units": {
+ "units:convert": ["convert", "units_convert"],
+ "units:list_units": ["list_units", "units_list_units"]
+},
+"dates": {
+ "dates:days_between": ["days_between", "dates_days_between"],
+ "dates:add_days": ["add_days", "dates_add_days"],
+ "dates:about": ["about", "dates_about"]
 }
+}"""
 
 # What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
 # handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
-# (sampling, elicitation, roots), and how long, and by whom, it lets its lists be kept.
-CHILDREN = {
-    "units": {
-        "protocol": "2025-11-25",
-    },
-    "dates": {
-        "protocol": "2025-11-25",
-    },
+# (sampling, elicitation, roots), how long, and by whom, it lets its lists be kept, the variables that
+# it needs, and a digest of all that it said.
+CHILDREN = r"""{
+"units": {
+ "protocol": "2025-11-25",
+ "digest": "sha256:9b41390229cf7806"
+},
+"dates": {
+ "protocol": "2025-11-25",
+ "digest": "sha256:a0312141ef91f98c"
 }
+}"""
 
 # What the proxy declares to clients: what at least one server has and the proxy passes on.
-CAPABILITIES = '{"tools":{"listChanged":true}}'
+CAPABILITIES = r"""{"tools": {"listChanged": true}}"""
 
-OPTIONS = {
-    "separator": ":",
-    "names": "auto",
-    "start": "eager",
-    "on_drift": "live",
-    "restart": "never",
-    "env": "inherit",
-    "timeout": None,
-    "connect_timeout": 60.0,
-    "idle_stop": None,
-    "allow_failed": False,
-    "http": {},
-}
+OPTIONS = r"""{
+ "separator": ":",
+ "names": "auto",
+ "start": "eager",
+ "on_drift": "live",
+ "restart": "never",
+ "env": "inherit",
+ "timeout": null,
+ "connect_timeout": 60.0,
+ "idle_stop": null,
+ "allow_failed": false,
+ "http": {}}"""
 
-INSTRUCTIONS = "What each server behind this proxy says, by its own names for its tools:\n\n# units\nConverts quantities exactly where a model would guess.\n\n# dates\nReckons with calendar dates, written as YYYY-MM-DD."
+# The paragraphs of its instructions.
+INSTRUCTIONS = r"""[
+ "What each server behind this proxy says, by its own names for its tools:",
+ "# units\nConverts quantities exactly where a model would guess.",
+ "# dates\nReckons with calendar dates, written as YYYY-MM-DD."]"""
+
+# The lists that are the same for every client with a handshake, by method: [kind, and the members
+# that hold the items, what an item is asked for by, and what is shown of it].
+LISTS = r"""{"tools/list": ["tools", "tools", "name", "name"]}"""
 
 # What each server said about itself, in its own words; "" has the composite tools, if any.
 SNAPSHOT = {
     "units": {
         "server": r"""{
- "serverInfo": {
-  "name": "units",
-  "version": "1.0.0"
- },
- "capabilities": {
-  "tools": {}
- },
- "instructions": "Converts quantities exactly where a model would guess."
-}""",
+ "serverInfo": {"name": "units", "version": "1.0.0"},
+ "capabilities": {"tools": {}},
+ "instructions": "Converts quantities exactly where a model would guess."}""",
         "tools": r"""[
- {
-  "name": "convert",
-  "description": "Convert a quantity from one unit to another.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "value": {
-     "type": "number",
-     "description": "The quantity"
-    },
-    "source": {
-     "type": "string",
-     "description": "Its unit, such as mi"
-    },
-    "target": {
-     "type": "string",
-     "description": "The unit wanted, such as km"
-    }
-   },
-   "required": [
-    "value",
-    "source",
-    "target"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "list_units",
-  "description": "List the units that are known, by what they measure.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {},
-   "required": []
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- }
+{"name": "convert",
+ "description": "Convert a quantity from one unit to another.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "value": {"type": "number", "description": "The quantity"},
+   "source": {"type": "string", "description": "Its unit, such as mi"},
+   "target": {"type": "string", "description": "The unit wanted, such as km"}},
+  "required": ["value", "source", "target"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "list_units",
+ "description": "List the units that are known, by what they measure.",
+ "inputSchema": {"type": "object", "properties": {}, "required": []},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}}
 ]""",
     },
     "dates": {
         "server": r"""{
- "serverInfo": {
-  "name": "dates",
-  "version": "1.0.0"
- },
- "capabilities": {
-  "tools": {}
- },
- "instructions": "Reckons with calendar dates, written as YYYY-MM-DD."
-}""",
+ "serverInfo": {"name": "dates", "version": "1.0.0"},
+ "capabilities": {"tools": {}},
+ "instructions": "Reckons with calendar dates, written as YYYY-MM-DD."}""",
         "tools": r"""[
- {
-  "name": "days_between",
-  "description": "Count the days from one date to another.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "start": {
-     "type": "string",
-     "description": "The first date"
-    },
-    "end": {
-     "type": "string",
-     "description": "The second date"
-    }
-   },
-   "required": [
-    "start",
-    "end"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "add_days",
-  "description": "Return the date some days after another one.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "day": {
-     "type": "string",
-     "description": "The date to start from"
-    },
-    "days": {
-     "type": "integer",
-     "description": "How many days later; negative for earlier"
-    }
-   },
-   "required": [
-    "day",
-    "days"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "about",
-  "description": "Tell the weekday, the ISO week and the day of the year of a date.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "day": {
-     "type": "string",
-     "description": "The date"
-    }
-   },
-   "required": [
-    "day"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- }
+{"name": "days_between",
+ "description": "Count the days from one date to another.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "start": {"type": "string", "description": "The first date"},
+   "end": {"type": "string", "description": "The second date"}},
+  "required": ["start", "end"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "add_days",
+ "description": "Return the date some days after another one.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "day": {"type": "string", "description": "The date to start from"},
+   "days": {"type": "integer", "description": "How many days later; negative for earlier"}},
+  "required": ["day", "days"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "about",
+ "description": "Tell the weekday, the ISO week and the day of the year of a date.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {"day": {"type": "string", "description": "The date"}},
+  "required": ["day"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}}
 ]""",
     },
 }
@@ -263,15 +181,7 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
-# start/scanner.py: The JSON scanner: reads one value of a text at once, and says where it ends.
-BLANK = " \t\r\n"
-
-class Malformed(ValueError):
- pass
-
-class NotAnObject(Malformed):
- pass
-
+# ready/values.py: Reads and writes JSON values, without the json module.
 class ScannerOptions:
  strict = True
  object_hook = None
@@ -285,6 +195,224 @@ def new_scanner(options):
  return scanner
 scan = new_scanner(ScannerOptions())
 
+def string_at(text, index):
+ return scanstring(text, index + 1, True)
+
+def quote(text):
+ return encode_basestring_ascii(text)
+
+# ready/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
+LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+REFUSE_COLON = {
+ "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
+ "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
+ "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
+ "copilot-cli": "the same, under its other name",
+}
+
+def spelling_for(names, client):
+ known = names == "auto" and isinstance(client, str)
+ refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
+ return "portable" if refuses or names == "portable" else "exposed"
+
+def spoken(asked):
+ return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+
+def version_of(children):
+ digests = [facts["digest"].partition(":")[2] for facts in children.values()]
+ return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
+
+def introduction(version, capabilities, info, instructions):
+ words = f',"instructions":{quote(instructions)}' if instructions else ""
+ head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
+ return f'{head},"serverInfo":{info}{words}}}'
+
+# ready/lists.py: Cuts the lists of the snapshot into items, by the layout that the compiler gave them.
+def cut_list(text, key, label):
+ mark, address = f'\n "{label}": ', f'\n "{key}": '
+ for item in text[3:-2].split(",\n{") if text != "[]" else ():
+  head, _, rest = f"\n {item}".partition(mark)
+  name, end = string_at(rest, 0)
+  own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
+  yield own, name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+
+def _joined(text):
+ return "".join([line.lstrip(" ") for line in text.split("\n")])
+
+def labelled(server, name):
+ return f"[{server}] {name}"
+
+def list_result(member, items):
+ return f'{{"{member}":[{",".join(items)}]}}'
+
+# ready/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
+HEAD_START_SECONDS = 0.02
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+LONG = 1 << 16
+
+class Opening:
+ def __init__(self):
+  self.hello = b""
+  self.shaken = False
+  self.heard = b""
+  self.owed = b""
+  self.ended = False
+
+class Prepared:
+ def __init__(self, tables):
+  self.tables = tables
+  self.opening = Opening()
+  self.children, _ = scan(tables["children"], 0)
+  self.options, _ = scan(tables["options"], 0)
+  self.lists, _ = scan(tables["lists"], 0)
+  self.spelling = spelling_for(self.options["names"], None)
+ def may_serve(self):
+  needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
+  set_ = all(name.encode() in environ for name in needs)
+  return set_ and LOG_DIRECTORY.encode() not in environ
+ def serve(self):
+  opening = self.opening
+  try:
+   while not (opening.owed or opening.ended):
+    line, end, rest = opening.heard.partition(b"\n")
+    answer = self.answer(line) if end else self._more(line)
+    if answer is None:
+     break
+    if end:
+     opening.heard = rest
+    if answer:
+     opening.owed = answer
+     opening.owed = answer[write(1, answer) :]
+  except OSError:
+   return opening
+  return opening
+ def _more(self, line):
+  opening = self.opening
+  if len(line) > LONG or (opening.shaken and not self._says_more()):
+   return None
+  data = read(0, LONG)
+  opening.heard += data
+  opening.ended = not data
+  return b""
+ def _says_more(self):
+  from select import POLLIN, poll
+  waiting = poll()
+  waiting.register(0, POLLIN)
+  return bool(waiting.poll(HEAD_START_SECONDS * 1000))
+ def answer(self, line):
+  try:
+   text = line.decode().rstrip(" \t\r")
+   message, end = scan(text, 0)
+  except (ValueError, StopIteration, RecursionError, SystemError):
+   return None
+  if type(message) is not dict or end < len(text):
+   return None
+  method, params = message.get("method"), message.get("params", {})
+  if "id" not in message:
+   if method != "notifications/initialized":
+    return None
+   self.opening.shaken = True
+   return b""
+  identifier = message["id"]
+  if type(method) is not str or type(params) is not dict:
+   return None
+  if type(identifier) not in (int, str):
+   return None
+  result = self._result(line, method, params)
+  if result is None:
+   return None
+  shown = quote(identifier) if type(identifier) is str else str(identifier)
+  return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+ def _result(self, line, method, params):
+  if method == "initialize":
+   self.opening.hello = line
+   about = params.get("clientInfo")
+   name = about.get("name") if type(about) is dict else None
+   self.spelling = spelling_for(self.options["names"], name)
+   return self._introduction(spoken(params.get("protocolVersion")))
+  if params:
+   return None
+  if method == "ping":
+   return "{}"
+  return self._list(*self.lists[method]) if method in self.lists else None
+ def _introduction(self, version):
+  tables = self.tables
+  info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
+  words = "\n\n".join(scan(tables["instructions"], 0)[0])
+  return introduction(version, tables["capabilities"], info, words)
+ def _list(self, kind, member, key, label):
+  shown = []
+  column = 1 if self.spelling == "portable" else 0
+  routes, _ = scan(self.tables[kind], 0)
+  for server, rows in routes.items():
+   text = self.tables["snapshot"][server][kind]
+   items = {own: rest for own, *rest in cut_list(text, key, label)}
+   for exposed, row in rows.items():
+    name, head, tail = items[row[0] if row else exposed]
+    name = (exposed, row[1])[column] if row else labelled(server, name)
+    shown.append(head + quote(name) + tail)
+  return list_result(member, shown)
+
+def main(tables, file):
+ opening = Opening()
+ if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+  prepared = Prepared(tables)
+  if prepared.may_serve():
+   for number in (1, 2, 15):
+    signal(number, lambda *_: _exit(0))
+   opening = prepared.serve()
+   if opening.ended and not opening.heard:
+    _exit(0)
+ load_part("start")
+ run(tables, file, opening)
+
+# ready/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
+_PARTS = {}
+_LOADING = _thread.RLock()
+
+def define_part(name, text):
+ _PARTS[name] = (sys._getframe(1).f_lineno, text)
+
+def load_part(name):
+ if _PARTS[name] is None:
+  return
+ with _LOADING:
+  part = _PARTS[name]
+  if part is not None:
+   line, text = part
+   code = compile("\n" * (line - 1) + text, __file__, "exec", dont_inherit=True)
+   exec(code, globals())
+   _PARTS[name] = None
+
+
+def __getattr__(name):
+    if name != "Aggregator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    load_part("tool")
+    return aggregator_of(read_plan(PLAN), __file__)
+
+
+# The parts that a start does not need: Python source, compiled when it is first needed.
+define_part("start", r'''
+import _thread
+import os
+import select
+import stat
+import sys
+try:
+ from _signal import set_wakeup_fd, signal
+except ImportError:
+ from signal import set_wakeup_fd, signal
+
+# start/scanner.py: The JSON scanner: reads one value of a text at once, and says where it ends.
+BLANK = " \t\r\n"
+
+class Malformed(ValueError):
+ pass
+
+class NotAnObject(Malformed):
+ pass
+
 def scanned(text, index):
  try:
   try:
@@ -297,17 +425,11 @@ def scanned(text, index):
  except ValueError as problem:
   raise Malformed(str(problem)) from None
 
-def scanned_string(text, index):
- return scanstring(text, index + 1, True)
-
 def skip(text, index):
  end = len(text)
  while index < end and text[index] in BLANK:
   index += 1
  return index
-
-def quote(text):
- return encode_basestring_ascii(text)
 
 # start/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 LARGE = 1 << 20
@@ -366,7 +488,7 @@ def read_members(
   raise Malformed("a member name is no JSON string") from None
 
 def _value_of(text, index):
- key, index = scanned_string(text, index)
+ key, index = string_at(text, index)
  index = skip(text, index) if text[index] in BLANK else index
  if text[index] != ":":
   raise Malformed(f"no colon at character {index}")
@@ -394,7 +516,6 @@ def edited(text, drop=(), add={}):
  return obj({**kept, **add})
 
 # start/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
-LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 BATCH_VERSION = "2025-03-26"
 MODERN_VERSION = "2026-07-28"
 LEGACY = "legacy"
@@ -530,6 +651,7 @@ class Catalogue:
   *,
   modern=frozenset(),
   apart=False,
+  overlays="",
  ):
   self.kind = kind
   self.servers = servers
@@ -540,6 +662,7 @@ class Catalogue:
   self._snapshot = snapshot
   self._outages = outages
   self._modern = modern
+  self._overlays = overlays
   self._recorded = {}
   self._names = {}
  def listing(self, spelling, capable):
@@ -547,7 +670,7 @@ class Catalogue:
    self._understood(text) if item.server in self._modern else text
    for item, text in self.texts(spelling, capable)
   ]
-  return obj({self.kind.member: "[" + ",".join(texts) + "]"})
+  return list_result(self.kind.member, texts)
  def shown(self, capable):
   return [
    item
@@ -558,6 +681,9 @@ class Catalogue:
   ]
  def texts(self, spelling, capable):
   shown = self.shown(capable)
+  if self._overlays:
+   load_part("profiles")
+   return with_overlays(shown, spelling, self._overlays)
   if not self.apart:
    return [(item, item.listed(getattr(item, spelling))) for item in shown]
   load_part("serve")
@@ -571,14 +697,18 @@ class Catalogue:
   return self.live[server] if server in self.live else self.recorded(server)
  def recorded(self, server):
   if server not in self._recorded:
-   text = self._snapshot[server].get(self.kind.name, "[]")
-   items = {item.original: item for item in _cut(self.kind, server, text)}
+   kind = self.kind
+   text = self._snapshot[server].get(kind.name, "[]")
+   texts = {own: rest for own, *rest in cut_list(text, kind.key, kind.label)}
    found = []
    for exposed, route in self.routes.items():
     if route[0] == server:
-     item = items[route[1] if len(route) > 1 else exposed]
-     if len(route) > 1:
-      item.exposed, item.portable = exposed, route[2]
+     named = len(route) > 1
+     own = route[1] if named else exposed
+     name, head, tail = texts[own]
+     item = Item(server, own, exposed, head, tail)
+     item.portable = route[2] if named else labelled(server, name)
+     item.exposed = exposed if named else item.portable
      found.append(item)
    self._recorded[server] = found
   return self._recorded[server]
@@ -595,42 +725,13 @@ class Catalogue:
     self._names.update({item.exposed: item for item in items})
   return self._names.get(name)
 
-def labelled(server, name):
- return f"[{server}] {name}"
-
 def wraps_output(text):
  if '"outputSchema"' not in text:
   return False
  schema = members(text)[0].get("outputSchema", (None,))[0]
  return type(schema) is dict and schema.get("type") != "object"
 
-def _cut(kind, server, text):
- items = []
- mark = f'  "{kind.key}": '
- label = f'  "{kind.label}": '
- for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
-  lines = chunk.split("\n")
-  keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
-  for index, line in enumerate(lines):
-   if keys and line.startswith(label):
-    comma = "," if line.endswith(",") else ""
-    name = parse(line[len(label) :].rstrip(","))
-    head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
-    tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-    shown = name if kind.label == kind.key else labelled(server, name)
-    items.append(Item(server, keys[-1], shown, head, tail))
-    break
- return items
-
 # start/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
-REFUSE_COLON = {
- "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
- "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
- "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
- "copilot-cli": "the same, under its other name",
-}
-SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
-
 class Client:
  __slots__ = (
   "_last_id",
@@ -656,7 +757,7 @@ class Client:
   self.info = ""
   self.capabilities = {}
   self.extensions = ""
-  self.spelling = SPELLINGS[names]
+  self.spelling = spelling_for(names, None)
   self.initialized = False
   self.level = ""
   self.connection = self
@@ -678,14 +779,12 @@ class Client:
  def capable(self):
   return bool(self.capabilities or self.extensions)
  def introduce(self, message):
-  asked = message.params.get("protocolVersion")
-  self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+  self.version = spoken(message.params.get("protocolVersion"))
   text = message.params_text
   given, _ = members(text)
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
  def _present(self, text, info, declared):
   self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-  self.spelling = SPELLINGS[self._names]
   if info is not None and type(info[0]) is dict:
    self.info = text[info[1] : info[2]]
    name = info[0].get("name")
@@ -695,8 +794,7 @@ class Client:
    objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
    self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
    self.extensions = objects.get("extensions", "")
-  if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
-   self.spelling = "portable"
+  self.spelling = spelling_for(self._names, self.name)
 
 def _lost(message):
  pass
@@ -897,7 +995,7 @@ def decode(line):
  except UnicodeDecodeError as problem:
   raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
-# start/answers.py: Answers what needs no child: the handshake, pings and lists, from what the compiler wrote.
+# start/answers.py: Answers what needs no child: the handshake, pings and lists, as they are served now.
 class Answers:
  def __init__(self, plan):
   self.plan = plan
@@ -924,6 +1022,7 @@ class Answers:
    self.outages,
    modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
    apart=kind is SKILLS and len(skilled) > 1,
+   overlays=plan.overlays if kind is TOOLS else "",
   )
  def extenders(self, method):
   if not self.extended:
@@ -951,13 +1050,8 @@ class Answers:
   return result(identifier, catalogue.listing(client.spelling, client.capable))
  def _introduction(self, client, message):
   client.introduce(message)
-  words = {"instructions": quote(self.plan.instructions)} if self.plan.instructions else {}
-  return obj(
-   protocolVersion=quote(client.version),
-   capabilities=self.plan.capabilities,
-   serverInfo=self.plan.info,
-   **words,
-  )
+  plan = self.plan
+  return introduction(client.version, plan.capabilities, plan.info, plan.instructions)
 
 def answer_line(answers, client, line):
  try:
@@ -1025,6 +1119,9 @@ class Plan:
   capabilities='{"tools":{"listChanged":true}}',
   subtools={},
   needs=(),
+  approval={},
+  profiles="",
+  overlays="",
  ):
   self.name = name
   self.version = version
@@ -1044,6 +1141,10 @@ class Plan:
   self.options = Options(options)
   self.subtools = subtools
   self.needs = needs
+  self.approval = approval
+  self.profiles = profiles
+  self.whole = self
+  self.overlays = overlays
  @property
  def info(self):
   return obj(name=quote(self.name), version=quote(self.version))
@@ -1053,19 +1154,35 @@ class Plan:
  def show_names(self, names):
   self.options.names = names
 
-# start/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
-def open_standard_files():
- while True:
-  descriptor = os.open(os.devnull, os.O_RDWR)
-  if descriptor > 2:
-   os.close(descriptor)
-   return
-
-def complain(text):
- try:
-  os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
- except OSError:
-  return
+def read_plan(tables):
+ children = parse(tables["children"])
+ routes = {
+  kind: {
+   exposed: (server, *row)
+   for server, rows in parse(tables[kind]).items()
+   for exposed, row in rows.items()
+  }
+  for kind in ("tools", "prompts", "resources", "templates", "skills")
+  if kind in tables
+ }
+ return Plan(
+  name=tables["name"],
+  version=version_of(children),
+  compiler=tables["compiler"],
+  servers=parse(tables["servers"]),
+  routes=routes.pop("tools"),
+  snapshot=tables["snapshot"],
+  children=children,
+  instructions="\n\n".join(parse(tables["instructions"])),
+  options=parse(tables["options"]),
+  capabilities=tables["capabilities"],
+  subtools=parse(tables.get("subtools", "{}")),
+  approval=parse(tables.get("approval", "{}")),
+  profiles=tables.get("profiles", ""),
+  overlays=tables.get("overlays", ""),
+  needs=[name for facts in children.values() for name in facts.get("needs", ())],
+  **routes,
+ )
 
 # start/polling.py: Waits for descriptors, where the system has a way to do so.
 POLLS = hasattr(select, "poll")
@@ -1102,6 +1219,20 @@ def _ready(descriptor, seconds, event):
  poll = new_poll()
  poll.register(descriptor, event)
  return bool(poll.poll(None if seconds is None else seconds * 1000))
+
+# start/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
+def open_standard_files():
+ while True:
+  descriptor = os.open(os.devnull, os.O_RDWR)
+  if descriptor > 2:
+   os.close(descriptor)
+   return
+
+def complain(text):
+ try:
+  os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
+ except OSError:
+  return
 
 # start/writer.py: Writes lines to a descriptor without ever making the sender wait.
 LOOK_SECONDS = 1.0
@@ -1182,7 +1313,6 @@ class Writer:
   return writable(self.descriptor, 0)
 
 # start/stdio.py: The stdio face: one client on standard input and output.
-HEAD_START_SECONDS = 0.02
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
@@ -1194,14 +1324,16 @@ class Stdio:
   self.writer = _taken_output()
   os.dup2(2, 1)
   self.folder = folder
+  self.plan = plan
   self.answers = Answers(plan)
+  self.profiles = bool(plan.profiles)
   self.client = Client(plan.options.names)
   self.engine = None
   self._log = log
   self.waiting = False
   self.stopped = False
   self.input = _input(self.writer)
- def run(self):
+ def run(self, opening):
   if not may_start(self.answers, self.folder):
    return MISSING_VARIABLE
   if os.isatty(0):
@@ -1211,7 +1343,7 @@ class Stdio:
   for number in ENDING:
    signal(number, self._stop)
   try:
-   self._read()
+   self._read(self._take_over(opening))
    if self.engine is not None:
     self.engine.settle(self.client, DRAIN_SECONDS)
   except Stopped:
@@ -1226,8 +1358,19 @@ class Stdio:
     self.engine.close()
     self.writer.flush(FLUSH_SECONDS)
   return status
- def _read(self):
+ def _take_over(self, opening):
+  if opening.owed:
+   self.writer.send(opening.owed)
+  if opening.hello:
+   self.client.introduce(read_message(decode(opening.hello)))
+  if opening.shaken:
+   self.client.shake_hands()
+   if not opening.heard and self._wants_children():
+    self._open()
+  return opening.heard
+ def _read(self, heard):
   lines = Lines(self._refuse)
+  self._hear(lines.feed(heard))
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
@@ -1255,6 +1398,9 @@ class Stdio:
    if gate is not None:
     self._await_reading(gate)
  def _answer(self, line):
+  if self.profiles:
+   load_part("profiles")
+   self.answers, self.profiles = choose(self.plan, self.answers, line)
   try:
    answer = answer_line(self.answers, self.client, line)
   except Exception as fault:
@@ -1347,48 +1493,20 @@ def _taken_output():
    pass
  return Writer(os.dup(1), private=False)
 
-# start/main.py: What the emitted file does when it is run.
-LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
-
-def main(plan, file):
+# start/running.py: Runs the proxy beyond the answers that the compiler prepared.
+def run(tables, file, opening):
  folder = os.path.dirname(os.path.realpath(file))
  open_standard_files()
+ plan = read_plan(tables)
  if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
   load_part("tool")
   status = run_command(plan, folder, sys.argv[1:])
  else:
-  status = Stdio(plan, folder).run()
+  status = Stdio(plan, folder).run(opening)
  os._exit(status)
-
-# start/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
-_PARTS = {}
-_LOADING = _thread.RLock()
-
-def define_part(name, text):
- _PARTS[name] = (sys._getframe(1).f_lineno, text)
-
-def load_part(name):
- if _PARTS[name] is None:
-  return
- with _LOADING:
-  part = _PARTS[name]
-  if part is not None:
-   line, text = part
-   code = compile("\n" * (line - 1) + text, __file__, "exec", dont_inherit=True)
-   exec(code, globals())
-   _PARTS[name] = None
-
-
-def __getattr__(name):
-    if name != "Aggregator":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    load_part("tool")
-    return aggregator_of(PLAN, __file__)
-
-
-# The parts that a start does not need: Python source, compiled when it is first needed.
+''')
 define_part("envelope", r'''
-from __future__ import annotations
+load_part("start")
 
 # envelope/discover.py: Answers from the file what modern clients ask before they need a child.
 FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
@@ -1495,8 +1613,6 @@ def _modern_item(text):
  return edited(text, drop=("execution",))
 ''')
 define_part("serve", r'''
-from __future__ import annotations
-
 from time import monotonic
 from time import monotonic, time
 import _thread
@@ -1505,6 +1621,7 @@ import errno
 import os
 import re
 import sys
+load_part("start")
 load_part("envelope")
 
 # serve/editing.py: Edits JSON in its text, and takes it apart: all else of it stays as it was written.
@@ -1660,7 +1777,7 @@ def _plain_members(text, index, found, inner=None):
   index += 2 if text[index + 1] == " " else 1
   if text[index] != '"':
    return 0
-  name, index = scanned_string(text, index)
+  name, index = string_at(text, index)
   if text[index] != ":" or name in found:
    return 0
   index += 2 if text[index + 1] == " " else 1
@@ -5252,6 +5369,7 @@ def _chunks(descriptor, wait=lambda: None):
   os.close(descriptor)
 
 # serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NO_THREAD = "the system has no thread for it"
 LONGEST_SLEEP_SECONDS = 3600.0
 
@@ -5266,6 +5384,10 @@ class Engine:
   self.plan = answers.plan
   self.folder = folder
   self.log = log
+  self._refusal = ""
+  if self.plan.approval or ALLOWED_SIGNERS in os.environ:
+   load_part("tool")
+   self._refusal = refusal(self.plan.whole)
   dispatching = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, mint, dispatching)
   self._lock = _thread.allocate_lock()
@@ -5393,8 +5515,9 @@ class Engine:
    if kind == SAY:
     self._say(what)
    elif kind == START:
-    if not _apart(self._live, peer):
-     self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
+    why = self._refusal or ("" if _apart(self._live, peer) else NO_THREAD)
+    if why:
+     self._perform(self.core.child_down(peer, f"could not be started: {why}"))
    elif kind == STOP:
     if not _apart(self._end, peer, what):
      self._end_at_once(peer, what)
@@ -5479,7 +5602,7 @@ class Engine:
     self._attempt(lambda core: core.child_down(child, reason, last_words))
   try:
    minimal = self.plan.options.env == "minimal"
-   launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
+   launch = prepare(child.name, self.plan.whole.servers, os.environ, self.folder, minimal)
    with self._spawning:
     if self._closing:
      return
@@ -5706,10 +5829,9 @@ class WriteQueue:
   return line
 ''')
 define_part("windows", r'''
-from __future__ import annotations
-
 import _thread
 import os
+load_part("start")
 
 # windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
 SIGNAL_SECONDS = 0.2
@@ -5866,9 +5988,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("modern", r'''
-from __future__ import annotations
-
-
+load_part("start")
 load_part("envelope")
 load_part("serve")
 
@@ -6697,14 +6817,13 @@ def _visits(message):
  return [text[start:end] for value, start, end in found if type(value) is dict]
 ''')
 define_part("tool", r'''
-from __future__ import annotations
-
 from time import monotonic
 from time import monotonic, time
 import _thread
 import json
 import os
 import sys
+load_part("start")
 load_part("serve")
 
 # tool/aggregator.py: The proxy within a Python program: `from server import Aggregator`, on asyncio.
@@ -6815,10 +6934,156 @@ class _Inbox:
 
 def aggregator_of(plan, file):
  folder = os.path.dirname(os.path.realpath(file))
+ if plan.profiles:
+  load_part("profiles")
+  plan = narrowed(plan, None)
  class Aggregator(ProxyAggregator):
   def __init__(self):
    super().__init__(plan, folder)
  return Aggregator
+
+# tool/printing.py: What the command line of the emitted file prints: lines for people, JSON for programs.
+UNWRITABLE = 2
+
+def print_lines(lines):
+ _configure(errors="backslashreplace")
+ return _written(printable(line) for line in lines)
+
+def print_json(document):
+ import json
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+ return _written(
+  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
+ )
+
+def flush_output():
+ if sys.stdout is None:
+  return 0
+ try:
+  sys.stdout.flush()
+ except OSError as problem:
+  return _given_up(problem)
+ return 0
+
+def _configure(**how):
+ if sys.stdout is not None:
+  sys.stdout.reconfigure(**how)
+
+def _written(lines):
+ if sys.stdout is None:
+  return 0
+ try:
+  for line in lines:
+   sys.stdout.write(line + "\n")
+ except OSError as problem:
+  return _given_up(problem)
+ return flush_output()
+
+def _given_up(problem):
+ os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+ if isinstance(problem, BrokenPipeError):
+  return 0
+ complain(f"cannot write to standard output: {problem.strerror}")
+ return UNWRITABLE
+
+# tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
+NAMESPACE = "mcpagg"
+NOT_MEANT = (
+ "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
+)
+TIMEOUT_SECONDS = 30.0
+
+class NotApproved(Exception):
+ pass
+
+def data_digest(plan):
+ import hashlib
+ import json
+ options = {name: getattr(plan.options, name) for name in plan.options.__slots__}
+ said = {
+  "name": plan.name,
+  "servers": plan.servers,
+  "needs": sorted(plan.needs),
+  "routes": plan.routes,
+  "subtools": plan.subtools,
+  "children": plan.children,
+  "capabilities": plan.capabilities,
+  "options": {name: value for name, value in options.items() if value},
+  "instructions": plan.instructions,
+  "snapshot": plan.snapshot,
+ }
+ for name, table in (("profiles", plan.profiles), ("overlays", plan.overlays)):
+  if table:
+   said[name] = json.loads(table)
+ text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+ return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+def signed_text(digest):
+ return f"{digest}\n".encode("ascii")
+
+def check_unchanged(plan):
+ if not plan.approval:
+  raise NotApproved("its data is not signed")
+ digest = data_digest(plan)
+ if digest != plan.approval["data"]:
+  raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
+ return digest
+
+def signer_of(plan, allowed):
+ import tempfile
+ digest = check_unchanged(plan)
+ if not os.path.isfile(allowed):
+  raise NotApproved(f"there is no file of allowed signers {allowed}")
+ with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
+  signature = os.path.join(folder, "signature")
+  with open(signature, "w", encoding="ascii") as file:
+   file.write(plan.approval["signature"])
+  where = ["-f", allowed, "-s", signature]
+  found, _ = _ssh_keygen(["find-principals", *where], b"")
+  if not found:
+   raise NotApproved(f"its data is signed by nobody in {allowed}")
+  who = found.splitlines()[0]
+  words = ["verify", "-n", NAMESPACE, "-I", who, *where]
+  verified, why = _ssh_keygen(words, signed_text(digest))
+ if not verified:
+  raise NotApproved(f"its signature does not hold: {why}")
+ return who
+
+def refusal(plan):
+ allowed = os.environ.get(ALLOWED_SIGNERS, "")
+ try:
+  if allowed:
+   signer_of(plan, allowed)
+  elif plan.approval and plan.options.on_drift == "refuse":
+   check_unchanged(plan)
+ except NotApproved as problem:
+  return str(problem)
+ return ""
+
+def verify_approval(plan, allowed):
+ try:
+  who = signer_of(plan, allowed)
+ except NotApproved as problem:
+  complain(f"{plan.name}: {problem}")
+  return 1
+ return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
+
+def _ssh_keygen(words, text):
+ import subprocess
+ try:
+  done = subprocess.run(
+   ["ssh-keygen", "-Y", *words],
+   input=text,
+   stdout=subprocess.PIPE,
+   stderr=subprocess.PIPE,
+   timeout=TIMEOUT_SECONDS,
+   check=False,
+  )
+ except (OSError, subprocess.TimeoutExpired) as problem:
+  raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
+ said, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+ return ("" if done.returncode else said), " ".join((why or said).split())
 
 # tool/spans.py: Spans of OpenTelemetry, where its SDK is installed and configured; else nothing is imported.
 _EXPORTERS = "opentelemetry_traces_exporter"
@@ -7016,6 +7281,11 @@ def offered_by(
  import json
  items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
  known = {item[kind.key]: item for item in items}
+ if kind is TOOLS and plan.overlays:
+  load_part("profiles")
+  for (owner, tool), patch in patches_of(plan.overlays).items():
+   if owner == server:
+    known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
  for exposed, (owner, *names) in plan.routes[kind.name].items():
   if owner == server:
    yield exposed, tuple(names), known[(names or [exposed])[0]]
@@ -7052,51 +7322,6 @@ def needs(uses_):
   if use["has_default"] and not use["set"]:
    state = "not set, has a default"
   yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
-
-# tool/printing.py: What the command line of the emitted file prints: lines for people, JSON for programs.
-UNWRITABLE = 2
-
-def print_lines(lines):
- _configure(errors="backslashreplace")
- return _written(printable(line) for line in lines)
-
-def print_json(document):
- import json
- _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
- lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
- return _written(
-  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
- )
-
-def flush_output():
- if sys.stdout is None:
-  return 0
- try:
-  sys.stdout.flush()
- except OSError as problem:
-  return _given_up(problem)
- return 0
-
-def _configure(**how):
- if sys.stdout is not None:
-  sys.stdout.reconfigure(**how)
-
-def _written(lines):
- if sys.stdout is None:
-  return 0
- try:
-  for line in lines:
-   sys.stdout.write(line + "\n")
- except OSError as problem:
-  return _given_up(problem)
- return flush_output()
-
-def _given_up(problem):
- os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
- if isinstance(problem, BrokenPipeError):
-  return 0
- complain(f"cannot write to standard output: {problem.strerror}")
- return UNWRITABLE
 
 # tool/saving.py: Writes the images, sounds and blobs of a tool's result to files.
 _ENDINGS = {
@@ -7354,8 +7579,8 @@ class _Silence:
 
 # tool/commands.py: The command line of the emitted file.
 STATUSES = (
- "exit status: 0 done; 1 the call failed, or --check found a difference; 2 the command line, or "
- "a file, cannot be used; 3 a variable is not set"
+ "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
+ "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
 def run_command(plan, folder, arguments):
@@ -7370,13 +7595,14 @@ def _read(plan, arguments):
  print_lines([])
  parser = argparse.ArgumentParser(
   description=f"{plan.name}: an MCP server over standard input and output. "
-  "Without arguments, or with --names or --log alone, it serves.",
+  "Without arguments, or with --names, --profile or --log alone, it serves.",
   epilog=STATUSES,
  )
  asked = parser.add_mutually_exclusive_group()
  add = asked.add_argument
  add("--list", action="store_true", help="list what it offers")
  add("--env", action="store_true", help="list the variables that it needs")
+ add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
  add("--check", action="store_true", help="start all servers; are they as when compiled?")
  add(
   "--call",
@@ -7395,10 +7621,13 @@ def _read(plan, arguments):
  add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
+ if plan.profiles:
+  load_part("profiles")
+  add("--profile", choices=profile_names(plan), help="as if all else did not exist")
  version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
  add("--version", action="version", version=version)
  chosen = parser.parse_args(arguments)
- looks = chosen.env or chosen.check or chosen.call is not None
+ looks = chosen.env or chosen.check or chosen.verify or chosen.call is not None
  if chosen.json and not (chosen.list or chosen.env or chosen.check):
   parser.error("--json goes with --list, --env or --check")
  if chosen.save is not None and chosen.call is None:
@@ -7416,9 +7645,15 @@ def _read(plan, arguments):
  return chosen
 
 def _carry_out(plan, folder, chosen):
+ if chosen.verify:
+  return verify_approval(plan, chosen.verify)
  if chosen.names:
   plan.show_names(chosen.names)
- if not (chosen.list or chosen.env or chosen.check or chosen.call):
+ serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
+ if plan.profiles and (chosen.profile or chosen.http or not serves):
+  load_part("profiles")
+  plan = narrowed(plan, chosen.profile)
+ if serves:
   return _serve(plan, folder, chosen)
  from signal import signal
  for number in ENDING:
@@ -7447,7 +7682,7 @@ def _serve(plan, folder, chosen):
   complain(f"cannot write the log {path}: {problem}")
   return 2
  if not chosen.http:
-  return Stdio(plan, folder, log).run()
+  return Stdio(plan, folder, log).run(Opening())
  load_part("http")
  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
  asked = {name: value for name, value in given.items() if value is not None}
@@ -7485,13 +7720,10 @@ def _stop(*_):
  raise SystemExit(1)
 ''')
 define_part("http", r'''
-from __future__ import annotations
-
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextlib import suppress
-from functools import cache
 from time import monotonic
 from time import monotonic, time
 from urllib.parse import parse_qs
@@ -7505,6 +7737,7 @@ import signal
 import socket
 import stat
 import threading
+load_part("start")
 load_part("serve")
 load_part("modern")
 
@@ -8501,12 +8734,15 @@ HEALTH_PATH = "/health"
 LOOK_AFTER_SECONDS = 60.0
 GRACE_SECONDS = 5.0
 GOODBYE = "the server is stopping"
+_APPLICATIONS = {}
 
-async def serve_asgi(plan, file, scope, receive, send):
+async def serve_asgi(
+ tables, file, scope, receive, send
+):
  try:
-  app = application(plan, file)
+  app = application(tables, file)
  except BadSetting as problem:
-  complain(f"{plan.name}: {problem}")
+  complain(f"{tables['name']}: {problem}")
   if scope["type"] == "lifespan":
    await receive()
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
@@ -8516,9 +8752,15 @@ async def serve_asgi(plan, file, scope, receive, send):
   return
  await app(scope, receive, send)
 
-@cache
-def application(plan, file):
- return HttpApp(plan, os.path.dirname(os.path.realpath(file)), Settings(plan, os.environ))
+def application(tables, file):
+ if file not in _APPLICATIONS:
+  plan = read_plan(tables)
+  if plan.profiles:
+   load_part("profiles")
+   plan = narrowed(plan, None)
+  folder = os.path.dirname(os.path.realpath(file))
+  _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ))
+ return _APPLICATIONS[file]
 
 class CannotStart(Exception):
  pass
@@ -8700,6 +8942,7 @@ class _Served:
 
 # http/serving.py: Serves HTTP by uvicorn: what `--http` does.
 UNUSABLE = 2
+HEADER_SECONDS = 10.0
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 def serve_http(plan, folder, given, log):
@@ -8733,11 +8976,27 @@ def serve_http(plan, folder, given, log):
    proxy_headers=False,
   )
   server = uvicorn.Server(config)
+  watching = asyncio.ensure_future(_close_slow(server))
   await server.serve(sockets=[listener])
+  watching.cancel()
   return 0 if server.started else MISSING_VARIABLE
  for number in ENDING:
   signal.signal(number, _ignore)
  return asyncio.run(serve())
+
+async def _close_slow(server):
+ before = {}
+ while True:
+  await asyncio.sleep(HEADER_SECONDS)
+  waiting = {
+   connection: connection.cycle
+   for connection in server.server_state.connections
+   if connection.cycle is None or connection.cycle.response_complete
+  }
+  for connection, cycle in waiting.items():
+   if connection in before and before[connection] is cycle:
+    connection.transport.close()
+  before = waiting
 
 def _listener(host, port):
  found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -8755,18 +9014,18 @@ def _ignore(*_):
  pass
 ''')
 
-PLAN = Plan(
-    name="http",
-    version="dd0c8a74c2ff",  # pragma: allowlist secret
-    compiler=COMPILER,
-    servers=SERVERS,
-    routes=ROUTES,
-    snapshot=SNAPSHOT,
-    children=CHILDREN,
-    instructions=INSTRUCTIONS,
-    options=OPTIONS,
-    capabilities=CAPABILITIES,
-)
+PLAN = {
+    "name": "http",
+    "compiler": COMPILER,
+    "servers": SERVERS,
+    "children": CHILDREN,
+    "snapshot": SNAPSHOT,
+    "instructions": INSTRUCTIONS,
+    "options": OPTIONS,
+    "capabilities": CAPABILITIES,
+    "lists": LISTS,
+    "tools": ROUTES,
+}
 
 
 async def app(scope, receive, send):
