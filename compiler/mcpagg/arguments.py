@@ -484,7 +484,8 @@ def commands(chosen: argparse.Namespace, source: Source) -> Commands:
     rebuild = [config, "-o", file, *options]
     if any(HIDDEN.search(word) for word in (*rebuild, *again)):
         return Commands(UNSHOWN, UNSHOWN, UNSHOWN)
-    return Commands(*(shlex.join([PROGRAM, *words]) for words in (rebuild, check, again)))
+    rebuilds, checks, builds = (shlex.join([PROGRAM, *w]) for w in (rebuild, check, again))
+    return Commands(rebuilds, checks, builds, "" if there == "-" else there)
 
 
 def _operand(path: str, given: str) -> str:

@@ -132,8 +132,10 @@ class Collector:
     the child has shown that it is modern, in whatever version.
     """
 
-    def __init__(self, launch: Launch, declared: Json, time: Time) -> None:
+    def __init__(self, launch: Launch, declared: Json, time: Time, config: str = "CONFIG") -> None:
         """Start the child; `declared` are the capabilities of this side.
+
+        `config` is what the config is called where a person is told to log in.
 
         Raises:
             Fault: it cannot be started.
@@ -151,6 +153,7 @@ class Collector:
         self.noise = ""
         """What was on stdout first that was no message, without secrets, or nothing."""
         self._declared = declared
+        self._config = config
         self._time = time
         self._about = obj(name='"mcpagg"', version=quote(installed_version("mcpagg")))
         self._changed = threading.Condition()
@@ -177,7 +180,9 @@ class Collector:
     def _started(self) -> Process | RemoteConnection:
         if self.launch.transport == "stdio":
             return Process(self.launch, self._hear, self._ended)
-        return RemoteConnection(self.launch, self._hear, self._ended, self._fails, agent=AGENT)
+        return RemoteConnection(
+            self.launch, self._hear, self._ended, self._fails, agent=AGENT, config=self._config
+        )
 
     # Its end
 

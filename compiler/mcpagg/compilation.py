@@ -190,6 +190,7 @@ def compile_proxy(  # noqa: PLR0913 - as many as there are ways to compile
         name=name,
         source=Path(source.name).name,
         commands=(commands.rebuild, commands.check),
+        config=commands.config,
         options=options,
         http=over_http(spec, options),
         approve=approving(None, recorded.approval),

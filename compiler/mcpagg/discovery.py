@@ -179,7 +179,7 @@ class Discovery:
         with self._lock:
             if self._is_over:
                 raise Fault("is not wanted any more")
-            child = Collector(launch, capabilities, self._time)
+            child = Collector(launch, capabilities, self._time, self._spec.source)
             self._alive.add(child)
         return child
 

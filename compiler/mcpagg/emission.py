@@ -78,6 +78,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     linked: Linked,
     options: Options,
     http: Mapping[str, Any] | None = None,
+    config: str = "",
     approve: Callable[[str], Approval] = lambda digest: {},
 ) -> str:
     """Return the text of the emitted file.
@@ -85,7 +86,9 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     `source` is the config's path as the header shows it; `commands` are those that rebuild and
     check the file, as a shell would take them. `rows` are the servers as they are meant from where
     the file will lie. `http` is what the config says of serving over HTTP, None for a proxy that
-    does not. `approve` is given the digest of what was decided, and returns its approval.
+    does not. `config` is where the config lies, as seen from the file's folder, "" for nowhere: a
+    proxy with remote servers says by it how to log in. `approve` is given the digest of what was
+    decided, and returns its approval.
 
     Raises:
         ReadBackError: the text does not mean what went in.
@@ -98,6 +101,9 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     lists = _snapshot_lists(snapshot, linked)
     if approval := approve(data_digest(_plan(name, tables, lists))):
         tables["APPROVAL"] = dict(approval)
+    about = {"name": name}
+    if config and any("url" in row for row in rows.values()):
+        about["config"] = config
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=runtime.imports,
@@ -112,7 +118,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         compiler=literal(version("mcpagg")),
         first=runtime.first,
         deferred={literal(part): source for part, source in runtime.deferred.items()},
-        name=literal(name),
+        about={key: literal(value) for key, value in about.items()},
         http=http is not None,
     )
     text = templates.get_template("server.py.j2").render(
@@ -129,7 +135,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         text,
         tables,
         lists,
-        {"COMPILER": version("mcpagg"), "PLAN": {"name": name}}
+        {"COMPILER": version("mcpagg"), "PLAN": about}
         | {part: f"\n{source}" for part, source in runtime.deferred.items()},
     )
     return text

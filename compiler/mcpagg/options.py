@@ -73,3 +73,5 @@ class Commands(NamedTuple):
     """Compares the file, from its own folder; the file records it."""
     again: str
     """As `rebuild`, from the folder where the compiler was started."""
+    config: str = ""
+    """Not a command, but the config as seen from the file's folder; "" for standard input."""

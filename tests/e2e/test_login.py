@@ -14,6 +14,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from proxies import served
+from wire import Wire, call, text
 
 from mcpagg.cli import main
 from mcpagg_runtime.remote.tokens import Login, LoginNeeded, state_folder
@@ -90,7 +92,7 @@ def log_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> LogIn:
     return run
 
 
-def call(url: str, token: str | None) -> int:
+def knock(url: str, token: str | None) -> int:
     """Return the status with which a server answers a bearer of a token."""
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     request = urllib.request.Request(url, b"{}", headers)  # noqa: S310
@@ -106,22 +108,22 @@ def test_a_login_lets_in_and_lasts(private: str, log_in: LogIn, browser: list[by
     status, said = log_in({"url": private})
     login = Login(private)
     first = login.bearer()
-    assert (status, call(private, first), call(private, "wrong")) == (0, 406, 401)
+    assert (status, knock(private, first), knock(private, "wrong")) == (0, 406, 401)
     assert "far: log in with your browser; if none opens, go to http://127.0.0.1" in said
     assert f"far: logged in; the login is kept in {login.path}" in said
     assert str(first) not in said
     assert b"Logged in" in browser[0]
     pressed(private, "expire")
-    assert call(private, first) == 401
+    assert knock(private, first) == 401
     second = login.refreshed(first)
-    assert call(private, second) == 406
+    assert knock(private, second) == 406
     grants = [(asked["grant"], asked["resource"]) for asked in pressed(private, "seen")["said"]]
     assert grants == [("authorization_code", private), ("refresh_token", private)]
     pressed(private, "end")
-    with pytest.raises(LoginNeeded, match="was revoked or has expired"):
+    with pytest.raises(LoginNeeded, match="its login has expired, or was revoked"):
         login.refreshed(second)
     assert log_in({"url": private})[0] == 0
-    assert call(private, login.refreshed(second)) == 406
+    assert knock(private, login.refreshed(second)) == 406
 
 
 def test_a_client_of_the_config_logs_in_as_itself(
@@ -208,3 +210,40 @@ def test_nobody_comes(
     status, said = log_in({"url": private})
     assert (status, "nobody has logged in within 0.5 s" in said) == (4, True), said
     assert not state.exists()
+
+
+def whoami(wire: Wire) -> Json:
+    """Call the server's tool through a proxy."""
+    return call(wire, "far:whoami")
+
+
+def test_a_proxy_is_logged_in_as_long_as_its_user_is(
+    private: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], browser: list[bytes]
+) -> None:
+    config, file = tmp_path / "mcp.json", tmp_path / "server.py"
+    config.write_text(json.dumps({"mcpServers": {"far": {"type": "http", "url": private}}}))
+    compiling = [str(config), "-o", str(file), "--quiet"]
+    assert main(compiling) == 4
+    wanted = f"to log in, run `mcpagg-compile --login far {config}`"
+    said = capsys.readouterr().err
+    assert f"401 Unauthorized at {private}: it wants a login, or a header such as" in said
+    assert wanted in said
+
+    assert main(["--login", "far", str(config)]) == 0
+    assert main(compiling) == 0
+    login = Login(private)
+    with served(file) as one, served(file) as two:
+        first = text(whoami(one))
+        pressed(private, "expire")
+        assert text(whoami(two)) == text(whoami(one)) == first
+        token = login.refreshed("of nobody")
+        pressed(private, "end")
+        refusal = str(whoami(one)["error"]["message"])
+        assert "401 Unauthorized" in refusal
+        assert "its login has expired, or was revoked" in refusal
+        assert wanted in refusal
+        assert wanted in str(whoami(two)["error"]["message"])
+        assert main(["--login", "far", "-o", str(file)]) == 0  # it knows its config
+        assert text(whoami(one)) != first
+    texts = [file.read_text(), one.stderr, two.stderr, refusal]
+    assert not [one for one in texts if token in one or "refresh-" in one]

@@ -88,7 +88,7 @@ def test_an_endpoint_at_another_origin_gets_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind", "words"),
-    [(401, "text/plain", "wants credentials"), (200, "text/html", "web page")],
+    [(401, "text/plain", "wants a login"), (200, "text/html", "web page")],
 )
 def test_a_server_without_such_a_stream_is_told(status: int, kind: str, words: str) -> None:
     def behave(request: Request) -> None:

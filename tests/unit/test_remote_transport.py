@@ -580,7 +580,7 @@ def test_a_login_goes_with_every_request_and_is_refreshed_when_it_is_refused(
             login.save(record("second"))
             talk.call("tools/list")
             valid.append("third")
-            assert "log in: mcpagg-compile" in talk.failure("tools/list")
+            assert "to log in, run `mcpagg-compile --login" in talk.failure("tools/list")
         sent = [request.headers["authorization"] for request in server.of("tools/list")]
         assert sent == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
 

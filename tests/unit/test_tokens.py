@@ -98,9 +98,9 @@ GONE = (400, {"error": "invalid_grant"})
 
 def test_without_a_login_there_is_no_token() -> None:
     assert Login(SERVER).bearer() is None
-    with pytest.raises(LoginNeeded, match="asks for a login, and there is none"):
+    with pytest.raises(LoginNeeded, match="it wants a login, or a header"):
         Login(SERVER).refreshed(None)
-    with pytest.raises(LoginNeeded, match="asks for a login, and there is none"):
+    with pytest.raises(LoginNeeded, match="it wants a login, or a header"):
         Login(SERVER).refreshed("a1")
 
 
@@ -157,7 +157,7 @@ def test_a_login_that_has_ended_is_not_tried_again(endpoint: TokenEndpoint) -> N
     endpoint.answers.append(GONE)
     login = logged_in(endpoint, refresh_at=time() - 1)
     for attempt in (login.bearer, Login(SERVER).bearer, lambda: Login(SERVER).refreshed("a1")):
-        with pytest.raises(LoginNeeded, match="was revoked or has expired"):
+        with pytest.raises(LoginNeeded, match="its login has expired, or was revoked"):
             attempt()
     assert len(endpoint.asked) == 1
     assert not {"a1", "r1"} & set(json.loads(Path(login.path).read_text()).values())
@@ -165,7 +165,7 @@ def test_a_login_that_has_ended_is_not_tried_again(endpoint: TokenEndpoint) -> N
 
 def test_a_refusal_may_have_the_status_of_success(endpoint: TokenEndpoint) -> None:
     endpoint.answers.append((200, {"error": "bad_refresh_token"}))
-    with pytest.raises(LoginNeeded, match="was revoked or has expired"):
+    with pytest.raises(LoginNeeded, match="its login has expired, or was revoked"):
         logged_in(endpoint).refreshed("a1")
 
 
@@ -174,7 +174,7 @@ def test_a_token_that_cannot_be_refreshed_is_used_until_it_is_refused() -> None:
         {"token_endpoint": "x", "client_id": "me", "access_token": "a1", "refresh_at": 0}
     )
     assert Login(SERVER).bearer() == "a1"
-    with pytest.raises(LoginNeeded, match="cannot be refreshed"):
+    with pytest.raises(LoginNeeded, match="its login has expired, and cannot be refreshed"):
         Login(SERVER).refreshed("a1")
 
 
@@ -217,7 +217,7 @@ def test_a_client_shows_who_it_is_as_it_was_registered(endpoint: TokenEndpoint) 
 def test_what_is_no_login_is_said_to_be_none(text: str) -> None:
     login = logged_in()
     Path(login.path).write_text(text)
-    with pytest.raises(LoginNeeded, match="cannot be read"):
+    with pytest.raises(LoginNeeded, match="its login cannot be read"):
         login.bearer()
 
 

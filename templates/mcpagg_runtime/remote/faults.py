@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-LOG_IN = "log in: mcpagg-compile CONFIG --login NAME"
 # How much of what a server says about itself is shown.
 QUOTED_CHARACTERS = 200
 
@@ -71,19 +70,12 @@ def broken(problem: Exception, where: str) -> str:
     return f"{how} before it had answered at {where}; the request is not repeated"
 
 
-def refused(status: int, where: str, headers: Mapping[str, str], *, credentials: bool) -> str:
-    """Say what a status of HTTP means.
-
-    `headers` are those of the answer, in lower case; `credentials` is whether some were sent.
-    """
+def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
+    """Say what a status of HTTP means; `headers` are those of the answer, in lower case."""
     said = f"answered with {status} {_phrase(status)} at {where}".replace("  ", " ")
     if status == 401:
-        if credentials:
-            return f"{said}: it does not accept the credentials; are they still valid?"
-        return (
-            f"{said}: it wants credentials; give them as a header, such as "
-            f'"Authorization": "Bearer ${{TOKEN}}", or {LOG_IN}'
-        )
+        # Who asks without any is told how to log in: see Credentials.
+        return f"{said}: it does not accept the credentials; are they still valid?"
     if status == 403:
         return f"{said}: these credentials are not allowed this, or it refuses this network"
     if status == 404:

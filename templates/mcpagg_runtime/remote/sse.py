@@ -121,8 +121,7 @@ class SseSession:
         )
         reply.finish()
         if reply.status >= 400:
-            credentials = self._http.has_credentials
-            what = refused(reply.status, reply.where, reply.headers, credentials=credentials)
+            what = refused(reply.status, reply.where, reply.headers)
             raise RemoteFault(what, reply.status)
 
     # The stream
@@ -153,8 +152,7 @@ class SseSession:
         reply = self._http.perform(transfer, "GET", {"Accept": EVENT_STREAM})
         try:
             if reply.status >= 400:
-                credentials = self._http.has_credentials
-                what = refused(reply.status, reply.where, reply.headers, credentials=credentials)
+                what = refused(reply.status, reply.where, reply.headers)
                 raise RemoteFault(what, reply.status)
             if reply.kind != EVENT_STREAM:
                 what = no_answer(reply.kind, reply.body(REFUSAL_BYTES), reply.where)

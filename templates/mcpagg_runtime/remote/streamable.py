@@ -175,8 +175,7 @@ class StreamableSession:
                 raise RemoteFault(no_answer(reply.kind, body, reply.where), reply.status)
 
     def _refusal(self, reply: RemoteReply) -> RemoteFault:
-        credentials = self._http.has_credentials
-        what = refused(reply.status, reply.where, reply.headers, credentials=credentials)
+        what = refused(reply.status, reply.where, reply.headers)
         return RemoteFault(what, reply.status)
 
     def _hear(self, text: bytes, transfer: Transfer) -> None:

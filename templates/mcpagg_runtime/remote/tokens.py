@@ -33,14 +33,14 @@ EARLY = 0.1
 ANSWER_BYTES = 1 << 20
 KEYRING_SERVICE = "mcpagg"
 
-NO_LOGIN = "asks for a login, and there is none"
-EXPIRED_LOGIN = "does not take its login any more, which cannot be refreshed"
-ENDED_LOGIN = "does not take its login any more: it was revoked or has expired"
-UNREADABLE_LOGIN = "has a login that cannot be read"
+NO_LOGIN = 'it wants a login, or a header such as "Authorization": "Bearer ${TOKEN}"'
+EXPIRED_LOGIN = "its login has expired, and cannot be refreshed"
+ENDED_LOGIN = "its login has expired, or was revoked"
+UNREADABLE_LOGIN = "its login cannot be read"
 
 
 class LoginNeeded(Exception):
-    """Raised where only a new login helps; the text completes "server 'x' …"."""
+    """Raised where only a new login helps; the text says why, of a server that was named."""
 
 
 class Login:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
-from mcpagg_runtime.remote.faults import LOG_IN, NotSent, RemoteFault, broken, redirected
-from mcpagg_runtime.remote.tokens import Login, LoginNeeded
+from mcpagg_runtime.remote.credentials import UNAUTHORIZED
+from mcpagg_runtime.remote.faults import NotSent, RemoteFault, broken, redirected
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
+
+    from mcpagg_runtime.remote.credentials import Credentials
 
 MAXIMUM_REDIRECTS = 5
 # The body stays with the request, and with its method; other redirects would make a GET of it.
@@ -162,8 +164,12 @@ class HttpClient:
     The headers of the config go to the server's own origin and nowhere else.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], agent: str) -> None:
+    def __init__(
+        self, url: str, headers: Mapping[str, str], agent: str, credentials: Credentials
+    ) -> None:
         """`agent` is what the proxy calls itself.
+
+        `credentials` are used where neither a header nor the URL says who asks.
 
         Raises:
             ValueError: the URL, a header, or the proxy on the way is of no use.
@@ -173,10 +179,7 @@ class HttpClient:
         own = {"User-Agent": agent, **credentials_of(self.address)}
         self._headers = {**own, **{name: _sendable(name, value) for name, value in headers.items()}}
         given = any(name.lower() == "authorization" for name in self._headers)
-        self._login = None if given else Login(self.address.url)
-        """The login that is kept outside of the file; headers of the config come first."""
-        self.has_credentials = given
-        """Whether the last request said who asks."""
+        self._credentials = None if given else credentials
 
     @property
     def where(self) -> str:
@@ -199,35 +202,25 @@ class HttpClient:
     ) -> RemoteReply:
         """Make a request, follow redirects within the origin, and return the answer.
 
-        Where there is a login, the request says so. `target` is another address of the same
-        origin. `seconds` limit each wait for the server, None for no limit.
+        Where there is a login, the request says so, and is made again, once, with a token that was
+        refreshed, if the server refuses it. `target` is another address of the same origin.
+        `seconds` limit each wait for the server, None for no limit.
 
         Raises:
             NotSent: the server cannot have got the request.
-            RemoteFault: it may have, and there is no answer.
+            RemoteFault: it may have, and there is no answer; or it wants a login.
         """
-        login = self._login
-        if login is None:
+        credentials = self._credentials
+        if credentials is None:
             return self._followed(transfer, method, headers, body, target, seconds)
-        token = self._token(login.bearer)
+        token = credentials.token(self.where)
         reply = self._followed(transfer, method, _borne(headers, token), body, target, seconds)
-        if reply.status != 401 or token is None:
+        if reply.status != UNAUTHORIZED:
             return reply
         # It was refused, and so not acted upon: with a new token it may be made again.
         reply.finish()
-        fresh = self._token(lambda: login.refreshed(token))
+        fresh = credentials.renewed(token, self.where)
         return self._followed(transfer, method, _borne(headers, fresh), body, target, seconds)
-
-    def _token(self, ask: Callable[[], str | None]) -> str | None:
-        """Ask for the token of a login, None if there is no login."""
-        try:
-            token = ask()
-        except LoginNeeded as problem:
-            raise RemoteFault(f"{problem}; {LOG_IN}", 401) from None
-        except OSError as problem:
-            raise RemoteFault(f"has a login that is of no use now: {problem}") from None
-        self.has_credentials = token is not None
-        return token
 
     def _followed(
         self,

@@ -6,6 +6,7 @@ import _thread
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.remote.credentials import Credentials
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.fields import modern_headers
 from mcpagg_runtime.remote.sse import SseSession
@@ -46,13 +47,15 @@ class RemoteConnection:
         renewed: Callable[[], None] = lambda: None,
         tool: Callable[[str], str] = lambda name: "",
         agent: str = "mcpagg",
+        config: str = "CONFIG",
     ) -> None:
         """`hear` takes what the server says.
 
         `ended` is called once, with why the life is over; `failed` with the id of a request and why
         it gets no answer. Both texts complete "Server 'x' …". `renewed` is called when the server
         has forgotten what it was told and has shaken hands again. `tool` gives the JSON text of a
-        tool by its own name, or "".
+        tool by its own name, or "". `config` is the path of the config, by
+        which a person logs in there.
 
         Raises:
             ValueError: its URL, or one of its headers, is of no use.
@@ -80,7 +83,7 @@ class RemoteConnection:
         self._waiting: list[tuple[Message, dict[str, str]]] = []
         """What is to be sent in order."""
         self._sending = False
-        http = HttpClient(launch.url, launch.headers, agent)
+        http = HttpClient(launch.url, launch.headers, agent, Credentials(launch, config))
         kind = SseSession if launch.transport == "sse" else StreamableSession
         self._session: SseSession | StreamableSession = kind(http, self)
 

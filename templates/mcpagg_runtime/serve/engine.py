@@ -431,6 +431,7 @@ class Engine:
             return Process(launch, hear, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
+        config = os.path.join(self.folder, self.plan.config) if self.plan.config else "CONFIG"
         return RemoteConnection(
             launch,
             hear,
@@ -441,6 +442,7 @@ class Engine:
             lambda: self._attempt(lambda core: core.child_renewed(child)),
             lambda tool: self.core.schema_of(child, tool),
             f"mcpagg/{self.plan.compiler}",
+            config,
         )
 
     def _ring(self) -> float | None:

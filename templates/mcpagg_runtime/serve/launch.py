@@ -80,9 +80,9 @@ class Launch:
     `argv` begins with the absolute path of the program, or with the command as it was written if
     there is no such program.
 
-    For a remote child, `url`, `headers` and `transport` instead. `mentioned` maps the value of
-    every variable that the row refers to back to its name. `masks` {name: value} are the variables
-    that clients name and never see.
+    For a remote child, `name`, `url`, `headers` and `transport` instead. `mentioned` maps the value
+    of every variable that the row refers to back to its name. `masks` {name: value} are the
+    variables that clients name and never see.
     """
 
     __slots__ = (
@@ -93,6 +93,7 @@ class Launch:
         "headers",
         "masks",
         "mentioned",
+        "name",
         "transport",
         "url",
     )
@@ -107,11 +108,14 @@ class Launch:
         headers: Mapping[str, str] | None = None,
         masks: Mapping[str, str] | None = None,
         transport: str = "stdio",
+        *,
+        name: str = "",
     ) -> None:
         self.argv = argv
         self.env = env
         self.cwd = cwd
         self.mentioned = mentioned
+        self.name = name
         self.url = url
         self.transport = transport
         self.headers = dict(headers or {})
@@ -122,7 +126,15 @@ class Launch:
         """Return the same remote child, reached in another way."""
         mentioned, env = self.mentioned, self.env
         return Launch(
-            self.argv, env, self.cwd, mentioned, self.url, self.headers, self.masks, transport
+            self.argv,
+            env,
+            self.cwd,
+            mentioned,
+            self.url,
+            self.headers,
+            self.masks,
+            transport,
+            name=self.name,
         )
 
     def secrets(self) -> dict[str, str]:
@@ -132,6 +144,12 @@ class Launch:
         name that promises a secret.
         """
         return {**secrets_in(self.env), **self.mentioned}
+
+    def hide(self, secret: str, name: str) -> None:
+        """Have what the child says shown without a secret that it was given later."""
+        if secret not in self.mentioned:
+            self.mentioned[secret] = name
+            self._redactor = None
 
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
@@ -225,7 +243,7 @@ def prepare(
     masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
     url = values.get(Location("url"), "")
     transport = row.get("transport", "stdio")
-    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport)
+    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
 
 
 def unset(

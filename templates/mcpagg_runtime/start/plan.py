@@ -81,6 +81,7 @@ class Plan:
         subtools: Mapping[str, Mapping[str, list[str]]] = {},
         needs: Iterable[str] = (),
         approval: Mapping[str, str] = {},
+        config: str = "",
         profiles: str = "",
         overlays: str = "",
     ) -> None:
@@ -116,6 +117,8 @@ class Plan:
 
         Composite tools are the snapshot of a server called "", which nobody starts.
         """
+        self.config = config
+        """Where the config lies from the file, "" where that is not recorded."""
         self.needs = needs
         """The variables that some server needs, unless its `env_file` has them."""
         self.approval = approval
@@ -145,9 +148,9 @@ class Plan:
 def read_plan(tables: Mapping[str, Any]) -> Plan:
     """Return the plan that the tables of an emitted file hold.
 
-    `tables` are JSON texts, but for `name` and `compiler`, which are strings, and `snapshot`. The
-    routing tables have the form {server: {exposed name: [own name, portable name]}}, and an empty
-    row for what is found by its URI.
+    `tables` are JSON texts, but for `name`, `compiler` and `config`, which are strings, and
+    `snapshot`. The routing tables have the form {server: {exposed name: [own name, portable
+    name]}}, and an empty row for what is found by its URI.
     """
     children = parse(tables["children"])
     routes = {
@@ -172,6 +175,7 @@ def read_plan(tables: Mapping[str, Any]) -> Plan:
         capabilities=tables["capabilities"],
         subtools=parse(tables.get("subtools", "{}")),
         approval=parse(tables.get("approval", "{}")),
+        config=tables.get("config", ""),
         profiles=tables.get("profiles", ""),
         overlays=tables.get("overlays", ""),
         needs=[name for facts in children.values() for name in facts.get("needs", ())],
