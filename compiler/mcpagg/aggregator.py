@@ -4,7 +4,7 @@
         tools = await a.list_tools()
         result = await a.call_tool("github.search", {"query": "mcp"})
 
-It is the dynamic counterpart of the emitted file, on the client and the transports of the SDK.
+It is the dynamic counterpart of the emitted file, on the client of the SDK.
 """
 
 from __future__ import annotations
@@ -12,40 +12,25 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
-import httpx2
 import mcp
 from anyio.abc import TaskGroup, TaskStatus
-from mcp.client import Transport
-from mcp.client.sse import sse_client
-from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, CallToolResult, ErrorData, Tool
+from mcp_types import CallToolResult, Tool
 
 from mcpagg.config import read_config
 from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.remote.addresses import Address
-from mcpagg_runtime.remote.faults import refused, unreachable
+from mcpagg.transports import told_of, transport
 from mcpagg_runtime.serve.launch import Launch, prepare
 
 NO_PREFIX = "Tool name must be prefixed with server key"
-
-# What the SDK reports when a connection ends; of a server's own errors hardly one is the same.
-CLOSED = ErrorData(code=CONNECTION_CLOSED, message="Connection closed")
-
-# Seconds: to connect and to send, and for the request that ends a session.
-CONNECT_SECONDS = 30.0
-HTTP_TIMEOUT = httpx2.Timeout(CONNECT_SECONDS, read=None)
-DELETE_TIMEOUT = httpx2.Timeout(2.0)
-
-T = TypeVar("T")
 
 
 class UnknownTool(LookupError):
@@ -56,9 +41,9 @@ class Aggregator:
     """Connects to every server of a config, lists their tools as `server.tool`, and calls them.
 
     Tools and results are plain JSON with the names of the protocol (`inputSchema`, `isError`),
-    as far as the SDK knows their members. An error of a server is the SDK's `MCPError` as it came;
-    a note on it names the server, as on what the SDK refuses. Once entered, `clients` holds the
-    SDK's client of each server, `faults` what is wrong with those that failed.
+    as far as the SDK knows their members. An error is the SDK's (`MCPError` as the server gave it,
+    or that the connection is closed), with a note that names the server. Once entered, `clients`
+    holds the SDK's client of each server, `faults` what is wrong with those that failed.
     """
 
     def __init__(
@@ -83,13 +68,13 @@ class Aggregator:
         """
         self._environ = os.environ if environ is None else environ
         self._spec = _read(config, self._environ)
-        self._servers = {server.name: server for server in self._spec.servers}
         self.clients: dict[str, mcp.Client] = {}
         self.faults: dict[str, Problem] = {}
         self._connect_timeout = connect_timeout
         self._allow_failed = allow_failed
         self._options = options
         self._targets: dict[str, set[tuple[str, str]]] = {}
+        """{name in either spelling: (server, tool) of all that have it}, as last listed."""
         self._tasks: TaskGroup
         self._closing: anyio.Event
 
@@ -99,7 +84,7 @@ class Aggregator:
         Raises:
             ChildFault: servers failed, all of them named; nothing is left running.
         """
-        rows = {name: server.row() for name, server in self._servers.items()}
+        rows = {server.name: server.row() for server in self._spec.servers}
         folder = str(self._spec.folder)
         launches = {name: prepare(name, rows, self._environ, folder) for name in rows}
         self._closing = anyio.Event()
@@ -107,15 +92,16 @@ class Aggregator:
         await self._tasks.__aenter__()
         try:
             async with anyio.create_task_group() as starting:
-                for name, launch in launches.items():
-                    starting.start_soon(self._tasks.start, self._hold, self._servers[name], launch)
+                for server in self._spec.servers:
+                    starting.start_soon(
+                        self._tasks.start, self._hold, server, launches[server.name]
+                    )
+            if self.faults and not self._allow_failed:
+                raise ChildFault(self._spec.source, [self.faults[one] for one in self._failed()])
         except BaseException:
             self._tasks.cancel_scope.cancel()
             await self.__aexit__()
             raise
-        if self.faults and not self._allow_failed:
-            await self.__aexit__()
-            raise self._child_fault(*(name for name in self._servers if name in self.faults))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -123,27 +109,18 @@ class Aggregator:
         self._closing.set()
         await self._tasks.__aexit__(None, None, None)
 
+    def _failed(self) -> list[str]:
+        """Return the servers that failed, in the order of the config."""
+        return [server.name for server in self._spec.servers if server.name in self.faults]
+
     async def list_tools(self) -> list[Json]:
         """Return the tools of all servers in config order, each with `server.tool` as its name.
 
         Raises:
-            MCPError: a server answered with an error.
-            ValueError: a server gave what the SDK refuses.
-            ChildFault: a server is gone.
+            MCPError, ValueError: a server answered with an error, or with what the SDK refuses.
         """
-        found: dict[str, list[Tool]] = {}
-
-        async def read(name: str) -> None:
-            found[name] = await self._ask(name, _tools(self.clients[name]))
-
-        listed = [name for name in self._servers if name in self.clients]
-        try:
-            async with anyio.create_task_group() as reading:
-                for name in listed:
-                    reading.start_soon(read, name)
-        except ExceptionGroup as errors:
-            raise _cause(errors) from None
-        tools = [(name, tool) for name in listed for tool in found[name]]
+        servers = [one.name for one in self._spec.servers if one.name in self.clients]
+        tools = [(name, tool) for name in servers for tool in await self._tools(name)]
         self._targets = {}
         for name, tool in tools:
             for separator in ".:":
@@ -158,9 +135,8 @@ class Aggregator:
             UnknownTool: no server offers it, also when asked once more.
             NameClash: two servers' tools have this name.
             TypeError: the arguments are not JSON.
-            MCPError: the server answered with an error.
+            MCPError: the server answered with an error, or is gone.
             ValueError, RuntimeError: it gave what the SDK, or the tool's `outputSchema`, refuses.
-            ChildFault: the server is gone.
         """
         plain = json.loads(json.dumps(arguments or {}))
         if name not in self._targets:
@@ -170,10 +146,25 @@ class Aggregator:
             what = "Tool not found" if "." in name or ":" in name else NO_PREFIX
             raise UnknownTool(f"{what}: {name}")
         if len(targets) > 1:
-            both = [Problem(self._servers[one].path, f"offers {tool!r}") for one, tool in targets]
+            paths = {server.name: server.path for server in self._spec.servers}
+            both = [Problem(paths[server], f"offers {tool!r}") for server, tool in targets]
             raise NameClash(self._spec.source, [Problem("", f"{name!r} is not one tool"), *both])
         ((server, tool),) = targets
-        return _plain(await self._ask(server, self.clients[server].call_tool(tool, plain)))
+        with _naming(server):
+            return _plain(await self.clients[server].call_tool(tool, plain))
+
+    async def _tools(self, server: str) -> list[Tool]:
+        """Return the tools of one server, page after page."""
+        client = self.clients[server]
+        if client.server_capabilities.tools is None:
+            return []
+        with _naming(server):
+            page = await client.list_tools(cache_mode="refresh")
+            tools = page.tools
+            while page.next_cursor is not None:
+                page = await client.list_tools(cursor=page.next_cursor)
+                tools += page.tools
+        return tools
 
     async def _hold(
         self, server: ServerSpec, launch: Launch, *, task_status: TaskStatus[None]
@@ -181,7 +172,8 @@ class Aggregator:
         """Hold the connection to one server; whatever goes wrong in it concerns no other."""
         try:
             with anyio.fail_after(self._connect_timeout) as patience:
-                async with mcp.Client(_transport(server, launch), **self._options) as client:
+                way = transport(launch, self._spec.source)
+                async with mcp.Client(way, **self._options) as client:
                     patience.deadline = math.inf
                     self.clients[server.name] = client
                     task_status.started()
@@ -192,107 +184,26 @@ class Aggregator:
             if server.name not in self.clients:
                 task_status.started()
 
-    async def _ask(self, name: str, request: Coroutine[Any, Any, T]) -> T:
-        """Await a request to a server; an error names it."""
-        try:
-            return await request
-        except Exception as error:
-            if isinstance(error, mcp.MCPError) and error.error == CLOSED:
-                what = f"server '{name}' closed the connection before it answered"
-                self.faults.setdefault(name, Problem(self._servers[name].path, what))
-            if name not in self.faults:
-                error.add_note(f"from server '{name}'")
-                raise
-            raise self._child_fault(name) from error
-
-    def _reason(self, error: Exception, launch: Launch) -> str:
+    def _reason(self, error: BaseException, launch: Launch) -> str:
         """Say why a connection failed or ended, of a remote server as the emitted file does."""
-        cause = _cause(error)
-        if isinstance(cause, TimeoutError):
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if told := told_of(error, launch):
+            return told
+        if isinstance(error, TimeoutError):
             return f"could not be reached: no answer within {self._connect_timeout:g} s"
-        told = _told(cause, launch) if launch.url else ""
-        problem = f"{type(cause).__name__}: {cause}".partition("\n")[0]
-        return told or f"could not be reached: {problem}"
-
-    def _child_fault(self, *names: str) -> ChildFault:
-        return ChildFault(self._spec.source, [self.faults[name] for name in names])
+        what = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return f"could not be reached: {what}"
 
 
-def _transport(server: ServerSpec, launch: Launch) -> Transport:
-    """Return the SDK's transport to a server."""
-    if server.transport == "streamable-http":
-        return _streamable_http(launch)
-    if server.transport == "sse":
-        return sse_client(launch.url, launch.headers, sse_read_timeout=math.inf)
-    command, *args = launch.argv
-    return mcp.stdio_client(
-        mcp.StdioServerParameters(command=command, args=args, env=launch.env, cwd=launch.cwd)
-    )
-
-
-@asynccontextmanager
-async def _streamable_http(launch: Launch) -> AsyncGenerator[Any, None]:
-    """Open the SDK's transport with the server's headers."""
-    hooks: dict[str, list[Callable[..., Any]]] = {
-        "request": [_shorten_delete],
-        "response": [_refuse],
-    }
-    async with (
-        httpx2.AsyncClient(
-            headers=launch.headers, timeout=HTTP_TIMEOUT, event_hooks=hooks
-        ) as client,
-        streamable_http_client(launch.url, http_client=client) as streams,
-    ):
-        yield streams
-
-
-def _told(cause: BaseException, launch: Launch) -> str:
-    """Say what a failure of HTTP means, "" for any other."""
-    address = Address(launch.url)
-    if isinstance(cause, httpx2.HTTPStatusError):
-        answer = cause.response
-        given = "authorization" in cause.request.headers
-        return refused(answer.status_code, address.shown, answer.headers, credentials=given)
-    if not isinstance(cause, httpx2.ConnectError):
-        return ""
-    below: BaseException | None = cause
-    told = ""
-    while below is not None:  # the last one is the system's own
-        if isinstance(below, OSError):
-            told = unreachable(below, address.shown, address.host, CONNECT_SECONDS)
-        below = below.__cause__ or below.__context__
-    return told
-
-
-async def _shorten_delete(request: httpx2.Request) -> None:
-    """Give the end of a session little time: closing must not depend on the server."""
-    if request.method == "DELETE":
-        request.extensions = {**request.extensions, "timeout": DELETE_TIMEOUT.as_dict()}
-
-
-async def _refuse(response: httpx2.Response) -> None:
-    """End the connection to a server that does not let us in: the SDK would not name the status."""
-    if response.status_code in (401, 403):
-        response.raise_for_status()
-
-
-async def _tools(client: mcp.Client) -> list[Tool]:
-    """Return the tools of one server, page after page."""
-    if client.server_capabilities.tools is None:
-        return []
-    page = await client.list_tools(cache_mode="refresh")
-    tools = page.tools
-    while page.next_cursor is not None:
-        page = await client.list_tools(cursor=page.next_cursor)
-        tools += page.tools
-    return tools
-
-
-def _cause(error: BaseException) -> BaseException:
-    """Return the first error in a group of groups; another error as it is."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+@contextmanager
+def _naming(server: str) -> Iterator[None]:
+    """Add to an error which server it is from."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"from server '{server}'")
+        raise
 
 
 def _plain(model: Tool | CallToolResult) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -17,7 +18,9 @@ import pytest
 from proxies import served
 from wire import Wire, call, text
 
+from mcpagg import Aggregator
 from mcpagg.cli import main
+from mcpagg.problems import ChildFault
 from mcpagg_runtime.remote.tokens import Login, LoginNeeded, state_folder
 
 Json = dict[str, Any]
@@ -247,3 +250,23 @@ def test_a_proxy_is_logged_in_as_long_as_its_user_is(
         assert text(whoami(one)) != first
     texts = [file.read_text(), one.stderr, two.stderr, refusal]
     assert not [one for one in texts if token in one or "refresh-" in one]
+
+
+async def asked(url: str) -> list[str]:
+    """Return the tools of a server, by the live aggregator."""
+    async with Aggregator({"mcpServers": {"far": {"url": url}}}) as a:
+        return [tool["name"] for tool in await a.list_tools()]
+
+
+def test_the_live_aggregator_is_logged_in_too(
+    private: str, log_in: LogIn, browser: list[bytes]
+) -> None:
+    with pytest.raises(ChildFault) as caught:
+        asyncio.run(asked(private))
+    wanted = f"config: mcpServers.far: server 'far' answered with 401 Unauthorized at {private}: it"
+    assert str(caught.value).startswith(wanted)
+    assert "to log in, run `mcpagg-compile --login far config`" in str(caught.value)
+    log_in({"url": private})
+    assert asyncio.run(asked(private)) == ["far.whoami"]
+    pressed(private, "expire")
+    assert asyncio.run(asked(private)) == ["far.whoami"]
