@@ -593,3 +593,34 @@ def test_credentials_of_the_config_come_before_a_login(
         with Talk(server.url.replace("http://", "http://user:pass%20word@")) as talk:
             talk.greet()
         assert server.requests[0].headers["authorization"] == "Basic dXNlcjpwYXNzIHdvcmQ="
+
+
+# Its end
+
+
+def test_without_a_thread_to_be_had_the_life_is_over_and_whoever_reads_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with Remote() as server, Talk(server.url) as talk:
+        monkeypatch.setattr("mcpagg_runtime.remote.transport._thread.start_new_thread", none)
+        talk.ask("initialize")
+        monkeypatch.undo()
+        assert talk.end() == "was not asked: the system has no thread for it"
+
+
+def test_a_server_that_does_not_take_the_end_of_its_session_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def behave(request: Request) -> None:
+        if request.verb == "DELETE":
+            request.wait_for_hangup()
+
+    monkeypatch.setattr(streamable, "GOODBYE_SECONDS", 0.01)
+    with Remote(behave) as server:
+        with Talk(server.url) as talk:
+            talk.greet()
+        assert talk.connection.gone.is_set()
+        server.wait("DELETE")

@@ -233,11 +233,15 @@ class SseSession:
             self._greeting.over.set()
         return opened
 
-    def close(self) -> None:
-        """End the session."""
+    def stop(self) -> None:
+        """Have nobody wait any more; never waits itself."""
         self._greeted.set()
         self._stream.break_off()
         with self._changed:
             self._breaks += 1
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """End the session."""
+        self.stop()
         self._http.close()

@@ -7,6 +7,7 @@ and 2026-07-28, which has neither.
 from __future__ import annotations
 
 import _thread
+from contextlib import suppress
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
@@ -339,19 +340,29 @@ class StreamableSession:
             reply.finish()
         return True
 
-    def close(self) -> None:
-        """End the session, if the server has the time for it."""
+    def stop(self) -> None:
+        """Have nobody wait any more; never waits itself."""
         self._greeted.set()
         self._reopened.set()
         self._listening.break_off()
+
+    def close(self) -> None:
+        """End the session, if the server takes that in time."""
+        self.stop()
         if SESSION_FIELD in self._session:
-            try:
-                headers = self._said({})
-                reply = self._http.perform(Transfer(), "DELETE", headers, seconds=GOODBYE_SECONDS)
-                reply.finish()
-            except RemoteFault:
-                pass
+            done = Flag()
+            with suppress(RuntimeError):  # there is no thread for it
+                # To look a name up, or to connect, may take longer than there is.
+                _thread.start_new_thread(self._say_goodbye, (done,))
+                done.wait(GOODBYE_SECONDS)
         self._http.close()
+
+    def _say_goodbye(self, done: Flag) -> None:
+        with suppress(RemoteFault):
+            headers = self._said({})
+            reply = self._http.perform(Transfer(), "DELETE", headers, seconds=GOODBYE_SECONDS)
+            reply.finish()
+        done.set()
 
 
 def reopening_pause(reader: EventReader, vain: int) -> float:

@@ -76,6 +76,8 @@ class RemoteConnection:
         self._is_modern: bool | None = None
         """Whether it is spoken to without a handshake; known with the first message."""
         self._closing = Flag()
+        self._problem = ""
+        """Why it is to end, where that could not be said at once."""
         self._claim = _thread.allocate_lock()
         self._open = _thread.allocate_lock()
         self._lock = _thread.allocate_lock()
@@ -109,7 +111,7 @@ class RemoteConnection:
     def _begin(self, transfer: Transfer, message: Message, headers: dict[str, str]) -> None:
         with self._lock:
             self._transfers[transfer.number] = transfer
-        self._apart(transfer, self._make, transfer, message, headers)
+        self._apart(self._make, transfer, message, headers)
 
     def _queue(self, message: Message, headers: dict[str, str]) -> None:
         with self._lock:
@@ -117,20 +119,27 @@ class RemoteConnection:
             if self._sending:
                 return
             self._sending = True
-        self._apart(None, self._send_waiting)
+        self._apart(self._send_waiting)
 
-    def _apart(
-        self, transfer: Transfer | None, work: Callable[..., None], *arguments: object
-    ) -> None:
+    def _apart(self, work: Callable[..., None], *arguments: object) -> None:
+        """Do something in a thread of its own; without one, the life is over.
+
+        Whoever sends may hold a lock that whoever is told of the end takes: the thread that reads
+        tells it.
+        """
         try:
             _thread.start_new_thread(work, arguments)
         except RuntimeError:
-            self.end(NO_THREAD_LEFT)
+            self._problem = NO_THREAD_LEFT
+            self._closing.set()
+            self._session.stop()
 
     def read(self) -> None:
         """Read what belongs to no request, until the life is over."""
         self._session.listen()
         self._closing.wait()
+        if self._problem:
+            self.end(self._problem)
 
     def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
         """Read no more of what is being read by this thread, until clients have read.
