@@ -103,17 +103,26 @@ class FaultyProxy:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            try:
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                _reset(near)
-                continue
-            with self._lock:
-                self._open |= {near, far}
-                fault = next(self._faults, None)
-            for source, sink, spoil in ((near, far, None), (far, near, fault)):
-                arguments = (source, sink, spoil)
-                threading.Thread(target=self._pass_on, args=arguments, daemon=True).start()
+            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
+
+    def _serve(self, near: socket.socket) -> None:
+        """Pass on what comes on a connection, in both directions, and close it in the end."""
+        try:
+            far = socket.create_connection(("127.0.0.1", self.target))
+        except OSError:
+            _reset(near)
+            return
+        with self._lock:
+            self._open |= {near, far}
+            fault = next(self._faults, None)
+        back = threading.Thread(target=self._pass_on, args=(far, near, fault), daemon=True)
+        back.start()
+        self._pass_on(near, far, None)
+        back.join()
+        with self._lock:
+            self._open -= {near, far}
+        near.close()
+        far.close()
 
     def _pass_on(self, source: socket.socket, sink: socket.socket, fault: Fault | None) -> None:
         """Pass on what comes, until either side ends."""
