@@ -269,12 +269,14 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
     extensions = {
         name for facts in linked.children.values() for name in facts.get("extensions", ())
     }
+    remote = any("url" in row for row in rows.values())
     used = {
         "composite": bool(linked.composed.tools),
         "masking": any("masks" in row for row in rows.values()),
         "skills": SKILLS.capability in extensions,
         "extensions": bool(extensions),
-        "remote": any("url" in row for row in rows.values()),
+        "remote": remote,
+        "repeated": remote or http,
         "profiles": bool(linked.profiles or linked.overlays),
         "http": http,
     }

@@ -75,10 +75,10 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert "; without composite, extensions, http, masking, profiles, remote, skills)\n" in plain
+    assert "; without composite, extensions, http, masking, profiles, remote, repeated, skills)\n" in plain
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
-    assert "; without extensions, http, profiles, remote, skills)\n" in composite
+    assert "; without extensions, http, profiles, remote, repeated, skills)\n" in composite
 
 
 def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
@@ -108,7 +108,7 @@ def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
     child = ChildSnapshot("a", "2025-11-25", capabilities=capabilities)
     config = b'{"mcpServers": {"a": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot((child,)), Options())
-    assert "; without composite, http, masking, profiles, remote)\n" in text
+    assert "; without composite, http, masking, profiles, remote, repeated)\n" in text
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

@@ -90,18 +90,20 @@ def test_another_kind_of_proxy_is_refused_by_the_name_of_its_variable() -> None:
 
 TOOL = (
     '{"name":"t","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"Place"},'
-    '"b":{"properties":{"c":{"type":"boolean","x-mcp-header":"Deep"}}}}}}'
+    '"b":{"properties":{"c":{"type":"boolean","x-mcp-header":"Deep"}}},'
+    '"c":{"type":"integer","x-mcp-header":"no token"},'
+    '"d":{"type":"number","x-mcp-header":"Half"}}}}'
 )
 
 
 @pytest.mark.parametrize(
     ("arguments", "headers"),
     [
-        ('{"a":"x","b":{"c":true}}', {"Mcp-Param-Place": "x", "Mcp-Param-Deep": "true"}),
-        ('{"a":7}', {"Mcp-Param-Place": "7"}),
-        ('{"a":null,"b":1}', {}),
-        ('{"a":" é"}', {"Mcp-Param-Place": "=?base64?IMOp?="}),
-        ('{"a":"=?base64?x?="}', {"Mcp-Param-Place": "=?base64?PT9iYXNlNjQ/eD89?="}),
+        ('{"a":"x","b":{"c":true}}', {"mcp-param-Place": "x", "mcp-param-Deep": "true"}),
+        ('{"a":7}', {"mcp-param-Place": "7"}),
+        ('{"a":null,"b":1,"c":1,"d":1.5}', {}),
+        ('{"a":" é"}', {"mcp-param-Place": "=?base64?IMOp?="}),
+        ('{"a":"=?base64?x?="}', {"mcp-param-Place": "=?base64?PT9iYXNlNjQ/eD89?="}),
     ],
 )
 def test_arguments_go_into_headers_where_a_schema_asks_for_that(
