@@ -237,12 +237,14 @@ def _facts(
 
 
 def _is_ready(kind: Kind, snapshot: Snapshot) -> bool:
-    """Whether all clients with a handshake get the same list, but for how names are spelled."""
+    """Whether what clients with a handshake get needs no more than the tables.
+
+    They do not understand each output schema of a server without a handshake.
+    """
     if kind is SKILLS:
         return False
     return kind is not TOOLS or not any(
-        child.conditional
-        or (child.protocol == MODERN_VERSION and any(wraps_output(dumps(t)) for t in child.tools))
+        child.protocol == MODERN_VERSION and any(wraps_output(dumps(t)) for t in child.tools)
         for child in snapshot.children
     )
 

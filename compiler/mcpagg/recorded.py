@@ -84,7 +84,8 @@ def recorded_command(file: Path) -> list[str] | None:
 
 def _read(file: Path) -> str:
     try:
-        return content(file).decode("utf-8")
+        # A checkout may have turned line ends into others, which Python reads alike.
+        return content(file).decode("utf-8").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         what = f"cannot be read: {reason}"

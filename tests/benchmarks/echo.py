@@ -1,4 +1,4 @@
-"""The benchmarks' child: an MCP server with eight tools that all echo, standard library only.
+"""The benchmarks' child: an MCP server with ten tools that all echo, standard library only.
 
     python3 echo.py [SECONDS [FILE]]
 
@@ -12,18 +12,20 @@ import json
 import sys
 import time
 
+NAMES = ("again", "echo", "mirror", "parrot", "repeat", "reply", "return", "same", "twin", "very")
 TOOLS = [
     {
         "name": name,
-        "description": f"Return the text: {name}.",
+        "description": f"Return the text: {name}. " + "It is given back as it was. " * 7,
         "inputSchema": {
             "type": "object",
             "properties": {"text": {"type": "string", "description": "What to return"}},
             "required": ["text"],
         },
     }
-    for name in ("echo", "repeat", "again", "mirror", "parrot", "reply", "return", "same")
+    for name in NAMES
 ]
+"""About 400 bytes each, which is what real ones have."""
 
 
 def result(method: str, params: dict[str, object]) -> dict[str, object]:

@@ -61,13 +61,24 @@ class Report:
         self.machine = machine
         self.tables: list[Table] = []
         self.notes: list[str] = []
+        self.goals: list[dict[str, object]] = []
         print(f"{machine}; medians, and ratios to the first row of each table")
 
-    def add(self, title: str, base: str, samples: Samples, *, difference: bool = False) -> None:
-        """Print a table."""
+    def add(self, title: str, base: str, samples: Samples, *, difference: bool = False) -> Table:
+        """Print a table, and return it."""
         table = Table(title, base, samples, difference)
         self.tables.append(table)
         print("", *table.lines(), sep="\n", flush=True)
+        return table
+
+    def goal(self, what: str, value: float | None, most: float, unit: str) -> None:
+        """Print a value beside the most that it is to be."""
+        if value is None:
+            self.note(f"{what}: not measured")
+            return
+        self.goals.append({"what": what, "value": value, "most": most, "unit": unit})
+        verdict = "met" if value <= most else "NOT met"
+        print(f"goal: {what}: {value:.2f} {unit}, at most {most:g}: {verdict}", flush=True)
 
     def note(self, text: str) -> None:
         """Say what is missing, once."""
@@ -80,6 +91,7 @@ class Report:
         return {
             "machine": self.machine,
             "notes": self.notes,
+            "goals": self.goals,
             "tables": [
                 {
                     "title": table.title,

@@ -27,7 +27,7 @@ from typing import NamedTuple, TypeVar
 
 from contenders import Scene, Workshop
 from pipe import FLOOR, GoneError, Pipe, resident
-from report import Report, Samples
+from report import Report, Samples, Table
 
 SIZES = {"100 B": (100, 40), "10 KB": (10_000, 20), "1 MB": (1_000_000, 3)}  # bytes, calls a turn
 OUTSTANDING = 16
@@ -53,12 +53,19 @@ class Open(NamedTuple):
 
 # Start
 
+START_GOALS = ((Scene(10), "initialize ms", 1.6), (Scene(30), "tools/list ms", 2.0))
+"""The most that a start may take, as a multiple of the floor."""
+
+FIRST_CALL_GOAL = 25.0
+"""How many milliseconds a first call may take longer than that of the child itself."""
+
 
 def measure_starts(workshop: Workshop, report: Report, quick: bool) -> None:
     """Start every server before 1, 10 and 30 children that take 0 and 2 seconds to start."""
     scenes = [Scene(count, delay) for delay in (0, 2) for count in (1, 10, 30)]
     if quick:
-        scenes = [Scene(1), Scene(10), Scene(10, 2)]
+        scenes = [Scene(1), Scene(10), Scene(30), Scene(1, 2)]
+    tables: dict[Scene, Table] = {}
     for scene in scenes:
         up = workshop.up_file(scene)
 
@@ -70,7 +77,14 @@ def measure_starts(workshop: Workshop, report: Report, quick: bool) -> None:
         contenders = {"floor": FLOOR, **workshop.contenders(scene)}
         rounds = 2 if quick else 5 if scene.delay else 9
         samples = take_turns(rounds, contenders, turn, report)
-        report.add(f"start, {scene}", "floor", samples)
+        tables[scene] = report.add(f"start, {scene}", "floor", samples)
+    for scene, metric, most in START_GOALS:
+        ratio = tables[scene].ratio("mcpagg", metric)
+        report.goal(f"{metric[:-3]}, {scene}", ratio, most, "x the floor")
+    for scene in (Scene(1), Scene(1, 2)):
+        through, direct = (tables[scene].median(n, "first call ms") for n in ("mcpagg", "direct"))
+        more = through - direct if through is not None and direct is not None else None
+        report.goal(f"first call, {scene}", more, FIRST_CALL_GOAL, "ms more than direct")
 
 
 def one_start(argv: list[str], up: Path, children: int) -> dict[str, float]:

@@ -33,21 +33,24 @@ def line(method: str, identifier: Any = 1, **more: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": identifier, "method": method, **more}).encode()
 
 
-def hello(name: str = "test", version: str = "2025-06-18") -> bytes:
+def hello(name: str = "test", version: str = "2025-06-18", **capabilities: Any) -> bytes:
     """Return the line of a handshake."""
     info = {"name": name, "version": "1"}
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": info}
+    params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": info}
     return line("initialize", "é", params=params)
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 @pytest.mark.parametrize("names", ["auto", "portable"])
 @pytest.mark.parametrize("client", ["test", *REFUSE_COLON])
-def test_a_prepared_answer_is_that_of_the_runtime(case: Path, names: str, client: str) -> None:
+@pytest.mark.parametrize("able", [{}, {"roots": {}}, {"extensions": {}}, {"sampling": None}])
+def test_a_prepared_answer_is_that_of_the_runtime(
+    case: Path, names: str, client: str, able: Json
+) -> None:
     tables = tables_of(case, names=names)
     prepared = Prepared(tables)
     answers, known = Answers(read_plan(tables)), Client(names)
-    lines = [hello(client), line("ping", 7), *(line(method, params={}) for method in LISTS)]
+    lines = [hello(client, **able), line("ping", 7), *(line(method, params={}) for method in LISTS)]
     given = [prepared.answer(each) for each in lines]
     for each, answer in zip(lines, given, strict=True):
         expected = answer_line(answers, known, each)
@@ -60,7 +63,7 @@ def test_a_prepared_answer_is_that_of_the_runtime(case: Path, names: str, client
         True,
         *(f'"{method}"' in tables["lists"] for method in LISTS),
     ]
-    if case.name in ("composite", "hostile"):
+    if case.name != "modern":
         assert '"tools/list"' in tables["lists"]
 
 

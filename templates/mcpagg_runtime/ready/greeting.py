@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 # Revisions with a handshake, newest first: a child or client that speaks one is called legacy.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
+# What a client may declare that the proxy can pass on to a server: what servers' requests need.
+RELAYED = ("roots", "sampling", "elicitation")
+
 # Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
 # the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
 REFUSE_COLON = {
@@ -31,6 +34,12 @@ def spelling_for(names: str, client: object) -> str:
     known = names == "auto" and isinstance(client, str)
     refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
     return "portable" if refuses or names == "portable" else "exposed"
+
+
+def is_capable(declared: object) -> bool:
+    """Whether a client declared anything on which the tools of a server may depend."""
+    names = (*RELAYED, "extensions")
+    return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 
 def spoken(asked: object) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import introduction, spelling_for, spoken, version_of
+from mcpagg_runtime.ready.greeting import introduction, is_capable, spelling_for, spoken, version_of
 from mcpagg_runtime.ready.lists import cut_list, labelled, list_result
 from mcpagg_runtime.ready.values import quote, scan
 
@@ -63,6 +63,7 @@ class Prepared:
         self.options, _ = scan(tables["options"], 0)
         self.lists, _ = scan(tables["lists"], 0)
         self.spelling = spelling_for(self.options["names"], None)
+        self.capable = False
 
     def may_serve(self) -> bool:
         """Whether the environment has all that servers need, and asks for nothing else."""
@@ -138,6 +139,7 @@ class Prepared:
             about = params.get("clientInfo")
             name = about.get("name") if type(about) is dict else None
             self.spelling = spelling_for(self.options["names"], name)
+            self.capable = is_capable(params.get("capabilities"))
             return self._introduction(spoken(params.get("protocolVersion")))
         if params:  # a cursor, or the envelope of a client without a handshake
             return None
@@ -158,10 +160,14 @@ class Prepared:
         for server, rows in routes.items():
             text = self.tables["snapshot"][server][kind]
             items = {own: rest for own, *rest in cut_list(text, key, label)}
+            facts = self.children.get(server, {}) if kind == "tools" else {}
+            hidden = () if self.capable else facts.get("conditional", ())
             for exposed, row in rows.items():
-                name, head, tail = items[row[0] if row else exposed]
-                name = (exposed, row[1])[column] if row else labelled(server, name)
-                shown.append(head + quote(name) + tail)
+                own = row[0] if row else exposed
+                if own not in hidden:
+                    name, head, tail = items[own]
+                    name = (exposed, row[1])[column] if row else labelled(server, name)
+                    shown.append(head + quote(name) + tail)
         return list_result(member, shown)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS, spelling_for, spoken
-from mcpagg_runtime.start.jsontext import members
-from mcpagg_runtime.start.protocol import (
-    CAPABILITIES_KEY,
+from mcpagg_runtime.ready.greeting import (
+    LEGACY_VERSIONS,
     RELAYED,
-    VERSION_KEY,
+    is_capable,
+    spelling_for,
+    spoken,
 )
+from mcpagg_runtime.start.jsontext import members
+from mcpagg_runtime.start.protocol import CAPABILITIES_KEY, VERSION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +31,7 @@ class Client:
         "_names",
         "audience",
         "capabilities",
+        "capable",
         "connection",
         "deliver",
         "extensions",
@@ -54,6 +57,8 @@ class Client:
         """Its clientInfo as JSON text."""
         self.capabilities: dict[str, str] = {}
         """{name: JSON text} of those among what it declared that the proxy passes on."""
+        self.capable = False
+        """Whether it declared anything on which the tools of a server may depend."""
         self.extensions = ""
         """Those that it declared, as JSON text, "" for none."""
         self.spelling = spelling_for(names, None)
@@ -90,11 +95,6 @@ class Client:
         """One of its modern requests may want servers: they are started on behalf of that."""
         self.starter = request
 
-    @property
-    def capable(self) -> bool:
-        """Whether it declared anything on which the tools of a server may depend."""
-        return bool(self.capabilities or self.extensions)
-
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`."""
         self.version = spoken(message.params.get("protocolVersion"))
@@ -105,6 +105,7 @@ class Client:
     def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
         """Note who it is and what it can do, from those members of a JSON text."""
         self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+        self.capable = declared is not None and is_capable(declared[0])
         if info is not None and type(info[0]) is dict:
             self.info = text[info[1] : info[2]]
             name = info[0].get("name")

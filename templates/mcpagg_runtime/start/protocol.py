@@ -49,8 +49,6 @@ CLIENT_METHODS = {
     "elicitation/create": "elicitation",
     "roots/list": "roots",
 }
-# What a client may declare that the proxy can pass on to a server: what such requests need.
-RELAYED = ("roots", "sampling", "elicitation")
 
 # What goes to a server, and the capability that some server must have declared for it.
 FORWARDED = {

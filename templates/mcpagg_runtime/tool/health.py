@@ -5,6 +5,7 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.ready.greeting import RELAYED
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
@@ -13,7 +14,6 @@ from mcpagg_runtime.serve.messages import request
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.protocol import RELAYED
 from mcpagg_runtime.tool.printing import print_json, print_lines
 
 if TYPE_CHECKING:
