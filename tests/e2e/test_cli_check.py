@@ -84,6 +84,7 @@ def test_a_file_of_another_form_is_compared_as_text(
     out = capsys.readouterr().out
     assert "file               is not what its own snapshot would be compiled to" in out
     assert "\n  -# nothing\n" in out
+    assert '\n  +SNAPSHOT = {\n  +    "one": {\n' in out
 
 
 def test_no_literal_credential_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,9 +95,10 @@ def review(
 
 
 def _own_text(result: Compilation) -> str:
-    """Return what the snapshot of FILE would be compiled to, "" where that cannot be."""
+    """Return what the snapshot of FILE would be compiled to, "" if it has none that fits."""
     try:
-        return result.earlier.text_of(result.earlier.contents)
+        contents = result.earlier.contents
+        return result.earlier.text_of(contents) if contents.rows else ""
     except CompileError:  # the options of now do not fit it
         return ""
 
