@@ -301,7 +301,7 @@ def test_json_has_what_lint_found_and_what_lists_cost() -> None:
         Offer("db", "tool", "t", {}),
         Hit("/inputSchema/properties/x", "is an array without `items`"),
     )
-    costs = {None: (Cost("db", {"db:t": 9}, 0.25),), "p": ()}
+    costs = (None, (Cost("db", {"db:t": 9}, 0.25),)), ("p", ())
     report = json.loads(as_json(Review("server.py", "", findings=(found,), costs=costs)))
     assert report["findings"] == [
         {
@@ -317,10 +317,8 @@ def test_json_has_what_lint_found_and_what_lists_cost() -> None:
         }
     ]
     cost = {"name": "db", "tools": 1, "bytes": 9, "tokens": 3, "seconds": 0.2}
-    assert report["lists"] == [
-        {"profile": None, "servers": [cost]},
-        {"profile": "p", "servers": []},
-    ]
+    whole, part = {"profile": None, "servers": [cost]}, {"profile": "p", "servers": []}
+    assert report["lists"] == [whole, part]
 
 
 def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:

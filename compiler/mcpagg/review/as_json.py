@@ -3,10 +3,10 @@
 {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added, removed,
 changed}, …}], changes: [{class, counts, server, kind, name, place, what, before, after}], findings:
 [{rule, level, clients, server, kind, name, place, what, remedy}], lists: [{profile, servers:
-[{name, tools, bytes, tokens, seconds}]}], errors: [{where, what, remedy}]}. `counts` says whether a change
-fails the check; `place` is a JSON pointer; values that are not there are left out. `findings` are
-those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each profile,
-tokens as estimated (`costs`). Where there are errors, nothing was compared.
+[{name, tools, bytes, tokens, seconds}]}], errors: [{where, what, remedy}]}. `counts` says whether a
+change fails the check; `place` is a JSON pointer; values that are not there are left out.
+`findings` are those of lint; `lists` are what the lists of tools cost: of all (profile null) and of
+each profile, tokens as estimated (`costs`). Where there are errors, nothing was compared.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class Review:
 
     `counting` are the classes that fail a check; `unchanged` is the number of servers of which
     nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
-    `findings` are those of lint in what is listed now, `costs` (profile, those of its list of tools),
-    that of all (None) first.
+    `findings` are those of lint in what is listed now; `costs` are (profile, those of its list of
+    tools), that of all (None) first.
     """
 
     file: str
