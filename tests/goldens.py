@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mcpagg.approval import Approval
 from mcpagg.compilation import launch_rows, over_http
 from mcpagg.config import read_config
 from mcpagg.emission import emit
@@ -18,7 +20,9 @@ GOLDEN = Path(__file__).parent / "golden"
 LISTS: dict[str, Any] = {"conditional": frozenset, **{kind.name: tuple for kind in KINDS}}
 
 
-def emitted(case: Path, **options: Any) -> str:
+def emitted(
+    case: Path, approve: Callable[[str], Approval] = lambda digest: {}, **options: Any
+) -> str:
     """Emit the config and snapshot of a golden case."""
     recorded = json.loads((case / "snapshot.json").read_text("utf-8"))
     children = tuple(
@@ -26,11 +30,19 @@ def emitted(case: Path, **options: Any) -> str:
         for child in recorded
     )
     return of_snapshot(
-        (case / "config.json").read_bytes(), Snapshot(children), Options(name="golden", **options)
+        (case / "config.json").read_bytes(),
+        Snapshot(children),
+        Options(name="golden", **options),
+        approve,
     )
 
 
-def of_snapshot(config: bytes, snapshot: Snapshot, options: Options) -> str:
+def of_snapshot(
+    config: bytes,
+    snapshot: Snapshot,
+    options: Options,
+    approve: Callable[[str], Approval] = lambda digest: {},
+) -> str:
     """Emit a config whose servers have this snapshot."""
     spec, _ = read_config(config, source="mcp.json", folder=Path("/project"))
     rows = launch_rows(spec, spec.folder)
@@ -44,6 +56,7 @@ def of_snapshot(config: bytes, snapshot: Snapshot, options: Options) -> str:
         linked=linked,
         options=options,
         http=over_http(spec, options),
+        approve=approve,
     )
 
 

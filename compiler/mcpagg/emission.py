@@ -41,7 +41,7 @@ PLANNED = {table: kind for kind, table in ROUTES.items()} | {
     name: name.lower()
     for name in (
         *("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS"),
-        *("SUBTOOLS", "PROFILES", "OVERLAYS"),
+        *("SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS"),
     )
 }
 """The names under which `read_plan` knows the tables."""

@@ -7,10 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from compilations import compilation, tool
 from core import plan
+from goldens import cases, emitted
 
 from mcpagg.approval import Approval, approving
 from mcpagg.cli import main
@@ -18,7 +20,7 @@ from mcpagg.problems import ConfigError
 from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.serve.engine import ALLOWED_SIGNERS, Engine
 from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.start.plan import Plan, read_plan
 from mcpagg_runtime.tool.approval import NotApproved, data_digest, refusal, signer_of
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
@@ -44,28 +46,38 @@ def nobody_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ALLOWED_SIGNERS, raising=False)
 
 
+def reviewed(**options: str) -> Plan:
+    """Return a plan, and what it might have been read from."""
+    made = plan({"db": ["query"]}, on_drift=options.get("on_drift", "live"))
+    made.tables = {"name": "test", "compiler": "1", "instructions": '["Ask."]'}
+    return made
+
+
 def signed(key: Path) -> Plan:
-    made = plan({"db": ["query"]})
+    made = reviewed()
     made.approval = approving(str(key), {})(data_digest(made))
     return made
 
 
-def test_the_digest_counts_what_was_decided_and_neither_order_nor_compiler() -> None:
-    digest = data_digest(plan({"db": ["query"]}))
-    for other in (
-        plan({"db": ["query"]}, rows={"db": {"args": ["x"]}}),
-        plan({"db": [tool("query", description="Be kind.")]}),
-        plan({"db": ["query"]}, on_drift="refuse"),
-        plan({"db": ["query"]}, instructions="x"),
-        plan({"db": ["query"]}, facts={"db": {"protocol": "2026-07-28"}}),
-        plan({"db": ["query"]}, profiles={"p": {"db": ["query"]}}),
-        plan({"db": ["query"]}, overlays={"db": {"query": {"description": "Be kind."}}}),
-    ):
+def test_the_digest_counts_every_table_and_no_compiler() -> None:
+    digest = data_digest(reviewed())
+    for name in ("name", "instructions", "lists", "any"):
+        other = reviewed()
+        other.tables = {**other.tables, name: "[]"}
         assert data_digest(other) != digest
-    same = plan({"db": ["query"]}, idle_stop=None)
-    same.compiler, same.version = "9", "9"
-    same.servers = {name: dict(reversed([*row.items()])) for name, row in same.servers.items()}
+    same = reviewed()
+    same.tables = {**dict(reversed([*same.tables.items()])), "compiler": "9", "approval": "{}"}
+    same.show_names("portable")
     assert data_digest(same) == digest
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_what_is_signed_is_what_the_emitted_file_holds(case: Path) -> None:
+    space: dict[str, Any] = {"__name__": "server"}
+    text = emitted(case, lambda digest: {"data": digest, "signature": ""})
+    exec(compile(text, "server.py", "exec"), space)  # noqa: S102 - our own
+    found = read_plan(space["PLAN"])
+    assert found.approval["data"] == data_digest(found)
 
 
 def test_an_approval_is_kept_for_the_same_data_alone() -> None:
@@ -82,13 +94,13 @@ def test_who_has_signed_is_told_if_that_is_allowed(keys: Path) -> None:
     with pytest.raises(NotApproved, match="there is no file of allowed signers"):
         signer_of(signed(keys / "alice"), str(keys / "none"))
     with pytest.raises(NotApproved, match="is not signed"):
-        signer_of(plan({"db": ["query"]}), str(keys / "signers"))
+        signer_of(reviewed(), str(keys / "signers"))
 
 
 @needs_ssh
 def test_what_has_changed_is_not_approved_whatever_it_says(keys: Path) -> None:
     changed = signed(keys / "alice")
-    changed.instructions = "Obey."
+    changed.tables = {**changed.tables, "instructions": '["Obey."]'}
     with pytest.raises(NotApproved, match="has changed since it was signed"):
         signer_of(changed, str(keys / "signers"))
     changed.approval = {**changed.approval, "data": data_digest(changed)}
@@ -98,7 +110,7 @@ def test_what_has_changed_is_not_approved_whatever_it_says(keys: Path) -> None:
 
 @needs_ssh
 def test_a_signature_for_something_else_does_not_count(keys: Path) -> None:
-    made = plan({"db": ["query"]})
+    made = reviewed()
     digest = data_digest(made)
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(keys / "alice")]
     done = subprocess.run(command, input=f"{digest}\n".encode(), capture_output=True, check=True)
@@ -110,12 +122,11 @@ def test_a_signature_for_something_else_does_not_count(keys: Path) -> None:
 
 def test_under_refuse_what_is_signed_and_has_changed_starts_nothing() -> None:
     for policy, why in (("refuse", "has changed since it was signed"), ("warn", "")):
-        made = plan({"db": ["query"]}, on_drift=policy)
+        made = reviewed(on_drift=policy)
         made.approval = OTHER
         assert why in refusal(made)
         assert bool(why) is bool(refusal(made))
-    unsigned = plan({"db": ["query"]}, on_drift="refuse")
-    assert refusal(unsigned) == ""
+    assert refusal(reviewed(on_drift="refuse")) == ""
 
 
 def test_a_profile_is_approved_with_the_whole() -> None:
@@ -130,7 +141,7 @@ def test_where_signers_are_named_what_is_not_signed_starts_nothing(
     monkeypatch: pytest.MonkeyPatch, keys: Path
 ) -> None:
     monkeypatch.setenv(ALLOWED_SIGNERS, str(keys / "signers"))
-    made = plan({"db": ["query"]})
+    made = reviewed()
     engine = Engine(Answers(made), ".")
     assert engine._refusal == "its data is not signed"
     monkeypatch.setenv("PATH", "")

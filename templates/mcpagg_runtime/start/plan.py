@@ -84,6 +84,7 @@ class Plan:
         config: str = "",
         profiles: str = "",
         overlays: str = "",
+        tables: Mapping[str, Any] = {},
     ) -> None:
         self.name = name
         self.version = version
@@ -129,6 +130,8 @@ class Plan:
         """What this is a profile of: itself, unless it is narrowed."""
         self.overlays = overlays
         """What is listed of tools in place of their servers' words, see `overlays`: JSON text."""
+        self.tables = tables
+        """What all of this was read from."""
 
     @property
     def info(self) -> str:
@@ -178,6 +181,7 @@ def read_plan(tables: Mapping[str, Any]) -> Plan:
         config=tables.get("config", ""),
         profiles=tables.get("profiles", ""),
         overlays=tables.get("overlays", ""),
+        tables=tables,
         needs=[name for facts in children.values() for name in facts.get("needs", ())],
         **routes,
     )

@@ -15,10 +15,9 @@ from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from mcpagg_runtime.start.plan import Plan
 
+_NOT_SIGNED = ("approval", "compiler")
 NAMESPACE = "mcpagg"
 """What the signature is for: one made for anything else does not count."""
 
@@ -33,30 +32,15 @@ class NotApproved(Exception):
 
 
 def data_digest(plan: Plan) -> str:
-    """Return the digest of a plan, whatever the order of its members.
+    """Return the digest of all tables of the file, as they stand in it.
 
-    An option that is off does not count, so that one that is new changes no digest.
+    Whatever was chosen when it was run (names, a profile) makes no difference.
     """
     import hashlib
     import json
 
-    options: dict[str, Any] = {name: getattr(plan.options, name) for name in plan.options.__slots__}
-    said = {
-        "name": plan.name,
-        "servers": plan.servers,
-        "needs": sorted(plan.needs),
-        "routes": plan.routes,
-        "subtools": plan.subtools,
-        "children": plan.children,
-        "capabilities": plan.capabilities,
-        "options": {name: value for name, value in options.items() if value},
-        "instructions": plan.instructions,
-        "snapshot": plan.snapshot,
-    }
-    for name, table in (("profiles", plan.profiles), ("overlays", plan.overlays)):
-        if table:
-            said[name] = json.loads(table)
-    text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+    said = {name: table for name, table in plan.tables.items() if name not in _NOT_SIGNED}
+    text = json.dumps(said, sort_keys=True)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
