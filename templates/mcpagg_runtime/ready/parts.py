@@ -26,8 +26,19 @@ def load_part(name: str) -> None:
     with _LOADING:
         part = _PARTS[name]
         if part is not None:
-            line, text = part
-            # Behind as many line ends as in the file: tracebacks and debuggers then show its lines.
-            code = compile("\n" * (line - 1) + text, __file__, "exec", dont_inherit=True)
-            exec(code, globals())  # noqa: S102 - text of this very file, written by the compiler
+            _run(name, *part)
             _PARTS[name] = None
+
+
+def _run(name: str, line: int, text: str) -> None:
+    """Compile and run the text of a part, which begins in this line of the file.
+
+    Module by module: at once, the syntax tree of all of them would leave 15 MB in use, not 3.
+    """
+    heading = f"\n# {name}/"
+    first, *modules = text.split(heading)
+    for module in (first, *[heading[1:] + rest for rest in modules]):
+        # Behind as many line ends as in the file: tracebacks and debuggers then show its lines.
+        code = compile("\n" * (line - 1) + module, __file__, "exec", dont_inherit=True)
+        exec(code, globals())  # noqa: S102 - text of this very file, written by the compiler
+        line += module.count("\n") + 1
