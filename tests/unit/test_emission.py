@@ -75,7 +75,10 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert "; without composite, extensions, http, masking, profiles, remote, repeated, skills)\n" in plain
+    assert (
+        "; without composite, extensions, http, masking, profiles, remote, repeated, skills)\n"
+        in plain
+    )
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
     assert "; without extensions, http, profiles, remote, repeated, skills)\n" in composite

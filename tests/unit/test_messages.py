@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from mcpagg_runtime.serve.messages import Fragment, read_line
+from mcpagg_runtime.serve.messages import Fragment, answered, read_line
 from mcpagg_runtime.start.message import Message
 
 ANSWER = '{"jsonrpc":"2.0","id":7,"result":{"n":1}}'
@@ -85,6 +85,25 @@ def test_of_what_cannot_be_read_the_id_is_looked_for(
     text: str, identifier: object, method: str
 ) -> None:
     assert read(text)[0] == [(identifier, method)]
+
+
+@pytest.mark.parametrize(
+    ("line", "answers"),
+    [
+        ('{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no"}}', [9]),
+        ('{"jsonrpc":"2.0","result":{"n":', [9]),
+        (f"[{ANSWER},{OTHER}]", [7, 8]),
+        ('{"jsonrpc":"2.0","method":"notifications/x"}', []),
+        ('{"jsonrpc":"2.0","id":1,"method":"ping"}', []),
+        ('{"error":"Unauthorized"}', []),
+        ("<html>", []),
+    ],
+)
+def test_an_answer_without_an_id_is_to_the_request_that_its_line_answers(
+    line: str, answers: list[int]
+) -> None:
+    found, _ = read_line(line.encode(), request=9)
+    assert answered(found) == answers
 
 
 def test_a_message_behind_half_of_another_one_is_read() -> None:

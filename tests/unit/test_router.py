@@ -989,6 +989,28 @@ def test_an_own_request_that_is_never_answered_is_given_up() -> None:
     assert world.idle()
 
 
+def test_a_request_that_a_server_will_not_answer_fails_alone_and_by_name() -> None:
+    world, client, a = lost_scene(2)
+    world.do(world.core.request_failed(a, 3, "closed the connection"))
+    why = "Server 'a' closed the connection"
+    assert world.received(client) == [failure(1, -32603, why, server="a")]
+    world.say(a, result(4, {"n": 2}))
+    assert world.received(client) == [result(2, {"n": 2})]
+
+
+def test_a_server_that_has_shaken_hands_again_is_told_everything_once_more() -> None:
+    world = World({"a": ["t"]}, capabilities={"logging": {}})
+    client = world.client()
+    a = world.ready("a", {"tools": {}, "logging": {}})
+    world.give_list(a)
+    world.say(client, request(1, "logging/setLevel", {"level": "info"}))
+    world.received(a)
+    world.do(world.core.child_renewed(a))
+    level, tools = world.received(a)
+    assert (level["method"], level["params"]) == ("logging/setLevel", {"level": "info"})
+    assert tools["method"] == "tools/list"
+
+
 # --- Requests that say more than once what they are for -------------------------------------------
 
 
