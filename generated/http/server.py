@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:949c75994e4248b8de82113b43d55aa2b8d9c19a2915c08314aec7a3b9656acb (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
+#   runtime:  sha256:34d12207cce4ab25033819067ab8ebbbeb7df5a2ef11a631fe08f312aa9db84e (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
 
 import sys
 
@@ -908,12 +908,18 @@ class Message:
  def under(self, identifier):
   if self._prepared is not None and self._prepared.raw("id") == identifier:
    return self._prepared
+  return self._renumbered(identifier)
+ def _renumbered(self, identifier):
   name = "error" if self.is_error else "result"
   said = self.members.get(name, _EMPTY)
   return Message({"id": Json(identifier), name: said})
+ def may_name_uris(self):
+  return '"uri"' in self.raw("result")
  def prepare(self, identifier):
   self._prepared = self.under(identifier)
   self._prepared.line()
+ def set_line(self, line):
+  self._line = line
  def line(self):
   if not self._line:
    found = self.members
@@ -1613,6 +1619,7 @@ def _modern_item(text):
  return edited(text, drop=("execution",))
 ''')
 define_part("serve", r'''
+from codecs import utf_8_decode
 from time import monotonic
 from time import monotonic, time
 import _thread
@@ -1692,8 +1699,8 @@ def elements(text, start):
   raise Malformed("it ends too early") from None
 
 def repeated(text, start, wanted):
- whole = text.casefold()
- if "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
+ whole = text.casefold() if len(text) <= LARGE else ""
+ if whole and "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
   return ""
  names = []
  read_members(text, start, {}, names)
@@ -1750,6 +1757,40 @@ _BEFORE_SPACED = b'{"jsonrpc": "2.0", "id": '
 _BEHIND = b',"jsonrpc":"2.0","id":'
 _RESULT = b'"result":'
 _ENVELOPE_BYTES = 60
+UNREAD_BYTES = 1 << 18
+_WINDOW = 1 << 20
+_CONTROLS = (b"\t", b"\r", b"\x1b")
+
+class UnreadResult(Json):
+ __slots__ = ("_line", "_span")
+ def __init__(self, line, span):
+  super().__init__("")
+  self._line = line
+  self._span = span
+ @property
+ def text(self):
+  return self._line[slice(*self._span)].decode("utf-8")
+
+class UnreadAnswer(Message):
+ __slots__ = ("_came", "_place")
+ def __init__(self, line, number, place, result):
+  super().__init__({"id": Json(str(number), value=number), "result": result})
+  self._came = line
+  self._place = place
+ def _renumbered(self, identifier):
+  start, end = self._place
+  message = Message({"id": Json(identifier), "result": self.members["result"]})
+  rest = memoryview(self._came)
+  parts = [
+   rest[:start],
+   identifier.encode("utf-8"),
+   rest[end:],
+   b"\n",
+  ]
+  message.set_line(b"".join(parts))
+  return message
+ def may_name_uris(self):
+  return False
 
 def plain_message(line):
  if len(line) > LARGE or not line.startswith(b"{"):
@@ -1811,6 +1852,33 @@ def plain_answer(line):
   return None
  parts = {"id": Json(str(number), value=number), "result": Json(text, value=value)}
  return Message(parts)
+
+def unread_answer(line):
+ if len(line) <= UNREAD_BYTES:
+  return None
+ places = _envelope(line)
+ if places is None or any(control in line for control in _CONTROLS):
+  return None
+ if len(line) <= LARGE and b'"uri"' in line:
+  return None
+ number, place, (start, end) = places
+ whole = line[start : start + 1] == b"{" and line[end - 1 : end] == b"}"
+ if not whole or line.count(b'"jsonrpc"') != 1 or not _is_utf_8(line):
+  return None
+ return UnreadAnswer(line, number, place, UnreadResult(line, (start, end)))
+
+def _is_utf_8(line):
+ if line.isascii():
+  return True
+ view, index = memoryview(line), 0
+ while index < len(line):
+  window = view[index : index + _WINDOW]
+  try:
+   _, used = utf_8_decode(window, "strict", index + _WINDOW >= len(line))
+  except UnicodeDecodeError:
+   return False
+  index += used
+ return True
 
 def _envelope(line):
  if line.startswith(b'{"result":'):
@@ -3479,7 +3547,7 @@ class Origins:
   if len(self._servers) > MAXIMUM_URIS:
    del self._servers[next(iter(self._servers))]
  def learn(self, answer, server):
-  if '"uri"' not in answer.raw("result"):
+  if not answer.may_name_uris():
    return
   result = answer.value("result")
   if type(result) is dict:
@@ -4082,6 +4150,12 @@ class Child:
   if self.lifecycle.sleep_if_idle(now, busy=busy):
    self._forget()
  def read(self, line, redact, request=0):
+  unread = unread_answer(line)
+  if unread is not None:
+   call = self.connection.calls.get(minted(unread.id))
+   if call is not None and self._passes_untouched(call):
+    unread.prepare(call.identifier)
+    return [unread], ""
   said = read_line(line, str if self.connection.warned else redact, request)
   for message in said[0]:
    if isinstance(message, Message) and message.method is None and not message.is_error:
@@ -5268,9 +5342,7 @@ class Process:
  def read(self):
   lines = Lines(self._endless)
   for data in _chunks(self._stdout):
-   found = lines.feed(data)
-   if found:
-    self.hear(*found)
+   self.hear(*lines.feed(data))
   self.drained.set()
   if not self.exited.wait(LAST_WORDS_SECONDS):
    self.end("closed its standard output")
@@ -7811,7 +7883,6 @@ class _Sink:
 # http/exchange.py: One HTTP request and its answer, over ASGI.
 JSON = "application/json"
 EVENTS = "text/event-stream"
-MAXIMUM_BODY_BYTES = 1 << 24
 BODY_SECONDS = 60.0
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 UNREAD_SECONDS = 60.0
@@ -7841,7 +7912,8 @@ class Gone(Exception):
  pass
 
 class Exchange:
- def __init__(self, scope, receive, send):
+ def __init__(self, scope, receive, send, limit):
+  self._limit = limit
   self.method = scope["method"]
   self.root = scope.get("root_path", "")
   self.path = scope["path"].removeprefix(self.root)
@@ -7868,8 +7940,8 @@ class Exchange:
   if self._body is not None:
    return self._body
   length = self.header("content-length")
-  if length.isdigit() and int(length) > MAXIMUM_DISCARDED_BYTES:
-   raise _too_large(is_read=False)
+  if length.isdigit() and int(length) > self._limit + MAXIMUM_DISCARDED_BYTES:
+   raise self._too_large(is_read=False)
   try:
    self._body = await asyncio.wait_for(self._read(), BODY_SECONDS)
    return self._body
@@ -7885,14 +7957,17 @@ class Exchange:
    part = message.get("body", b"")
    size += len(part)
    is_read = not message.get("more_body", False)
-   if size <= MAXIMUM_BODY_BYTES:
+   if size <= self._limit:
     parts.append(part)
-   elif is_read or size > MAXIMUM_DISCARDED_BYTES:
-    raise _too_large(is_read=is_read)
+   elif is_read or size > self._limit + MAXIMUM_DISCARDED_BYTES:
+    raise self._too_large(is_read=is_read)
    else:
     parts.clear()
    if is_read:
     return b"".join(parts)
+ def _too_large(self, *, is_read):
+  text = f"The body is larger than {self._limit} bytes"
+  return Refused(413, text, headers={} if is_read else {"connection": "close"})
  async def gone(self):
   while (await self._receive())["type"] != "http.disconnect":
    pass
@@ -7926,10 +8001,6 @@ class Exchange:
 def _raw_headers(headers):
  return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
-def _too_large(*, is_read):
- text = f"The body is larger than {MAXIMUM_BODY_BYTES >> 20} MiB"
- return Refused(413, text, headers={} if is_read else {"connection": "close"})
-
 # http/settings.py: Where the proxy is served over HTTP, and to whom.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
@@ -7938,6 +8009,8 @@ DEFAULT_PATH = "/mcp"
 TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
 TOKEN = "MCP_PROXY_AUTH_TOKEN"
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
+MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
+MAXIMUM_BODY_BYTES = 1 << 24
 WORKER = "MCP_PROXY_WORKER"
 WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
 MAXIMUM_NAME = 32
@@ -7962,6 +8035,10 @@ class Settings:
   named = environ.get(ALLOWED_HOSTS, "").split(",")
   bound = [] if is_wildcard(self.host) else [self.host]
   self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
+  limit = environ.get(MAXIMUM_BODY, "") or str(MAXIMUM_BODY_BYTES)
+  if not (limit.isascii() and limit.isdigit()):
+   raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
+  self.maximum_body = int(limit)
   self.worker = environ.get(WORKER, "")
   if self.worker and not is_worker(self.worker):
    raise BadSetting(f"{WORKER} is not of letters and digits, {MAXIMUM_NAME} at most")
@@ -8748,7 +8825,7 @@ async def serve_asgi(
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
   elif scope["type"] == "http":
    refusal = Refused(503, f"The server cannot start: {problem}")
-   await Exchange(scope, receive, send).respond(refusal.status, refusal.body)
+   await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
   return
  await app(scope, receive, send)
 
@@ -8792,7 +8869,8 @@ class HttpApp:
   if scope["type"] == "lifespan":
    await self._live(receive, send)
   elif scope["type"] == "http":
-   await self._answer(Exchange(scope, receive, send))
+   exchange = Exchange(scope, receive, send, self._settings.maximum_body)
+   await self._answer(exchange)
   elif scope["type"] == "websocket":
    await send({"type": "websocket.close", "code": 1003})
  async def _live(self, receive, send):
@@ -8850,7 +8928,8 @@ class HttpApp:
   for session in served.sessions:
    await served.sessions.end(session, GOODBYE)
   served.stateless.end(GOODBYE)
-  await self._idle.wait()
+  with suppress(asyncio.TimeoutError):
+   await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
   self._stopped.set()
  async def stop(self):
   self.begin_to_stop()
@@ -8943,6 +9022,7 @@ class _Served:
 # http/serving.py: Serves HTTP by uvicorn: what `--http` does.
 UNUSABLE = 2
 HEADER_SECONDS = 10.0
+IDLE_CONNECTION_SECONDS = 75
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 def serve_http(plan, folder, given, log):
@@ -8974,6 +9054,8 @@ def serve_http(plan, folder, given, log):
    access_log=False,
    server_header=False,
    proxy_headers=False,
+   timeout_keep_alive=IDLE_CONNECTION_SECONDS,
+   timeout_graceful_shutdown=int(3 * GRACE_SECONDS),
   )
   server = uvicorn.Server(config)
   watching = asyncio.ensure_future(_close_slow(server))
@@ -8991,7 +9073,8 @@ async def _close_slow(server):
   waiting = {
    connection: connection.cycle
    for connection in server.server_state.connections
-   if connection.cycle is None or connection.cycle.response_complete
+   if connection.timeout_keep_alive_task is None
+   and (connection.cycle is None or connection.cycle.response_complete)
   }
   for connection, cycle in waiting.items():
    if connection in before and before[connection] is cycle:

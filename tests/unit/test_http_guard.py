@@ -132,8 +132,7 @@ def test_without_a_token_this_machine_alone_is_served(
 
 
 def test_a_body_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.exchange.MAXIMUM_BODY_BYTES", 1 << 20)
-    monkeypatch.setattr("mcpagg_runtime.http.exchange.MAXIMUM_DISCARDED_BYTES", 1 << 21)
+    monkeypatch.setattr("mcpagg_runtime.http.exchange.MAXIMUM_DISCARDED_BYTES", 1 << 20)
 
     async def scenario(site: Site) -> None:
         session = await site.session()
@@ -155,7 +154,7 @@ def test_a_body_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
             assert ("connection" in refused.headers) is closes
             assert (await refused.json())["error"]["code"] == -32600
 
-    run(SERVERS, scenario)
+    run(SERVERS, scenario, environ={"MCP_PROXY_MAX_BODY_BYTES": str(1 << 20)})
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,6 +261,7 @@ def test_settings_of_the_command_line_come_before_the_config_and_that_before_the
         ({"PORT": "x"}, {}),
         ({"PORT": "65536"}, {}),
         ({"MCP_PROXY_PATH": "mcp"}, {}),
+        ({"MCP_PROXY_MAX_BODY_BYTES": "16M"}, {}),
         ({"MCP_PROXY_PATH": "/sse"}, {}),
         ({}, {"token": "${UNSET}"}),
         ({"EMPTY": ""}, {"token": "${EMPTY}"}),

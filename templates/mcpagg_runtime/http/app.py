@@ -65,7 +65,7 @@ async def serve_asgi(
             await send({"type": "lifespan.startup.failed", "message": str(problem)})
         elif scope["type"] == "http":
             refusal = Refused(503, f"The server cannot start: {problem}")
-            await Exchange(scope, receive, send).respond(refusal.status, refusal.body)
+            await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
         return
     await app(scope, receive, send)
 
@@ -129,7 +129,8 @@ class HttpApp:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
-            await self._answer(Exchange(scope, receive, send))
+            exchange = Exchange(scope, receive, send, self._settings.maximum_body)
+            await self._answer(exchange)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1003})
 
@@ -207,7 +208,8 @@ class HttpApp:
         for session in served.sessions:
             await served.sessions.end(session, GOODBYE)
         served.stateless.end(GOODBYE)
-        await self._idle.wait()
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
         self._stopped.set()
 
     async def stop(self) -> None:

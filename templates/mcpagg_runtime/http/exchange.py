@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
-# A body of a request, in bytes, and the seconds in which it is to arrive.
-MAXIMUM_BODY_BYTES = 1 << 24
+# In so many seconds the body of a request is to arrive.
 BODY_SECONDS = 60.0
-# Of a larger one, so much is read and thrown away: a client that still sends reads no refusal.
+# Of one that is too large, so much is read all the same and thrown away, in bytes: a client that
+# still sends reads no refusal.
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 # A client that takes nothing for so many seconds is taken for gone.
 UNREAD_SECONDS = 60.0
@@ -65,7 +65,9 @@ class Gone(Exception):
 class Exchange:
     """One request, read from ASGI, and the answer to it."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, limit: int) -> None:
+        """`limit` is how large its body may be, in bytes."""
+        self._limit = limit
         self.method: str = scope["method"]
         self.root: str = scope.get("root_path", "")
         """What stands before the path where a server is mounted below a prefix."""
@@ -110,8 +112,8 @@ class Exchange:
         if self._body is not None:
             return self._body
         length = self.header("content-length")
-        if length.isdigit() and int(length) > MAXIMUM_DISCARDED_BYTES:
-            raise _too_large(is_read=False)
+        if length.isdigit() and int(length) > self._limit + MAXIMUM_DISCARDED_BYTES:
+            raise self._too_large(is_read=False)
         try:
             self._body = await asyncio.wait_for(self._read(), BODY_SECONDS)
             return self._body
@@ -128,14 +130,18 @@ class Exchange:
             part = message.get("body", b"")
             size += len(part)
             is_read = not message.get("more_body", False)
-            if size <= MAXIMUM_BODY_BYTES:
+            if size <= self._limit:
                 parts.append(part)
-            elif is_read or size > MAXIMUM_DISCARDED_BYTES:
-                raise _too_large(is_read=is_read)
+            elif is_read or size > self._limit + MAXIMUM_DISCARDED_BYTES:
+                raise self._too_large(is_read=is_read)
             else:
                 parts.clear()
             if is_read:
                 return b"".join(parts)
+
+    def _too_large(self, *, is_read: bool) -> Refused:
+        text = f"The body is larger than {self._limit} bytes"
+        return Refused(413, text, headers={} if is_read else {"connection": "close"})
 
     async def gone(self) -> None:
         """Wait until the client closes its connection, or the answer is complete."""
@@ -185,8 +191,3 @@ class Exchange:
 
 def _raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-
-
-def _too_large(*, is_read: bool) -> Refused:
-    text = f"The body is larger than {MAXIMUM_BODY_BYTES >> 20} MiB"
-    return Refused(413, text, headers={} if is_read else {"connection": "close"})

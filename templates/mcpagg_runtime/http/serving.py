@@ -8,7 +8,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.app import HttpApp
+from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
 from mcpagg_runtime.http.settings import BadSetting, Settings
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 UNUSABLE = 2
 # The headers of a request arrive in as many seconds, or in twice as many at most.
 HEADER_SECONDS = 10.0
+# A connection between two requests is kept longer than clients keep theirs: one that is closed just
+# as its client sends a request fails that request.
+IDLE_CONNECTION_SECONDS = 75
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 
@@ -62,6 +65,8 @@ def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | Non
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=IDLE_CONNECTION_SECONDS,
+            timeout_graceful_shutdown=int(3 * GRACE_SECONDS),
         )
         server = uvicorn.Server(config)
         watching = asyncio.ensure_future(_close_slow(server))
@@ -83,7 +88,8 @@ async def _close_slow(server: Any) -> None:
         waiting = {
             connection: connection.cycle
             for connection in server.server_state.connections
-            if connection.cycle is None or connection.cycle.response_complete
+            if connection.timeout_keep_alive_task is None  # else it is between two requests
+            and (connection.cycle is None or connection.cycle.response_complete)
         }
         for connection, cycle in waiting.items():
             if connection in before and before[connection] is cycle:

@@ -21,6 +21,8 @@ TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
 
 TOKEN = "MCP_PROXY_AUTH_TOKEN"  # noqa: S105 - the name of the variable
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
+MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
+MAXIMUM_BODY_BYTES = 1 << 24
 WORKER = "MCP_PROXY_WORKER"
 WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
 MAXIMUM_NAME = 32  # of a worker
@@ -60,6 +62,11 @@ class Settings:
         bound = [] if is_wildcard(self.host) else [self.host]
         self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
         """The names under which clients reach the proxy, in lower case and without ports."""
+        limit = environ.get(MAXIMUM_BODY, "") or str(MAXIMUM_BODY_BYTES)
+        if not (limit.isascii() and limit.isdigit()):
+            raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
+        self.maximum_body = int(limit)
+        """How large the body of a request may be, in bytes."""
         self.worker: str = environ.get(WORKER, "")
         """What this process is called among several, for what routes by it; "" for any name."""
         if self.worker and not is_worker(self.worker):
