@@ -291,6 +291,7 @@ class HttpClient:
                 # A server may refuse a request before it has read it all, and then says why.
             break
         transfer.sent.set()
+        link.hurry()
         try:
             got = link.http.getresponse()
         except (OSError, ValueError, http.client.HTTPException) as problem:
