@@ -172,7 +172,7 @@ for found in pkgutil.walk_packages(mcpagg_runtime.__path__, "mcpagg_runtime."):
         namespace.update(vars(importlib.import_module(found.name)))
 namespace.update(__name__="emitted", __file__=file, COMPILER="")
 exec(head.rpartition("# ====")[0], namespace)
-exec("PLAN = Plan(" + rest.rpartition("PLAN = Plan(")[2].partition("if __name__")[0], namespace)
+exec("PLAN = {" + rest.rpartition("\\nPLAN = {")[2].partition("if __name__")[0], namespace)
 sys.setprofile(note)
 namespace["main"](namespace["PLAN"], file)
 """
