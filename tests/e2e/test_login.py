@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
-from proxies import served
+from proxies import posix, served
 from wire import Wire, call, text
 
 from mcpagg import Aggregator
@@ -170,20 +170,25 @@ def test_only_the_answer_to_this_login_counts(
     assert Login(private).bearer()
 
 
-def test_a_login_that_is_refused_says_why(log_in: LogIn, browser: list[bytes], state: Path) -> None:
-    with started("oauth.py", transport="http", refuse=True) as url:
-        status, said = log_in({"url": url})
+def test_a_login_that_is_refused_says_why(
+    private: str, log_in: LogIn, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    def refuse(url: str) -> bool:
+        asked = {key: values[0] for key, values in parse_qs(urlsplit(url).query).items()}
+        said = urlencode({"error": "access_denied", "state": asked["state"]})
+        assert b"Not logged in" in get(f"{asked['redirect_uri']}?{said}")
+        return True
+
+    monkeypatch.setattr("webbrowser.open", refuse)
+    status, said = log_in({"url": private})
     assert status == 4
-    assert (
-        "mcpServers.far: the login failed: the authorization server refused: access_denied" in said
-    )
-    assert b"Not logged in" in browser[0]
+    assert "mcpServers.far: the login failed: the authorization server refused: access_den" in said
     assert not state.exists()
 
 
-def test_who_asks_for_no_login_is_believed(log_in: LogIn, state: Path) -> None:
-    with started("remote.py", transport="http") as url:
-        assert log_in({"url": url}) == (0, "far: asks for no login\n")
+def test_who_asks_for_no_login_is_believed(private: str, log_in: LogIn, state: Path) -> None:
+    open_to_all = private.replace("/mcp", "/seen")
+    assert log_in({"url": open_to_all}) == (0, "far: asks for no login\n")
     assert not state.exists()
 
 
@@ -213,6 +218,33 @@ def test_nobody_comes(
     status, said = log_in({"url": private})
     assert (status, "nobody has logged in within 0.5 s" in said) == (4, True), said
     assert not state.exists()
+
+
+@posix("the keyring of this test is a script")
+@pytest.mark.parametrize("works", [True, False])
+def test_the_keyring_keeps_a_login_where_it_is_installed_and_works(
+    works: bool,
+    private: str,
+    log_in: LogIn,
+    browser: list[bytes],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    item = tmp_path / "item"
+    python = tmp_path / "python"
+    body = f'case $4 in set) cat > "{item}";; get) cat "{item}";; esac'
+    python.write_text(f"#!/bin/sh\n{body if works else 'exit 1'}\n")
+    python.chmod(0o700)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name == "keyring")
+    monkeypatch.setattr("mcpagg.login.sys.executable", str(python))
+    status, said = log_in({"url": private})
+    login = Login(private)
+    where = "the keyring of the system" if works else login.path
+    assert (status, f"the login is kept in {where}" in said) == (0, True), said
+    token = login.bearer()
+    assert token is not None
+    assert (token in Path(login.path).read_text(), item.exists()) == (not works, works)
+    assert knock(private, token) == 406
 
 
 def whoami(wire: Wire) -> Json:

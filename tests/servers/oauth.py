@@ -7,7 +7,6 @@ OPTIONS is a JSON object:
     transport     "sse" or "http"
     lifetime      the seconds of a token, 3600 where it is left out
     registration  false: clients are not registered; there is one, "known" with the secret "s3cret"
-    refuse        true: nobody is let in
 
 Whoever comes to the login is let in at once, so a browser only has to follow. Every access and
 refresh token counts once: refreshing replaces both. POST /end ends all logins, /expire all access
@@ -29,7 +28,6 @@ from mcp.server.auth.provider import (
     AccessToken,
     AuthorizationCode,
     AuthorizationParams,
-    AuthorizeError,
     OAuthAuthorizationServerProvider,
     RefreshToken,
     construct_redirect_uri,
@@ -72,8 +70,6 @@ class Logins(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
-        if self.options.get("refuse"):
-            raise AuthorizeError("access_denied")
         code = AuthorizationCode(
             code=secrets.token_hex(20),
             scopes=params.scopes or [],
