@@ -18,6 +18,8 @@ from proxies import compiled, served
 from remotes import Talk
 from wire import call, tools
 
+from mcpagg.recorded import recorded
+
 EVERYTHING = ["npx", "-y", "@modelcontextprotocol/server-everything@2026.8.31"]
 FIRST = ["uv", "run", "--no-project", "--quiet", "--with", "mcp<2", "python", "-c"]
 """Runs Python with the first version of its SDK."""
@@ -156,7 +158,7 @@ def test_every_tool_is_listed_and_called_as_without_the_proxy(
 
 
 def test_which_transport_each_has_was_found_out(file: Path, urls: dict[str, str]) -> None:
-    text = file.read_text()
-    for name, url in urls.items():
-        transport = "sse" if name.endswith("events") else "streamable-http"
-        assert f'"transport": "{transport}",\n        "url": "{url}"' in text
+    rows = recorded(file).rows
+    assert {name: row["transport"] for name, row in rows.items()} == {
+        name: "sse" if name.endswith("events") else "streamable-http" for name in urls
+    }
