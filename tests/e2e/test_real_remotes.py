@@ -18,7 +18,7 @@ from proxies import compiled, served
 from remotes import Talk
 from wire import call, tools
 
-from mcpagg.recorded import recorded
+from mcpagg.recorded import read_contents
 
 EVERYTHING = ["npx", "-y", "@modelcontextprotocol/server-everything@2026.8.31"]
 FIRST = ["uv", "run", "--no-project", "--quiet", "--with", "mcp<2", "python", "-c"]
@@ -158,7 +158,7 @@ def test_every_tool_is_listed_and_called_as_without_the_proxy(
 
 
 def test_which_transport_each_has_was_found_out(file: Path, urls: dict[str, str]) -> None:
-    rows = recorded(file).rows
+    rows = read_contents(file).rows
     assert {name: row["transport"] for name, row in rows.items()} == {
         name: "sse" if name.endswith("events") else "streamable-http" for name in urls
     }
