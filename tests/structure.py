@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -134,6 +135,7 @@ def static(package: Any) -> dict[str, Any]:
     }
 
 
+HEADING = re.compile(r"# (\w+/\w+)\.py: ")
 DRIVER = """
 import _thread, collections, json, os, sys
 
@@ -141,8 +143,8 @@ file, report = sys.argv.pop(1), sys.argv.pop(1)
 counts = collections.Counter()
 
 def note(frame, event, _):
-    if event == "call" and "mcpagg_runtime" in frame.f_code.co_filename:
-        counts[os.path.basename(frame.f_code.co_filename), frame.f_code.co_qualname] += 1
+    if event == "call" and frame.f_code.co_filename == file:
+        counts[frame.f_code.co_firstlineno, frame.f_code.co_qualname] += 1
 
 start = _thread.start_new_thread
 
@@ -153,6 +155,7 @@ def profiled(function, arguments):
     return start(run, ())
 
 _thread.start_new_thread = profiled
+import posix
 leave = os._exit
 
 def dump(status):
@@ -161,6 +164,7 @@ def dump(status):
         json.dump([[*key, count] for key, count in counts.items()], written)
     leave(status)
 
+<<<<<<< HEAD
 os._exit = dump
 text = open(file).read()
 head, _, rest = text.partition("# How it works")
@@ -173,8 +177,12 @@ for found in pkgutil.walk_packages(mcpagg_runtime.__path__, "mcpagg_runtime."):
 namespace.update(__name__="emitted", __file__=file, COMPILER="")
 exec(head.rpartition("# ====")[0], namespace)
 exec("PLAN = {" + rest.rpartition("\\nPLAN = {")[2].partition("if __name__")[0], namespace)
+=======
+os._exit = posix._exit = dump
+code = compile(open(file).read(), file, "exec")
+>>>>>>> f24bd57 (Bring the examples up to date; count what a call touches in the emitted file itself)
 sys.setprofile(note)
-namespace["main"](namespace["PLAN"], file)
+exec(code, {"__name__": "__main__", "__file__": file})
 """
 
 
@@ -193,7 +201,15 @@ def touched(file: Path, folder: Path, count: int, *, modern: bool) -> Counter[tu
                 call(wire, "s:echo", text="x")
         wire.end_input()
         wire.wait()
-    return Counter({(module, name): n for module, name, n in json.loads(report.read_text())})
+    lines = file.read_text(encoding="utf-8").split("\n")
+    headings = [
+        (at, match[1]) for at, line in enumerate(lines, 1) if (match := HEADING.match(line))
+    ]
+    found: Counter[tuple[str, str]] = Counter()
+    for line, name, times in json.loads(report.read_text()):
+        module = max((heading for heading in headings if heading[0] <= line), default=(0, "head"))
+        found[module[1], name] += times
+    return found
 
 
 def a_call(*, modern_client: bool, modern_child: bool) -> dict[str, int]:

@@ -14,567 +14,577 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   needs:    [DEMO_AUTHOR]
-#   data:     sha256:453896741759504b075ba473ffcf84046f1c5ad6b5abf00cc232d9f2f9be8399 (3 servers, 8 tools)
-#   runtime:  sha256:4f69d10c522bd6f37e02a6aa1efa53a6f38495f20be018118ef8e8297e23dfb2 (mcpagg 0.1.0; without composite, extensions, masking, skills)
-
-from __future__ import annotations
+#   runtime:  sha256:6b02fac27ea68d51d438d4e1263faea2cff566f4c0eac069c53b03b8ae68cd93 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
 
 import sys
 
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-    # Python has put the folder of this file first. From here on, no file beside this one stands in
-    # for a module of the standard library; only -I keeps one from standing in for __future__.
+    # Python has put the folder of this file first, but no file beside this one is to stand in for a
+    # module of the standard library.
     del sys.path[0]
 
 import _thread
-import os
-import select
-import stat
 import sys
-
 try:
-    # The C scanner behind the json module; importing json itself costs a start 14 ms (it needs re).
-    from _json import encode_basestring_ascii, make_scanner, scanstring
-except ImportError:  # an interpreter without the accelerator: slower, the same
-    from json.decoder import scanstring  # type: ignore[attr-defined,no-redef]
-    from json.encoder import encode_basestring_ascii
-    from json.scanner import make_scanner
-try:
-    # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
+ from _json import encode_basestring_ascii, make_scanner, scanstring
 except ImportError:
-    from signal import set_wakeup_fd, signal
-
+ from json.decoder import scanstring
+ from json.encoder import encode_basestring_ascii
+ from json.scanner import make_scanner
+try:
+ from _signal import signal
+ from posix import _exit, environ, isatty, read, write
+ POSIX = True
+except ImportError:
+ POSIX = False
 
 # ==============================================================================================
 # What this proxy is: decided when it was compiled. This part is the one to review.
 # ==============================================================================================
 
-# How each server is started. References stand as in the config and are resolved at every start.
-SERVERS = {
-    "notes": {
-        "command": "python3",
-        "args": [
-            "servers/notes.py",
-        ],
-        "env": {
-            "NOTES_AUTHOR": "${DEMO_AUTHOR:-anonymous}",
-        },
-        "cwd": ".",
-    },
-    "units": {
-        "command": "python3",
-        "args": [
-            "servers/units.py",
-        ],
-        "env": {},
-        "cwd": ".",
-    },
-    "dates": {
-        "command": "python3",
-        "args": [
-            "servers/dates.py",
-        ],
-        "env": {},
-        "cwd": ".",
-    },
+# JSON texts, because a start reads them quicker than Python. How each server is started: references
+# stand as in the config and are resolved at every start.
+SERVERS = r"""{
+"notes": {
+ "command": "python3",
+ "args": ["servers/notes.py"],
+ "env": {"NOTES_AUTHOR": "${DEMO_AUTHOR:-anonymous}"},
+ "cwd": "."
+},
+"units": {
+ "command": "python3",
+ "args": ["servers/units.py"],
+ "env": {},
+ "cwd": "."
+},
+"dates": {
+ "command": "python3",
+ "args": ["servers/dates.py"],
+ "env": {},
+ "cwd": "."
 }
+}"""
 
-# The names that clients see: (server, the server's own name, the portable name). Resources and
-# templates keep their URIs: (server,). Skills of several servers have their server's name in front.
-ROUTES = {
-    "notes:add": ("notes", "add", "notes_add"),
-    "notes:find": ("notes", "find", "notes_find"),
-    "notes:remove": ("notes", "remove", "notes_remove"),
-    "units:convert": ("units", "convert", "units_convert"),
-    "units:list_units": ("units", "list_units", "units_list_units"),
-    "dates:days_between": ("dates", "days_between", "dates_days_between"),
-    "dates:add_days": ("dates", "add_days", "dates_add_days"),
-    "dates:about": ("dates", "about", "dates_about"),
+# The names that clients see, by server: [the server's own name, the portable name]. Resources and
+# templates keep their URIs: []. Skills of several servers have their server's name in front.
+ROUTES = r"""{
+"notes": {
+ "notes:add": ["add", "notes_add"],
+ "notes:find": ["find", "notes_find"],
+ "notes:remove": ["remove", "notes_remove"]
+},
+"units": {
+ "units:convert": ["convert", "units_convert"],
+ "units:list_units": ["list_units", "units_list_units"]
+},
+"dates": {
+ "dates:days_between": ["days_between", "dates_days_between"],
+ "dates:add_days": ["add_days", "dates_add_days"],
+ "dates:about": ["about", "dates_about"]
 }
+}"""
 
 # What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
 # handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
-# (sampling, elicitation, roots), and how long, and by whom, it lets its lists be kept.
-CHILDREN = {
-    "notes": {
-        "protocol": "2025-11-25",
-    },
-    "units": {
-        "protocol": "2025-11-25",
-    },
-    "dates": {
-        "protocol": "2025-11-25",
-    },
+# (sampling, elicitation, roots), how long, and by whom, it lets its lists be kept, the variables that
+# it needs, and a digest of all that it said.
+CHILDREN = r"""{
+"notes": {
+ "protocol": "2025-11-25",
+ "digest": "sha256:38ee3272e19598b9"
+},
+"units": {
+ "protocol": "2025-11-25",
+ "digest": "sha256:9b41390229cf7806"
+},
+"dates": {
+ "protocol": "2025-11-25",
+ "digest": "sha256:a0312141ef91f98c"
 }
+}"""
 
 # What the proxy declares to clients: what at least one server has and the proxy passes on.
-CAPABILITIES = '{"tools":{"listChanged":true}}'
+CAPABILITIES = r"""{"tools": {"listChanged": true}}"""
 
-OPTIONS = {
-    "separator": ":",
-    "names": "auto",
-    "start": "eager",
-    "on_drift": "live",
-    "restart": "never",
-    "env": "inherit",
-    "timeout": None,
-    "connect_timeout": 60.0,
-    "idle_stop": None,
-    "allow_failed": False,
-}
+OPTIONS = r"""{
+ "separator": ":",
+ "names": "auto",
+ "start": "eager",
+ "on_drift": "live",
+ "restart": "never",
+ "env": "inherit",
+ "timeout": null,
+ "connect_timeout": 60.0,
+ "idle_stop": null,
+ "allow_failed": false}"""
 
-INSTRUCTIONS = "What each server behind this proxy says, by its own names for its tools:\n\n# notes\nKeeps short notes for the time of a session. They are gone afterwards.\n\n# units\nConverts quantities exactly where a model would guess.\n\n# dates\nReckons with calendar dates, written as YYYY-MM-DD."
+# The paragraphs of its instructions.
+INSTRUCTIONS = r"""[
+ "What each server behind this proxy says, by its own names for its tools:",
+ "# notes\nKeeps short notes for the time of a session. They are gone afterwards.",
+ "# units\nConverts quantities exactly where a model would guess.",
+ "# dates\nReckons with calendar dates, written as YYYY-MM-DD."]"""
+
+# The lists that are the same for every client with a handshake, by method: [kind, and the members
+# that hold the items, what an item is asked for by, and what is shown of it].
+LISTS = r"""{"tools/list": ["tools", "tools", "name", "name"]}"""
 
 # What each server said about itself, in its own words; "" has the composite tools, if any.
 SNAPSHOT = {
     "notes": {
         "server": r"""{
- "serverInfo": {
-  "name": "notes",
-  "version": "1.0.0"
- },
- "capabilities": {
-  "tools": {}
- },
- "instructions": "Keeps short notes for the time of a session. They are gone afterwards."
-}""",
+ "serverInfo": {"name": "notes", "version": "1.0.0"},
+ "capabilities": {"tools": {}},
+ "instructions": "Keeps short notes for the time of a session. They are gone afterwards."}""",
         "tools": r"""[
- {
-  "name": "add",
-  "description": "Write down a note and return its number.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "text": {
-     "type": "string",
-     "description": "What to remember"
-    }
-   },
-   "required": [
-    "text"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": false,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "find",
-  "description": "List the notes, all of them or those with a word.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "word": {
-     "type": "string",
-     "description": "Only notes that contain this word or phrase, in any case",
-     "default": ""
-    }
-   },
-   "required": []
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "remove",
-  "description": "Throw a note away.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "number": {
-     "type": "integer",
-     "description": "The number of the note"
-    }
-   },
-   "required": [
-    "number"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": false,
-   "openWorldHint": false
-  }
- }
+{"name": "add",
+ "description": "Write down a note and return its number.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {"text": {"type": "string", "description": "What to remember"}},
+  "required": ["text"]},
+ "annotations": {"readOnlyHint": false, "openWorldHint": false}},
+{"name": "find",
+ "description": "List the notes, all of them or those with a word.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "word": {
+    "type": "string",
+    "description": "Only notes that contain this word or phrase, in any case",
+    "default": ""}},
+  "required": []},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "remove",
+ "description": "Throw a note away.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {"number": {"type": "integer", "description": "The number of the note"}},
+  "required": ["number"]},
+ "annotations": {"readOnlyHint": false, "openWorldHint": false}}
 ]""",
     },
     "units": {
         "server": r"""{
- "serverInfo": {
-  "name": "units",
-  "version": "1.0.0"
- },
- "capabilities": {
-  "tools": {}
- },
- "instructions": "Converts quantities exactly where a model would guess."
-}""",
+ "serverInfo": {"name": "units", "version": "1.0.0"},
+ "capabilities": {"tools": {}},
+ "instructions": "Converts quantities exactly where a model would guess."}""",
         "tools": r"""[
- {
-  "name": "convert",
-  "description": "Convert a quantity from one unit to another.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "value": {
-     "type": "number",
-     "description": "The quantity"
-    },
-    "source": {
-     "type": "string",
-     "description": "Its unit, such as mi"
-    },
-    "target": {
-     "type": "string",
-     "description": "The unit wanted, such as km"
-    }
-   },
-   "required": [
-    "value",
-    "source",
-    "target"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "list_units",
-  "description": "List the units that are known, by what they measure.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {},
-   "required": []
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- }
+{"name": "convert",
+ "description": "Convert a quantity from one unit to another.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "value": {"type": "number", "description": "The quantity"},
+   "source": {"type": "string", "description": "Its unit, such as mi"},
+   "target": {"type": "string", "description": "The unit wanted, such as km"}},
+  "required": ["value", "source", "target"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "list_units",
+ "description": "List the units that are known, by what they measure.",
+ "inputSchema": {"type": "object", "properties": {}, "required": []},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}}
 ]""",
     },
     "dates": {
         "server": r"""{
- "serverInfo": {
-  "name": "dates",
-  "version": "1.0.0"
- },
- "capabilities": {
-  "tools": {}
- },
- "instructions": "Reckons with calendar dates, written as YYYY-MM-DD."
-}""",
+ "serverInfo": {"name": "dates", "version": "1.0.0"},
+ "capabilities": {"tools": {}},
+ "instructions": "Reckons with calendar dates, written as YYYY-MM-DD."}""",
         "tools": r"""[
- {
-  "name": "days_between",
-  "description": "Count the days from one date to another.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "start": {
-     "type": "string",
-     "description": "The first date"
-    },
-    "end": {
-     "type": "string",
-     "description": "The second date"
-    }
-   },
-   "required": [
-    "start",
-    "end"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "add_days",
-  "description": "Return the date some days after another one.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "day": {
-     "type": "string",
-     "description": "The date to start from"
-    },
-    "days": {
-     "type": "integer",
-     "description": "How many days later; negative for earlier"
-    }
-   },
-   "required": [
-    "day",
-    "days"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- },
- {
-  "name": "about",
-  "description": "Tell the weekday, the ISO week and the day of the year of a date.",
-  "inputSchema": {
-   "type": "object",
-   "properties": {
-    "day": {
-     "type": "string",
-     "description": "The date"
-    }
-   },
-   "required": [
-    "day"
-   ]
-  },
-  "annotations": {
-   "readOnlyHint": true,
-   "openWorldHint": false
-  }
- }
+{"name": "days_between",
+ "description": "Count the days from one date to another.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "start": {"type": "string", "description": "The first date"},
+   "end": {"type": "string", "description": "The second date"}},
+  "required": ["start", "end"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "add_days",
+ "description": "Return the date some days after another one.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {
+   "day": {"type": "string", "description": "The date to start from"},
+   "days": {"type": "integer", "description": "How many days later; negative for earlier"}},
+  "required": ["day", "days"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}},
+{"name": "about",
+ "description": "Tell the weekday, the ISO week and the day of the year of a date.",
+ "inputSchema": {
+  "type": "object",
+  "properties": {"day": {"type": "string", "description": "The date"}},
+  "required": ["day"]},
+ "annotations": {"readOnlyHint": true, "openWorldHint": false}}
 ]""",
     },
 }
 
 # ==============================================================================================
 # How it works: the same for every proxy of this compiler version.
+# Python reads all of this at every start, so docstrings, comments and annotations are left out; they
+# are in templates/mcpagg_runtime of the compiler's repository, under the path above each module.
 # ==============================================================================================
 
 COMPILER = "0.1.0"
 
-# --------------------------------------------------------------------------------------------------
-# scanner: The JSON scanner: reads one value of a text at once, and says where it ends.
-# --------------------------------------------------------------------------------------------------
+# ready/values.py: Reads and writes JSON values, without the json module.
+class ScannerOptions:
+ strict = True
+ object_hook = None
+ object_pairs_hook = None
+ parse_float = float
+ parse_int = int
+ parse_constant = float
+
+def new_scanner(options):
+ scanner = make_scanner(options)
+ return scanner
+scan = new_scanner(ScannerOptions())
+
+def string_at(text, index):
+ return scanstring(text, index + 1, True)
+
+def quote(text):
+ return encode_basestring_ascii(text)
+
+# ready/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
+LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+RELAYED = ("roots", "sampling", "elicitation")
+REFUSE_COLON = {
+ "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
+ "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
+ "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
+ "copilot-cli": "the same, under its other name",
+}
+
+def spelling_for(names, client):
+ known = names == "auto" and isinstance(client, str)
+ refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
+ return "portable" if refuses or names == "portable" else "exposed"
+
+def is_capable(declared):
+ names = (*RELAYED, "extensions")
+ return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
+
+def spoken(asked):
+ return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
+
+def version_of(children):
+ digests = [facts["digest"].partition(":")[2] for facts in children.values()]
+ return f"{sum([int(digest, 16) for digest in digests]) & 0xFFFFFFFFFFFF:012x}"
+
+def introduction(version, capabilities, info, instructions):
+ words = f',"instructions":{quote(instructions)}' if instructions else ""
+ head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
+ return f'{head},"serverInfo":{info}{words}}}'
+
+# ready/lists.py: Cuts the lists of the snapshot into items, by the layout that the compiler gave them.
+def cut_list(text, key, label):
+ mark, address = f'\n "{label}": ', f'\n "{key}": '
+ for item in text[3:-2].split(",\n{") if text != "[]" else ():
+  head, _, rest = f"\n {item}".partition(mark)
+  name, end = string_at(rest, 0)
+  own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
+  yield own, name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+
+def _joined(text):
+ return "".join([line.lstrip(" ") for line in text.split("\n")])
+
+def labelled(server, name):
+ return f"[{server}] {name}"
+
+def list_result(member, items):
+ return f'{{"{member}":[{",".join(items)}]}}'
+
+# ready/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
+HEAD_START_SECONDS = 0.02
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+LONG = 1 << 16
+
+class Opening:
+ def __init__(self):
+  self.hello = b""
+  self.shaken = False
+  self.heard = b""
+  self.owed = b""
+  self.ended = False
+
+class Prepared:
+ def __init__(self, tables):
+  self.tables = tables
+  self.opening = Opening()
+  self.children, _ = scan(tables["children"], 0)
+  self.options, _ = scan(tables["options"], 0)
+  self.lists, _ = scan(tables["lists"], 0)
+  self.spelling = spelling_for(self.options["names"], None)
+  self.capable = False
+ def may_serve(self):
+  needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
+  set_ = all(name.encode() in environ for name in needs)
+  return set_ and LOG_DIRECTORY.encode() not in environ
+ def serve(self):
+  opening = self.opening
+  try:
+   while not (opening.owed or opening.ended):
+    line, end, rest = opening.heard.partition(b"\n")
+    answer = self.answer(line) if end else self._more(line)
+    if answer is None:
+     break
+    if end:
+     opening.heard = rest
+    if answer:
+     opening.owed = answer
+     opening.owed = answer[write(1, answer) :]
+  except OSError:
+   return opening
+  return opening
+ def _more(self, line):
+  opening = self.opening
+  if len(line) > LONG or (opening.shaken and not self._says_more()):
+   return None
+  data = read(0, LONG)
+  opening.heard += data
+  opening.ended = not data
+  return b""
+ def _says_more(self):
+  from select import POLLIN, poll
+  waiting = poll()
+  waiting.register(0, POLLIN)
+  return bool(waiting.poll(HEAD_START_SECONDS * 1000))
+ def answer(self, line):
+  try:
+   text = line.decode().rstrip(" \t\r")
+   message, end = scan(text, 0)
+  except (ValueError, StopIteration, RecursionError, SystemError):
+   return None
+  if type(message) is not dict or end < len(text):
+   return None
+  method, params = message.get("method"), message.get("params", {})
+  if "id" not in message:
+   if method != "notifications/initialized":
+    return None
+   self.opening.shaken = True
+   return b""
+  identifier = message["id"]
+  if type(method) is not str or type(params) is not dict:
+   return None
+  if type(identifier) not in (int, str):
+   return None
+  result = self._result(line, method, params)
+  if result is None:
+   return None
+  shown = quote(identifier) if type(identifier) is str else str(identifier)
+  return f'{{"jsonrpc":"2.0","id":{shown},"result":{result}}}\n'.encode()
+ def _result(self, line, method, params):
+  if method == "initialize":
+   self.opening.hello = line
+   about = params.get("clientInfo")
+   name = about.get("name") if type(about) is dict else None
+   self.spelling = spelling_for(self.options["names"], name)
+   self.capable = is_capable(params.get("capabilities"))
+   return self._introduction(spoken(params.get("protocolVersion")))
+  if params:
+   return None
+  if method == "ping":
+   return "{}"
+  return self._list(*self.lists[method]) if method in self.lists else None
+ def _introduction(self, version):
+  tables = self.tables
+  info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
+  words = "\n\n".join(scan(tables["instructions"], 0)[0])
+  return introduction(version, tables["capabilities"], info, words)
+ def _list(self, kind, member, key, label):
+  shown = []
+  column = 1 if self.spelling == "portable" else 0
+  routes, _ = scan(self.tables[kind], 0)
+  for server, rows in routes.items():
+   text = self.tables["snapshot"][server][kind]
+   items = {own: rest for own, *rest in cut_list(text, key, label)}
+   facts = self.children.get(server, {}) if kind == "tools" else {}
+   hidden = () if self.capable else facts.get("conditional", ())
+   for exposed, row in rows.items():
+    own = row[0] if row else exposed
+    if own not in hidden:
+     name, head, tail = items[own]
+     name = (exposed, row[1])[column] if row else labelled(server, name)
+     shown.append(head + quote(name) + tail)
+  return list_result(member, shown)
+
+def main(tables, file):
+ opening = Opening()
+ if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+  prepared = Prepared(tables)
+  if prepared.may_serve():
+   for number in (1, 2, 15):
+    signal(number, lambda *_: _exit(0))
+   opening = prepared.serve()
+   if opening.ended and not opening.heard:
+    _exit(0)
+ load_part("start")
+ run(tables, file, opening)
+
+# ready/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
+_PARTS = {}
+_LOADING = _thread.RLock()
+
+def define_part(name, text):
+ _PARTS[name] = (sys._getframe(1).f_lineno, text)
+
+def load_part(name):
+ if _PARTS[name] is None:
+  return
+ with _LOADING:
+  part = _PARTS[name]
+  if part is not None:
+   _run(name, *part)
+   _PARTS[name] = None
+
+def _run(name, line, text):
+ heading = f"\n# {name}/"
+ first, *modules = text.split(heading)
+ for module in (first, *[heading[1:] + rest for rest in modules]):
+  code = compile("\n" * (line - 1) + module, __file__, "exec", dont_inherit=True)
+  exec(code, globals())
+  line += module.count("\n") + 1
 
 
+def __getattr__(name):
+    if name != "Aggregator":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    load_part("tool")
+    return aggregator_of(read_plan(PLAN), __file__)
+
+
+# The parts that a start does not need: Python source, compiled when it is first needed.
+define_part("start", r'''
+import _thread
+import os
+import select
+import stat
+import sys
+try:
+ from _signal import set_wakeup_fd, signal
+except ImportError:
+ from signal import set_wakeup_fd, signal
+
+# start/scanner.py: The JSON scanner: reads one value of a text at once, and says where it ends.
 BLANK = " \t\r\n"
 
-
 class Malformed(ValueError):
-    """Raised for a text that is not the JSON that is looked for in it; says why."""
-
+ pass
 
 class NotAnObject(Malformed):
-    """Raised for a text that is JSON, but no object."""
+ pass
 
+def scanned(text, index):
+ try:
+  try:
+   return scan(text, index)
+  except (ValueError, SystemError):
+   load_part("serve")
+   return scanned_again(text, index)
+ except StopIteration as problem:
+  raise Malformed(f"no JSON value at character {problem.value}") from None
+ except ValueError as problem:
+  raise Malformed(str(problem)) from None
 
-class ScannerOptions:
-    """What the C scanner asks of its owner, as json.JSONDecoder would set it."""
+def skip(text, index):
+ end = len(text)
+ while index < end and text[index] in BLANK:
+  index += 1
+ return index
 
-    strict = True
-    object_hook = None
-    object_pairs_hook: type | None = None
-    parse_float = float
-    parse_int: Callable[[str], Any] = int
-    parse_constant = float
-
-
-def new_scanner(options: ScannerOptions) -> Scanner:
-    """Return a function that reads the JSON value at an index, and says where it ends."""
-    scanner: Scanner = make_scanner(options)  # type: ignore[arg-type]
-    return scanner
-
-
-_scan = new_scanner(ScannerOptions())
-
-
-def scanned(text: str, index: int) -> tuple[Any, int]:
-    """Read the JSON value that starts at text[index]; return it and the index behind it.
-
-    Raises:
-        Malformed: there is no JSON value there.
-        RecursionError: it nests deeper than the scanner goes.
-    """
-    try:
-        try:
-            return _scan(text, index)
-        except (ValueError, SystemError):
-            load_part("serve")
-
-            return scanned_again(text, index)
-    except StopIteration as problem:
-        raise Malformed(f"no JSON value at character {problem.value}") from None
-    except ValueError as problem:
-        raise Malformed(str(problem)) from None
-
-
-def scanned_string(text: str, index: int) -> tuple[str, int]:
-    """Read the JSON string that starts at text[index]; return it and the index behind it.
-
-    Raises:
-        ValueError: it is none.
-    """
-    return scanstring(text, index + 1, True)
-
-
-def skip(text: str, index: int) -> int:
-    """Return the index of the first character at or behind `index` that is no white space."""
-    end = len(text)
-    while index < end and text[index] in BLANK:
-        index += 1
-    return index
-
-
-def quote(text: str) -> str:
-    """Return a string as JSON text, in ASCII."""
-    return encode_basestring_ascii(text)
-
-
-# --------------------------------------------------------------------------------------------------
-# jsontext: Takes JSON apart by its text, and writes it: values are cut out where they stand.
-# --------------------------------------------------------------------------------------------------
-
-
-# Of a value in a longer text, in characters, nothing is read that is not needed.
+# start/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 LARGE = 1 << 20
 
+def value_at(text, index):
+ try:
+  return scanned(text, index)
+ except RecursionError:
+  load_part("serve")
+  return deep_value(text, index)
 
-def value_at(text: str, index: int) -> tuple[Any, int]:
-    """Read the JSON value that starts at text[index]; return it and the index behind it.
+def parse(text):
+ value, end = value_at(text, skip(text, 0))
+ if skip(text, end) != len(text):
+  raise Malformed(f"unexpected text at character {end}")
+ return value
 
-    Raises:
-        Malformed: there is no JSON value there, or it nests too deep.
-    """
-    try:
-        return scanned(text, index)
-    except RecursionError:
-        load_part("serve")
-
-        return deep_value(text, index)
-
-
-def parse(text: str) -> Any:
-    """Read a whole text as one JSON value.
-
-    Raises:
-        Malformed: it is none, or something follows it.
-    """
-    value, end = value_at(text, skip(text, 0))
-    if skip(text, end) != len(text):
-        raise Malformed(f"unexpected text at character {end}")
-    return value
-
-
-def members(text: str, start: int = 0) -> tuple[Members, int]:
-    """Take the JSON object at text[start] apart: {key: (value, start, end)}, and the index behind.
-
-    The indices cut out the value's own text. A key that stands twice keeps its last value.
-
-    Raises:
-        Malformed: there is no JSON object there.
-    """
-    found: Members = {}
-    return found, read_members(text, start, found)
-
+def members(text, start=0):
+ found = {}
+ return found, read_members(text, start, found)
 
 def read_members(
-    text: str,
-    start: int,
-    found: Members,
-    names: list[str] | None = None,
-    levels: int = 3,
-    inner: Mapping[str, Members] | None = None,
-) -> int:
-    """Put the members of the JSON object at text[start] into `found`; return the index behind it.
+ text,
+ start,
+ found,
+ names=None,
+ levels=3,
+ inner=None,
+):
+ try:
+  if text[start] != "{":
+   raise NotAnObject("not a JSON object")
+  index = skip(text, start + 1)
+  if text[index] == "}":
+   return index + 1
+  while True:
+   if text[index] != '"':
+    raise Malformed(f"no member name at character {index}")
+   key, begin = _value_of(text, index)
+   within = inner.get(key) if inner is not None else None
+   value, index = _member_value(text, begin, levels, within)
+   found[key] = value, begin, index
+   if names is not None:
+    names.append(key)
+   index = skip(text, index) if text[index] in BLANK else index
+   if text[index] == "}":
+    return index + 1
+   if text[index] != ",":
+    raise Malformed(f"no comma at character {index}")
+   index = skip(text, index + 1) if text[index + 1] in BLANK else index + 1
+ except IndexError:
+  raise Malformed("it ends too early") from None
+ except (ValueError, SystemError) as problem:
+  if isinstance(problem, Malformed):
+   raise
+  raise Malformed("a member name is no JSON string") from None
 
-    `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
-    no more than so many levels deep; see `outline`. `inner` {name: members} has the names of those
-    whose own members are wanted too, where they are objects; it gets them.
+def _value_of(text, index):
+ key, index = string_at(text, index)
+ index = skip(text, index) if text[index] in BLANK else index
+ if text[index] != ":":
+  raise Malformed(f"no colon at character {index}")
+ return key, skip(text, index + 1) if text[index + 1] in BLANK else index + 1
 
-    Raises:
-        Malformed: there is no JSON object there; `found` has the members before the fault.
-    """
-    try:
-        if text[start] != "{":
-            raise NotAnObject("not a JSON object")
-        index = skip(text, start + 1)
-        if text[index] == "}":
-            return index + 1
-        while True:
-            if text[index] != '"':
-                raise Malformed(f"no member name at character {index}")
-            key, begin = _value_of(text, index)
-            within = inner.get(key) if inner is not None else None
-            value, index = _member_value(text, begin, levels, within)
-            found[key] = value, begin, index
-            if names is not None:
-                names.append(key)
-            # Most texts have no white space there: it is looked for, not skipped.
-            index = skip(text, index) if text[index] in BLANK else index
-            if text[index] == "}":
-                return index + 1
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1) if text[index + 1] in BLANK else index + 1
-    except IndexError:
-        raise Malformed("it ends too early") from None
-    except (ValueError, SystemError) as problem:
-        if isinstance(problem, Malformed):
-            raise
-        raise Malformed("a member name is no JSON string") from None
+def _member_value(text, index, levels, found):
+ if found is not None and text[index] == "{":
+  found.clear()
+  end = read_members(text, index, found, levels=levels - 1)
+  return {name: value for name, (value, _, _) in found.items()}, end
+ if len(text) - index <= LARGE:
+  return value_at(text, index)
+ load_part("serve")
+ return outline(text, index, levels)
 
+def obj(members_={}, /, **more):
+ pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
+ return "{" + ",".join(pairs) + "}"
 
-def _value_of(text: str, index: int) -> tuple[str, int]:
-    """Read the name of a member; return it and the index of its value."""
-    key, index = scanned_string(text, index)
-    index = skip(text, index) if text[index] in BLANK else index
-    if text[index] != ":":
-        raise Malformed(f"no colon at character {index}")
-    return key, skip(text, index + 1) if text[index + 1] in BLANK else index + 1
+def edited(text, drop=(), add={}):
+ if not drop and not add:
+  return text
+ found, _ = members(text)
+ kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
+ return obj({**kept, **add})
 
-
-def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:
-    """Read the value of a member; the members of an object go into `found`."""
-    if found is not None and text[index] == "{":
-        found.clear()  # the last member of a name counts
-        end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
-    if len(text) - index <= LARGE:
-        return value_at(text, index)
-    load_part("serve")
-
-    return outline(text, index, levels)
-
-
-def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
-    """Return the JSON text of an object with these members, whose values are JSON texts."""
-    pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
-    return "{" + ",".join(pairs) + "}"
-
-
-def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
-    if not drop and not add:
-        return text
-    found, _ = members(text)
-    kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
-    return obj({**kept, **add})
-
-
-# --------------------------------------------------------------------------------------------------
-# protocol: What the protocol defines: versions, methods, names of members, error codes.
-# --------------------------------------------------------------------------------------------------
-
-
-# Revisions with a handshake, newest first: a child or client that speaks one is called legacy.
-LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
-# The revision without: every request carries who asks, in an envelope of members of params._meta.
+# start/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
+BATCH_VERSION = "2025-03-26"
 MODERN_VERSION = "2026-07-28"
-
 LEGACY = "legacy"
 MODERN = "modern"
-
-# Members of `_meta`.
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 INFO_KEY = "io.modelcontextprotocol/clientInfo"
@@ -582,55 +592,41 @@ LEVEL_KEY = "io.modelcontextprotocol/logLevel"
 ENVELOPE = frozenset({VERSION_KEY, CAPABILITIES_KEY, INFO_KEY, LEVEL_KEY})
 SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
-SERVER_MARK = "mcpagg/server"  # our own: which server asks a client
-
-# Extensions.
+SERVER_MARK = "mcpagg/server"
 TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
-PAGES = "io.modelcontextprotocol/ui"  # of clients that show the pages of tools
-
+PAGES = "io.modelcontextprotocol/ui"
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-REQUEST_TIMEOUT = -32001  # the SDKs' own code for it
+REQUEST_TIMEOUT = -32001
 RESOURCE_NOT_FOUND = -32002
-HEADER_MISMATCH = -32020  # this and the next two are of the modern revision
+HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
-
-# https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-# What a server may ask a client, and the capability that the client must have declared for it.
 CLIENT_METHODS = {
-    "sampling/createMessage": "sampling",
-    "elicitation/create": "elicitation",
-    "roots/list": "roots",
+ "sampling/createMessage": "sampling",
+ "elicitation/create": "elicitation",
+ "roots/list": "roots",
 }
-# What a client may declare that the proxy can pass on to a server: what such requests need.
-RELAYED = ("roots", "sampling", "elicitation")
-
-# What goes to a server, and the capability that some server must have declared for it.
 FORWARDED = {
-    "tools/call": "tools",
-    "prompts/get": "prompts",
-    "resources/read": "resources",
-    "resources/subscribe": "resources",
-    "resources/unsubscribe": "resources",
-    "completion/complete": "completions",
-    "logging/setLevel": "logging",
-    "skills/get": SKILLS_EXTENSION,
-    "resources/directory/read": SKILLS_EXTENSION,
+ "tools/call": "tools",
+ "prompts/get": "prompts",
+ "resources/read": "resources",
+ "resources/subscribe": "resources",
+ "resources/unsubscribe": "resources",
+ "completion/complete": "completions",
+ "logging/setLevel": "logging",
+ "skills/get": SKILLS_EXTENSION,
+ "resources/directory/read": SKILLS_EXTENSION,
 }
-# What is asked of the servers that have skills.
 SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
-# For these, and no other request, may a modern client be asked for input before the result.
 MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
 LISTEN = "subscriptions/listen"
-
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
 PROGRESS = "notifications/progress"
@@ -639,1532 +635,1061 @@ ROOTS_CHANGED = "notifications/roots/list_changed"
 RESOURCE_UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 LISTS_CHANGED = frozenset(
-    f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+ f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
 )
-# Notifications that only a client may send, and those that only a server may.
 OF_CLIENTS = frozenset({INITIALIZED, ROOTS_CHANGED})
 OF_SERVERS = LISTS_CHANGED | {
-    LOG_MESSAGE,
-    RESOURCE_UPDATED,
-    "notifications/elicitation/complete",
-    ACKNOWLEDGED,
+ LOG_MESSAGE,
+ RESOURCE_UPDATED,
+ "notifications/elicitation/complete",
+ ACKNOWLEDGED,
 }
 
-
-# --------------------------------------------------------------------------------------------------
-# catalogue: What the proxy lists: the snapshot of each child, or what it says now where that is served.
-# --------------------------------------------------------------------------------------------------
-
-
+# start/catalogue.py: What the proxy lists: the snapshot of each child, or what it says now where that is served.
 class Kind:
-    """One kind of list that the protocol knows.
-
-    `method` lists it, `member` holds it in the result, `capability` (of an extension: its name)
-    must be declared for it, and `key` is what a client asks for an item by. `label` is the member
-    that the proxy writes anew, and `announcement` tells that the list has changed.
-    """
-
-    __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
-
-    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
-        self.name = name
-        self.method = method
-        self.member = member
-        self.capability = capability
-        self.key = key
-        self.label = "name"
-        self.announcement = f"notifications/{capability}/list_changed"
-
-    def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
-        """Whether a server with these capabilities has such a list."""
-        extensions = capabilities.get("extensions")
-        extended = type(extensions) is dict and self.capability in extensions
-        return extended or self.capability in capabilities
-
-
+ __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
+ def __init__(self, name, method, member, capability, key):
+  self.name = name
+  self.method = method
+  self.member = member
+  self.capability = capability
+  self.key = key
+  self.label = "name"
+  self.announcement = f"notifications/{capability}/list_changed"
+ def is_declared(self, capabilities):
+  extensions = capabilities.get("extensions")
+  extended = type(extensions) is dict and self.capability in extensions
+  return extended or self.capability in capabilities
 TOOLS = Kind("tools", "tools/list", "tools", "tools", "name")
 PROMPTS = Kind("prompts", "prompts/list", "prompts", "prompts", "name")
 RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
 TEMPLATES = Kind(
-    "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
+ "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
 )
 SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri")
 SKILLS.label = "uri"
-# The extension has no notification of its own; the files of skills are resources.
 SKILLS.announcement = RESOURCES.announcement
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
-
 class Item:
-    """One tool, prompt, resource or template of one child.
-
-    `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
-    the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
-    `compared` is the item that it was last compared with, and how it differs from that.
-    """
-
-    __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
-
-    def __init__(self, server: str, original: str, name: str, head: str, tail: str) -> None:
-        self.server = server
-        self.original = original
-        self.exposed = name
-        self.portable = name
-        self.head = head
-        self.tail = tail
-        self.compared: tuple[Item, str] | None = None
-
-    def listed(self, name: str) -> str:
-        """Return the JSON text of the item under `name`."""
-        return self.head + quote(name) + self.tail
-
-    def names(self, text: str) -> bool:
-        """Whether `text` stands in the item as a string."""
-        string = quote(text)
-        return string in self.tail or string in self.head
-
+ __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
+ def __init__(self, server, original, name, head, tail):
+  self.server = server
+  self.original = original
+  self.exposed = name
+  self.portable = name
+  self.head = head
+  self.tail = tail
+  self.compared = None
+ def listed(self, name):
+  return self.head + quote(name) + self.tail
+ def names(self, text):
+  string = quote(text)
+  return string in self.tail or string in self.head
 
 class Outages:
-    """The servers that are down: what they have has left the lists."""
-
-    def __init__(self) -> None:
-        self._down: set[str] = set()
-
-    def __contains__(self, server: object) -> bool:
-        return server in self._down
-
-    def begin(self, server: str) -> bool:
-        """A server is down; return whether it was not."""
-        if server in self._down:
-            return False
-        self._down.add(server)
-        return True
-
-    def end(self, server: str) -> bool:
-        """A server is up; return whether it was down."""
-        if server not in self._down:
-            return False
-        self._down.remove(server)
-        return True
-
+ def __init__(self):
+  self._down = set()
+ def __contains__(self, server):
+  return server in self._down
+ def begin(self, server):
+  if server in self._down:
+   return False
+  self._down.add(server)
+  return True
+ def end(self, server):
+  if server not in self._down:
+   return False
+  self._down.remove(server)
+  return True
 
 class Catalogue:
-    """One kind of list of all children, as it is served now."""
+ def __init__(
+  self,
+  kind,
+  servers,
+  routes,
+  snapshot,
+  conditional,
+  outages,
+  *,
+  modern=frozenset(),
+  apart=False,
+  overlays="",
+ ):
+  self.kind = kind
+  self.servers = servers
+  self.routes = routes
+  self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
+  self.live = {}
+  self.apart = apart
+  self._snapshot = snapshot
+  self._outages = outages
+  self._modern = modern
+  self._overlays = overlays
+  self._recorded = {}
+  self._names = {}
+ def listing(self, spelling, capable):
+  texts = [
+   self._understood(text) if item.server in self._modern else text
+   for item, text in self.texts(spelling, capable)
+  ]
+  return list_result(self.kind.member, texts)
+ def shown(self, capable):
+  return [
+   item
+   for server in self.servers
+   if server not in self._outages
+   for item in self.served(server)
+   if capable or item.original not in self.conditional[server]
+  ]
+ def texts(self, spelling, capable):
+  shown = self.shown(capable)
+  if self._overlays:
+   load_part("profiles")
+   return with_overlays(shown, spelling, self._overlays)
+  if not self.apart:
+   return [(item, item.listed(getattr(item, spelling))) for item in shown]
+  load_part("serve")
+  return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
+ def _understood(self, text):
+  if not wraps_output(text):
+   return text
+  load_part("serve")
+  return legacy_item(text)
+ def served(self, server):
+  return self.live[server] if server in self.live else self.recorded(server)
+ def recorded(self, server):
+  if server not in self._recorded:
+   kind = self.kind
+   text = self._snapshot[server].get(kind.name, "[]")
+   texts = {own: rest for own, *rest in cut_list(text, kind.key, kind.label)}
+   found = []
+   for exposed, route in self.routes.items():
+    if route[0] == server:
+     named = len(route) > 1
+     own = route[1] if named else exposed
+     name, head, tail = texts[own]
+     item = Item(server, own, exposed, head, tail)
+     item.portable = route[2] if named else labelled(server, name)
+     item.exposed = exposed if named else item.portable
+     found.append(item)
+   self._recorded[server] = found
+  return self._recorded[server]
+ def serve(self, server, items):
+  self.live[server] = items
+  self._names = {}
+ def find(self, name):
+  if not self._names:
+   items = [item for server in self.servers for item in self.served(server)]
+   if self.kind.key != "name":
+    self._names = {item.original: item for item in reversed(items)}
+   if self.kind.key == self.kind.label:
+    self._names.update({item.portable: item for item in items})
+    self._names.update({item.exposed: item for item in items})
+  return self._names.get(name)
 
-    def __init__(
-        self,
-        kind: Kind,
-        servers: tuple[str, ...],
-        routes: Mapping[str, Route],
-        snapshot: Mapping[str, Mapping[str, str]],
-        conditional: Mapping[str, Iterable[str]],
-        outages: Outages,
-        *,
-        modern: frozenset[str] = frozenset(),
-        apart: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.servers = servers
-        self.routes = routes
-        """The routing table.
+def wraps_output(text):
+ if '"outputSchema"' not in text:
+  return False
+ schema = members(text)[0].get("outputSchema", (None,))[0]
+ return type(schema) is dict and schema.get("type") != "object"
 
-        {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
-        (server,)} for resources and templates, {listed URI: (server, its own URI, listed URI)} for
-        skills.
-        """
-        self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
-        """{server: the items that it offers only to a client with capabilities}."""
-        self.live: dict[str, list[Item]] = {}
-        """The lists that are served instead of the snapshot."""
-        self.apart = apart
-        """Whether URIs are listed with their server, since several have such items."""
-        self._snapshot = snapshot
-        """{server: {kind: the compiler's indented JSON text}}."""
-        self._outages = outages
-        self._modern = modern
-        """The servers whose items may hold what legacy clients do not understand."""
-        self._recorded: dict[str, list[Item]] = {}
-        self._names: dict[str, Item] = {}
-
-    def listing(self, spelling: str, capable: bool) -> str:
-        """Return the result of a client's list request as JSON text.
-
-        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
-        """
-        texts = [
-            self._understood(text) if item.server in self._modern else text
-            for item, text in self.texts(spelling, capable)
-        ]
-        return obj({self.kind.member: "[" + ",".join(texts) + "]"})
-
-    def shown(self, capable: bool) -> list[Item]:
-        """Return the items that a client is shown.
-
-        `capable` says whether it declared capabilities, without which conditional items are left
-        out.
-        """
-        return [
-            item
-            for server in self.servers
-            if server not in self._outages
-            for item in self.served(server)
-            if capable or item.original not in self.conditional[server]
-        ]
-
-    def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
-        """Return the items that a client is shown, each with its JSON text; see `listing`."""
-        shown = self.shown(capable)
-        if not self.apart:
-            return [(item, item.listed(getattr(item, spelling))) for item in shown]
-        load_part("serve")
-
-        return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
-
-    def _understood(self, text: str) -> str:
-        if not wraps_output(text):
-            return text
-        load_part("serve")
-
-        return legacy_item(text)
-
-    def served(self, server: str) -> list[Item]:
-        """Return the items of a child as they are served now, down or not."""
-        return self.live[server] if server in self.live else self.recorded(server)
-
-    def recorded(self, server: str) -> list[Item]:
-        """Return the items of a child as the snapshot and the routing table have them."""
-        if server not in self._recorded:
-            text = self._snapshot[server].get(self.kind.name, "[]")
-            items = {item.original: item for item in _cut(self.kind, server, text)}
-            found = []
-            for exposed, route in self.routes.items():
-                if route[0] == server:
-                    item = items[route[1] if len(route) > 1 else exposed]
-                    if len(route) > 1:
-                        item.exposed, item.portable = exposed, route[2]
-                    found.append(item)
-            # At once: a list is compared by the thread that reads its server, without the lock.
-            self._recorded[server] = found
-        return self._recorded[server]
-
-    def serve(self, server: str, items: list[Item]) -> None:
-        """Serve `items` for a child from now on."""
-        self.live[server] = items
-        self._names = {}
-
-    def find(self, name: str) -> Item | None:
-        """Return the item that a client means by `name`, in any spelling, served or down.
-
-        Where two children have a resource of one URI, the first in the config's order is meant.
-        """
-        if not self._names:
-            items = [item for server in self.servers for item in self.served(server)]
-            if self.kind.key != "name":
-                self._names = {item.original: item for item in reversed(items)}
-            if self.kind.key == self.kind.label:
-                self._names.update({item.portable: item for item in items})
-                self._names.update({item.exposed: item for item in items})
-        return self._names.get(name)
-
-
-def labelled(server: str, name: str) -> str:
-    """Return the name that a resource or a template is listed under: its URI stays as it is."""
-    return f"[{server}] {name}"
-
-
-def wraps_output(text: str) -> bool:
-    """Whether older revisions do not know such an output schema: `legacy_item` wraps it."""
-    if '"outputSchema"' not in text:
-        return False
-    schema = members(text)[0].get("outputSchema", (None,))[0]
-    return type(schema) is dict and schema.get("type") != "object"
-
-
-def _cut(kind: Kind, server: str, text: str) -> list[Item]:
-    """Cut the compiler's text of a list apart without parsing it.
-
-    The text is json.dumps(items, indent=1): strings hold no raw newline, so line starts alone tell
-    where an item ends (one space in) and which members are its own (two spaces in).
-    """
-    items = []
-    mark = f'  "{kind.key}": '
-    label = f'  "{kind.label}": '
-    for chunk in text[len("[\n {") : -len("\n }\n]")].split("\n },\n {"):
-        lines = chunk.split("\n")
-        keys = [parse(line[len(mark) :].rstrip(",")) for line in lines if line.startswith(mark)]
-        for index, line in enumerate(lines):
-            if keys and line.startswith(label):
-                comma = "," if line.endswith(",") else ""
-                name = parse(line[len(label) :].rstrip(","))
-                head = "{" + "".join([part.strip() for part in lines[:index]]) + f'"{kind.label}":'
-                tail = comma + "".join([part.strip() for part in lines[index + 1 :]]) + "}"
-                shown = name if kind.label == kind.key else labelled(server, name)
-                items.append(Item(server, keys[-1], shown, head, tail))
-                break
-    return items
-
-
-# --------------------------------------------------------------------------------------------------
-# client: Whoever speaks to the proxy over one connection, and what it said about itself.
-# --------------------------------------------------------------------------------------------------
-
-
-# Clients that refuse a colon in a name, by the start of their clientInfo.name in lower case, and
-# the rule that they apply. Claude Code, VS Code, Codex and Gemini CLI rewrite names: no row needed.
-REFUSE_COLON = {
-    "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
-    "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
-    "github-copilot": "Copilot CLI passes names on to a model API that answers 400",
-    "copilot-cli": "the same, under its other name",
-}
-
-# The attribute of Item that each choice of --names shows; `auto` depends on the client.
-SPELLINGS = {"auto": "exposed", "spec": "exposed", "portable": "portable", "bare": "exposed"}
-
-
+# start/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
 class Client:
-    """One client: who it is, and what it can do."""
+ __slots__ = (
+  "_last_id",
+  "_names",
+  "audience",
+  "capabilities",
+  "capable",
+  "connection",
+  "deliver",
+  "extensions",
+  "info",
+  "initialized",
+  "level",
+  "name",
+  "spelling",
+  "starter",
+  "version",
+ )
+ is_modern = False
+ def __init__(self, names):
+  self._names = names
+  self.version = LEGACY_VERSIONS[0]
+  self.name = ""
+  self.info = ""
+  self.capabilities = {}
+  self.capable = False
+  self.extensions = ""
+  self.spelling = spelling_for(names, None)
+  self.initialized = False
+  self.level = ""
+  self.connection = self
+  self.audience = None
+  self.starter = None
+  self._last_id = 0
+  self.deliver = _lost
+ def attach(self, deliver):
+  self.deliver = deliver
+ def mint(self):
+  self._last_id += 1
+  return self._last_id
+ def shake_hands(self):
+  self.initialized = True
+  self.starter = self
+ def want_servers(self, request):
+  self.starter = request
+ def introduce(self, message):
+  self.version = spoken(message.params.get("protocolVersion"))
+  text = message.params_text
+  given, _ = members(text)
+  self._present(text, given.get("clientInfo"), given.get("capabilities"))
+ def _present(self, text, info, declared):
+  self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+  self.capable = declared is not None and is_capable(declared[0])
+  if info is not None and type(info[0]) is dict:
+   self.info = text[info[1] : info[2]]
+   name = info[0].get("name")
+   self.name = name if type(name) is str else ""
+  if declared is not None and type(declared[0]) is dict:
+   found, _ = members(text, declared[1])
+   objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+   self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+   self.extensions = objects.get("extensions", "")
+  self.spelling = spelling_for(self._names, self.name)
 
-    __slots__ = (
-        "_deliver",
-        "_last_id",
-        "_names",
-        "capabilities",
-        "connection",
-        "extensions",
-        "info",
-        "initialized",
-        "level",
-        "name",
-        "spelling",
-        "starter",
-        "version",
-    )
+def _lost(message):
+ pass
 
-    is_modern = False
-    """Whether it is a request of a modern client."""
+def is_enveloped(message):
+ meta = message.params.get("_meta")
+ return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
 
-    def __init__(self, names: str) -> None:
-        """`names` is the option of that name."""
-        self._names = names
-        self.version = LEGACY_VERSIONS[0]
-        self.name = ""
-        """The one in its clientInfo."""
-        self.info = ""
-        """Its clientInfo as JSON text."""
-        self.capabilities: dict[str, str] = {}
-        """{name: JSON text} of those among what it declared that the proxy passes on."""
-        self.extensions = ""
-        """Those that it declared, as JSON text, "" for none."""
-        self.spelling = SPELLINGS[names]
-        """The attribute of Item that it is shown as name."""
-        self.initialized = False
-        """Whether it has shaken hands."""
-        self.level = ""
-        """The log level that it asked for, "" for none."""
-        self.connection: Client = self
-        """The client that owns the pipe: itself, except for a request of a modern client."""
-        self.starter: Client | None = None
-        """On whose behalf servers are started, None as long as it may not want any."""
-        self._last_id = 0
-        self._deliver: Callable[[Message], None] = _lost
-
-    def attach(self, deliver: Callable[[Message], None]) -> None:
-        """From now on its messages go there."""
-        self._deliver = deliver
-
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to it."""
-        self._deliver(message)
-
-    def mint(self) -> int:
-        """Return an id for a request to the client."""
-        self._last_id += 1
-        return self._last_id
-
-    def shake_hands(self) -> None:
-        """It has shaken hands: from now on it may want servers."""
-        self.initialized = True
-        self.starter = self
-
-    def want_servers(self, request: Client) -> None:
-        """One of its modern requests may want servers: they are started on behalf of that."""
-        self.starter = request
-
-    @property
-    def capable(self) -> bool:
-        """Whether it declared anything on which the tools of a server may depend."""
-        return bool(self.capabilities or self.extensions)
-
-    def introduce(self, message: Message) -> None:
-        """Note what the client says about itself in its `initialize`.
-
-        Any revision that we know is spoken, anything else answered with the newest: some clients
-        take another version than their own for fatal.
-        """
-        asked = message.params.get("protocolVersion")
-        self.version = asked if asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
-        text = message.params_text
-        given, _ = members(text)
-        self._present(text, given.get("clientInfo"), given.get("capabilities"))
-
-    def _present(self, text: str, info: Member | None, declared: Member | None) -> None:
-        """Note who it is and what it can do, from those members of a JSON text."""
-        self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-        self.spelling = SPELLINGS[self._names]
-        if info is not None and type(info[0]) is dict:
-            self.info = text[info[1] : info[2]]
-            name = info[0].get("name")
-            self.name = name if type(name) is str else ""
-        if declared is not None and type(declared[0]) is dict:
-            found, _ = members(text, declared[1])
-            objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
-            self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
-            self.extensions = objects.get("extensions", "")
-        if self._names == "auto" and self.name.lower().startswith(tuple(REFUSE_COLON)):
-            self.spelling = "portable"
-
-
-def _lost(message: Message) -> None:
-    """Take a message for a client that is not connected."""
-
-
-def is_enveloped(message: Message) -> bool:
-    """Whether a request is modern: it says so itself."""
-    meta = message.params.get("_meta")
-    return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
-
-# --------------------------------------------------------------------------------------------------
-# message: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
-# --------------------------------------------------------------------------------------------------
-
-
-# What a peer writes without ever ending the line would otherwise fill the memory.
+# start/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
 MAXIMUM_LINE_BYTES = 1 << 28
-
-# Of a longer line, the members of params and of a result are noted while it is read. In a shorter
-# one, they are looked for by whoever wants them: that takes less than to note them all.
 NOTED = 1 << 13
-
 _BOM = b"\xef\xbb\xbf"
-_PRINTED = ("id", "method", "params", "result", "error")
-
-
-_UNREAD: Any = object()
-
+_PRINTED = ("params", "result", "error")
+_UNREAD = object()
 
 class Json:
-    """One JSON value: its text, and what has been read of it.
-
-    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
-    when first asked for, if it has not been read with what surrounds it.
-    """
-
-    __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value")
-
-    def __init__(
-        self,
-        source: str,
-        start: int = 0,
-        end: int = -1,
-        value: Any = _UNREAD,
-        inner: Members | None = None,
-    ) -> None:
-        """`value` and `inner`, the members of an object, are given if they have been read."""
-        self._source = source
-        self._start = self._base = start
-        self._end = end if end >= 0 else len(source)
-        self._value = value
-        self._members = inner
-
-    @property
-    def text(self) -> str:
-        """The JSON text."""
-        if self._end - self._start < len(self._source):
-            self._source = self._source[self._start : self._end]
-            self._start, self._end = 0, len(self._source)
-        return self._source
-
-    @property
-    def value(self) -> Any:
-        """The value; one that came in a large text was read a few levels deep, see `outline`."""
-        if self._value is _UNREAD:
-            self._value = parse(self.text)
-        return self._value
-
-    def _noted(self) -> Members:
-        """Return the members of an object, with their places relative to `_base`."""
-        if self._members is None:
-            self._base = 0
-            self._members, _ = members(self.text)
-        return self._members
-
-    def place(self, path: tuple[str, ...]) -> Span:
-        """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
-        found = self._noted().get(path[0])
-        if found is None:
-            return 0, 0
-        start, end = found[1] - self._base, found[2] - self._base
-        if len(path) == 1:
-            return start, end
-        load_part("serve")
-
-        begin, stop = place_of(self.text[start:end], path[1:])
-        return (start + begin, start + stop) if stop else (0, 0)
-
-    def part(self, *path: str) -> str:
-        """Return the JSON text of the value that `path` leads to, "" if there is none."""
-        start, end = self.place(path)
-        return self.text[start:end]
-
+ __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value", "distinct")
+ def __init__(
+  self,
+  source,
+  start=0,
+  end=-1,
+  value=_UNREAD,
+  inner=None,
+  *,
+  distinct=False,
+ ):
+  self.distinct = distinct
+  self._source = source
+  self._start = self._base = start
+  self._end = end if end >= 0 else len(source)
+  self._value = value
+  self._members = inner
+ @property
+ def text(self):
+  if self._end - self._start < len(self._source):
+   self._source = self._source[self._start : self._end]
+   self._start, self._end = 0, len(self._source)
+  return self._source
+ @property
+ def value(self):
+  if self._value is _UNREAD:
+   self._value = parse(self.text)
+  return self._value
+ def _noted(self):
+  if self._members is None:
+   self._base = 0
+   self._members, _ = members(self.text)
+  return self._members
+ def names_once(self, name):
+  if not self.distinct:
+   return False
+  return all(other == name or other.casefold() != name for other in self._noted())
+ def place(self, path):
+  found = self._noted().get(path[0])
+  if found is None:
+   return 0, 0
+  start, end = found[1] - self._base, found[2] - self._base
+  if len(path) == 1:
+   return start, end
+  load_part("serve")
+  begin, stop = place_of(self.text[start:end], path[1:])
+  return (start + begin, start + stop) if stop else (0, 0)
+ def part(self, *path):
+  start, end = self.place(path)
+  return self.text[start:end]
 
 class Message:
-    """One JSON-RPC message.
-
-    It is read from a line or composed here, handed on as an object, and printed by `line`, once.
-    """
-
-    __slots__ = ("_line", "_prepared", "id", "members", "method")
-
-    def __init__(self, members_: dict[str, Json]) -> None:
-        self.members = members_
-        """Its members by name."""
-        method = members_["method"].value if "method" in members_ else None
-        self.method: str | None = method if type(method) is str else None
-        """None for a response."""
-        identifier = members_["id"].value if "id" in members_ else None
-        self.id: Id | None = identifier if is_id(identifier) else None
-        """None if it has none, or an illegal one."""
-        self._line = b""
-        self._prepared: Message | None = None
-
-    def raw(self, member: str) -> str:
-        """Return the JSON text of a member, "" if the message has none of that name."""
-        return self.members[member].text if member in self.members else ""
-
-    def value(self, member: str) -> Any:
-        """Return the parsed value of a member, None if the message has none of that name."""
-        return self.members[member].value if member in self.members else None
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters, {} where they are absent, null or not an object."""
-        params = self.value("params")
-        return params if type(params) is dict else {}
-
-    @property
-    def params_text(self) -> str:
-        """The JSON text of the parameters, {} where they are absent, null or not an object."""
-        return self.raw("params") if type(self.value("params")) is dict else "{}"
-
-    def json(self, member: str) -> Json:
-        """Return a member that is an object, an empty one where it is absent or something else."""
-        json = self.members.get(member, _EMPTY)
-        return json if type(json.value) is dict else _EMPTY
-
-    @property
-    def is_error(self) -> bool:
-        """Whether a response is an error; one with both members is, unless the error is null."""
-        return self.value("error") is not None
-
-    @property
-    def is_response(self) -> bool:
-        """Whether an object without a method or an id is meant as an answer: some log JSON."""
-        problem = self.value("error")
-        shaped = type(problem) is dict and type(problem.get("code")) is int
-        return shaped or (
-            "jsonrpc" in self.members and (problem is not None or "result" in self.members)
-        )
-
-    @property
-    def code(self) -> int | None:
-        """The code of an error response, None if it has none that is an integer."""
-        problem = self.value("error")
-        code = problem.get("code") if type(problem) is dict else None
-        return code if type(code) is int else None
-
-    def changed(self, texts: Mapping[str, str]) -> Message:
-        """Return the message with other JSON texts for some of its members."""
-        return Message({**self.members, **{name: Json(text) for name, text in texts.items()}})
-
-    def under(self, identifier: str) -> Message:
-        """Return the response under another id, a JSON text; what it says is not copied."""
-        if self._prepared is not None and self._prepared.raw("id") == identifier:
-            return self._prepared
-        name = "error" if self.is_error else "result"
-        said = self.members.get(name, _EMPTY)
-        return Message({"id": Json(identifier), name: said})
-
-    def prepare(self, identifier: str) -> None:
-        """Print a large response under another id now, for `under` to return it."""
-        self._prepared = self.under(identifier)
-        self._prepared.line()
-
-    def line(self) -> bytes:
-        """Return the line that the message is sent as."""
-        if not self._line:
-            texts = [f',"{name}":{self.raw(name)}' for name in _PRINTED if name in self.members]
-            self._line = "".join(['{"jsonrpc":"2.0"', *texts, "}\n"]).encode("utf-8")
-        return self._line
-
-
+ __slots__ = ("_line", "_prepared", "members", "method")
+ def __init__(self, members_, method=None):
+  self.members = members_
+  self.method = method
+  self._line = b""
+  self._prepared = None
+ @property
+ def id(self):
+  identifier = self.members["id"].value if "id" in self.members else None
+  return identifier if is_id(identifier) else None
+ def raw(self, member):
+  return self.members[member].text if member in self.members else ""
+ def value(self, member):
+  return self.members[member].value if member in self.members else None
+ @property
+ def params(self):
+  params = self.value("params")
+  return params if type(params) is dict else {}
+ @property
+ def params_text(self):
+  return self.raw("params") if type(self.value("params")) is dict else "{}"
+ def json(self, member):
+  json = self.members.get(member, _EMPTY)
+  return json if type(json.value) is dict else _EMPTY
+ @property
+ def is_error(self):
+  return self.value("error") is not None
+ @property
+ def is_response(self):
+  problem = self.value("error")
+  shaped = type(problem) is dict and type(problem.get("code")) is int
+  return shaped or (
+   "jsonrpc" in self.members and (problem is not None or "result" in self.members)
+  )
+ @property
+ def code(self):
+  problem = self.value("error")
+  code = problem.get("code") if type(problem) is dict else None
+  return code if type(code) is int else None
+ def changed(self, texts):
+  changed = {name: Json(text) for name, text in texts.items()}
+  return Message({**self.members, **changed}, self.method)
+ def under(self, identifier):
+  if self._prepared is not None and self._prepared.raw("id") == identifier:
+   return self._prepared
+  return self._renumbered(identifier)
+ def _renumbered(self, identifier):
+  name = "error" if self.is_error else "result"
+  said = self.members.get(name, _EMPTY)
+  return Message({"id": Json(identifier), name: said})
+ def may_name_uris(self):
+  return '"uri"' in self.raw("result")
+ def prepare(self, identifier):
+  self._prepared = self.under(identifier)
+  self._prepared.line()
+ def set_line(self, line):
+  self._line = line
+ def line(self):
+  if not self._line:
+   found = self.members
+   parts = ['{"jsonrpc":"2.0"']
+   if "id" in found:
+    parts += [',"id":', found["id"].text]
+   if self.method is not None:
+    parts += [',"method":', quote(self.method)]
+   for name in _PRINTED:
+    if name in found:
+     parts += [',"', name, '":', found[name].text]
+   parts.append("}\n")
+   self._line = "".join(parts).encode("utf-8")
+  return self._line
 _EMPTY = Json("{}", value={})
 
+def is_id(value):
+ return type(value) is int or type(value) is str
 
-def is_id(value: object) -> bool:
-    """Whether a value is a legal request id or progress token: an integer or a string.
+def read_message(text):
+ start = skip(text, 0)
+ if text[start : start + 1] != "{":
+  parse(text)
+ found = {}
+ inner = {"params": {}, "result": {}} if len(text) > NOTED else {}
+ end = read_members(text, start, found, inner=inner)
+ if skip(text, end) != len(text):
+  raise Malformed(f"unexpected text at character {end}")
+ method = found["method"][0] if "method" in found else None
+ return Message(
+  {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()},
+  method if type(method) is str else None,
+ )
 
-    By type(), not isinstance: True is an int, and an over-long number is kept as a str.
-    """
-    return type(value) is int or type(value) is str
+def result(identifier, value):
+ json = value if isinstance(value, Json) else Json(value)
+ return Message({"id": Json(identifier), "result": json})
 
+def failure(identifier, error):
+ return Message({"id": Json(identifier), "error": Json(error)})
 
-def read_message(text: str) -> Message:
-    """Read one message from its text.
-
-    Raises:
-        NotAnObject: it is JSON, but no object.
-        Malformed: it is not JSON.
-    """
-    start = skip(text, 0)
-    if text[start : start + 1] != "{":
-        parse(text)
-    found: Members = {}
-    inner: dict[str, Members] = {"params": {}, "result": {}} if len(text) > NOTED else {}
-    end = read_members(text, start, found, inner=inner)
-    if skip(text, end) != len(text):
-        raise Malformed(f"unexpected text at character {end}")
-    return Message(
-        {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()}
-    )
-
-
-def result(identifier: str, value: str | Json) -> Message:
-    """Return a response; `identifier` is JSON text, and so may `value` be."""
-    json = value if isinstance(value, Json) else Json(value)
-    return Message({"id": Json(identifier), "result": json})
-
-
-def failure(identifier: str, error: str) -> Message:
-    """Return an error response; `identifier` and `error` are JSON text."""
-    return Message({"id": Json(identifier), "error": Json(error)})
-
-
-def error(code: int, message: str, data: str = "") -> str:
-    """Return the text of an error object; `data` is JSON text, "" for none."""
-    tail = {"data": data} if data else {}
-    return obj(code=str(code), message=quote(message), **tail)
-
+def error(code, message, data=""):
+ tail = {"data": data} if data else {}
+ return obj(code=str(code), message=quote(message), **tail)
 
 class Lines:
-    """Cuts a byte stream into lines: only byte 0x0A ends one.
+ def __init__(self, too_long=lambda: None):
+  self.parts = []
+  self.size = 0
+  self._too_long = too_long
+ def feed(self, data):
+  if b"\n" not in data:
+   self._keep(data)
+   return []
+  lines = data.split(b"\n")
+  if self.size:
+   self._keep(lines[0])
+   lines[0] = b"".join(self.parts)
+   if self.size > MAXIMUM_LINE_BYTES:
+    del lines[0]
+  rest = lines.pop()
+  self.parts = [rest] if rest else []
+  self.size = len(rest)
+  return lines
+ def _keep(self, data):
+  was_short = self.size <= MAXIMUM_LINE_BYTES
+  self.size += len(data)
+  if self.size <= MAXIMUM_LINE_BYTES:
+   self.parts.append(data)
+  elif was_short:
+   self.parts = []
+   self._too_long()
+ def rest(self):
+  return b"".join(self.parts)
 
-    Of a line that comes in pieces and is longer than MAXIMUM_LINE_BYTES, nothing is kept: as soon
-    as it is, `too_long` is called, once, and what follows is skipped up to its end.
-    """
+def decode(line):
+ try:
+  return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+ except UnicodeDecodeError as problem:
+  raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
-    def __init__(self, too_long: Callable[[], object] = lambda: None) -> None:
-        self.parts: list[bytes] = []
-        self.size = 0
-        self._too_long = too_long
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes; return the lines that they complete, without their ends."""
-        if b"\n" not in data:
-            self._keep(data)
-            return []
-        lines = data.split(b"\n")
-        if self.size:
-            self._keep(lines[0])
-            lines[0] = b"".join(self.parts)
-            if self.size > MAXIMUM_LINE_BYTES:
-                del lines[0]
-        rest = lines.pop()
-        self.parts = [rest] if rest else []
-        self.size = len(rest)
-        return lines
-
-    def _keep(self, data: bytes) -> None:
-        """Keep a piece of a line, unless the line is too long by now."""
-        was_short = self.size <= MAXIMUM_LINE_BYTES
-        self.size += len(data)
-        if self.size <= MAXIMUM_LINE_BYTES:
-            self.parts.append(data)
-        elif was_short:
-            self.parts = []
-            self._too_long()
-
-    def rest(self) -> bytes:
-        """Return what stands behind the last line end."""
-        return b"".join(self.parts)
-
-
-def decode(line: bytes) -> str:
-    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
-
-    Raises:
-        Malformed: it is not UTF-8.
-    """
-    try:
-        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
-    except UnicodeDecodeError as problem:
-        raise Malformed(f"not UTF-8 at byte {problem.start}") from None
-
-
-# --------------------------------------------------------------------------------------------------
-# answers: Answers what needs no child: the handshake, pings and lists, from what the compiler wrote.
-# --------------------------------------------------------------------------------------------------
-
-
+# start/answers.py: Answers what needs no child: the handshake, pings and lists, as they are served now.
 class Answers:
-    """Answers clients from the file alone."""
+ def __init__(self, plan):
+  self.plan = plan
+  declared = parse(plan.capabilities)
+  self.declared = frozenset([*declared, *declared.get("extensions", ())])
+  self.extended = {
+   name: facts["extensions"]
+   for name, facts in plan.children.items()
+   if "extensions" in facts
+  }
+  self.outages = Outages()
+  self.catalogues = {kind.name: self._catalogue(kind) for kind in KINDS}
+  self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
+ def _catalogue(self, kind):
+  plan = self.plan
+  facts = plan.children.items() if kind is TOOLS else ()
+  skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
+  return Catalogue(
+   kind,
+   (*plan.servers, *([""] if plan.subtools else [])),
+   plan.routes[kind.name],
+   plan.snapshot,
+   {name: known.get("conditional", ()) for name, known in facts},
+   self.outages,
+   modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
+   apart=kind is SKILLS and len(skilled) > 1,
+   overlays=plan.overlays if kind is TOOLS else "",
+  )
+ def extenders(self, method):
+  if not self.extended:
+   return []
+  load_part("serve")
+  return likely(method, self.extended)
+ def answer(self, client, message):
+  method = message.method or ""
+  identifier = message.raw("id")
+  if method == "server/discover":
+   why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
+   return failure(identifier, error(METHOD_NOT_FOUND, why))
+  if method not in ("initialize", "ping") and method not in self.lists:
+   return None
+  if type(message.value("params")) not in (dict, type(None)):
+   return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
+  if method == "initialize":
+   return result(identifier, self._introduction(client, message))
+  if method == "ping":
+   return result(identifier, "{}")
+  if message.params.get("cursor") is not None:
+   refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+   return failure(identifier, refusal)
+  catalogue = self.catalogues[self.lists[method].name]
+  return result(identifier, catalogue.listing(client.spelling, client.capable))
+ def _introduction(self, client, message):
+  client.introduce(message)
+  plan = self.plan
+  return introduction(client.version, plan.capabilities, plan.info, plan.instructions)
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        declared = parse(plan.capabilities)
-        self.declared = frozenset([*declared, *declared.get("extensions", ())])
-        """The capabilities and extensions that the proxy declares."""
-        self.extended = {
-            name: facts["extensions"]
-            for name, facts in plan.children.items()
-            if "extensions" in facts
-        }
-        """{server: the extensions whose requests go to it}."""
-        self.outages = Outages()
-        self.catalogues = {kind.name: self._catalogue(kind) for kind in KINDS}
-        self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
-        """{method: the kind of list that it asks for}."""
+def answer_line(answers, client, line):
+ try:
+  text = decode(line)
+  message = read_message(text) if text else None
+ except Malformed:
+  return None
+ if message is None:
+  return ""
+ if message.method == INITIALIZED and "id" not in message.members:
+  client.shake_hands()
+  return ""
+ if message.id is None:
+  return None
+ if message.method != "initialize" and is_enveloped(message):
+  load_part("envelope")
+  return discover(answers, client, message)[1]
+ return answers.answer(client, message)
 
-    def _catalogue(self, kind: Kind) -> Catalogue:
-        plan = self.plan
-        facts = plan.children.items() if kind is TOOLS else ()
-        skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
-        return Catalogue(
-            kind,
-            (*plan.servers, *([""] if plan.subtools else [])),
-            plan.routes[kind.name],
-            plan.snapshot,
-            {name: known.get("conditional", ()) for name, known in facts},
-            self.outages,
-            modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
-            apart=kind is SKILLS and len(skilled) > 1,
-        )
-
-    def extenders(self, method: str) -> list[str]:
-        """Return the servers that a request of an unknown method may be for, likeliest first.
-
-        Methods of an extension often begin with its name, or with the last part of that.
-        """
-        if not self.extended:
-            return []
-        load_part("serve")
-
-        return likely(method, self.extended)
-
-    def answer(self, client: Client, message: Message) -> Message | None:
-        """Return the answer to a request without an envelope, None if the file has none."""
-        method = message.method or ""
-        identifier = message.raw("id")
-        if method == "server/discover":
-            # A client that only tries takes this code for "shake hands", others for the end.
-            why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
-            return failure(identifier, error(METHOD_NOT_FOUND, why))
-        if method not in ("initialize", "ping") and method not in self.lists:
-            return None
-        if type(message.value("params")) not in (dict, type(None)):
-            return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
-        if method == "initialize":
-            return result(identifier, self._introduction(client, message))
-        if method == "ping":
-            return result(identifier, "{}")
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return failure(identifier, refusal)
-        catalogue = self.catalogues[self.lists[method].name]
-        return result(identifier, catalogue.listing(client.spelling, client.capable))
-
-    def _introduction(self, client: Client, message: Message) -> str:
-        client.introduce(message)
-        words = {"instructions": quote(self.plan.instructions)} if self.plan.instructions else {}
-        return obj(
-            protocolVersion=quote(client.version),
-            capabilities=self.plan.capabilities,
-            serverInfo=self.plan.info,
-            **words,
-        )
-
-
-def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:
-    """Return the answer to a line of a client, "" if it wants none, None if the file has none."""
-    try:
-        text = decode(line)
-        message = read_message(text) if text else None
-    except Malformed:
-        return None
-    if message is None:
-        return ""
-    if message.method == INITIALIZED and "id" not in message.members:
-        client.shake_hands()
-        return ""
-    if message.id is None:
-        return None
-    if message.method != "initialize" and is_enveloped(message):
-        load_part("envelope")
-
-        return discover(answers, client, message)[1]
-    return answers.answer(client, message)
-
-
-# --------------------------------------------------------------------------------------------------
-# plan: What the compiler decided, as the emitted file holds it.
-# --------------------------------------------------------------------------------------------------
-
-
+# start/plan.py: What the compiler decided, as the emitted file holds it.
 class Options:
-    """The compiler's options that a proxy heeds."""
-
-    __slots__ = (
-        "allow_failed",
-        "connect_timeout",
-        "env",
-        "idle_stop",
-        "names",
-        "on_drift",
-        "restart",
-        "separator",
-        "start",
-        "timeout",
-    )
-
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.separator: str = given["separator"]
-        self.names: str = given["names"]
-        """auto, spec, portable or bare."""
-        self.start: str = given["start"]
-        """eager or lazy."""
-        self.on_drift: str = given["on_drift"]
-        """live, warn or refuse."""
-        self.restart: str = given["restart"]
-        """never or on-call."""
-        self.env: str = given.get("env", "inherit")
-        """inherit or minimal."""
-        self.timeout: float | None = given["timeout"]
-        """Seconds for a call, None for no limit."""
-        self.connect_timeout: float = given["connect_timeout"]
-        """Seconds for a handshake, or for the answer to any other request of the proxy's own."""
-        self.idle_stop: float | None = given.get("idle_stop")
-        """After how many seconds without work a server is ended, None for never."""
-        self.allow_failed: bool = given.get("allow_failed", False)
-        """Whether servers may lack a variable that is not set."""
-
+ __slots__ = (
+  "allow_failed",
+  "connect_timeout",
+  "env",
+  "http",
+  "idle_stop",
+  "names",
+  "on_drift",
+  "restart",
+  "separator",
+  "start",
+  "timeout",
+ )
+ def __init__(self, given):
+  self.separator = given["separator"]
+  self.names = given["names"]
+  self.start = given["start"]
+  self.on_drift = given["on_drift"]
+  self.restart = given["restart"]
+  self.env = given.get("env", "inherit")
+  self.http = given.get("http")
+  self.timeout = given["timeout"]
+  self.connect_timeout = given["connect_timeout"]
+  self.idle_stop = given.get("idle_stop")
+  self.allow_failed = given.get("allow_failed", False)
 
 class Plan:
-    """What the compiler decided."""
+ def __init__(
+  self,
+  *,
+  name,
+  version,
+  compiler,
+  servers,
+  routes,
+  snapshot,
+  children,
+  instructions,
+  options,
+  prompts={},
+  skills={},
+  resources={},
+  templates={},
+  capabilities='{"tools":{"listChanged":true}}',
+  subtools={},
+  needs=(),
+  approval={},
+  config="",
+  profiles="",
+  overlays="",
+  tables={},
+ ):
+  self.name = name
+  self.version = version
+  self.compiler = compiler
+  self.servers = servers
+  self.routes = {
+   "tools": routes,
+   "prompts": prompts,
+   "resources": resources,
+   "templates": templates,
+   "skills": skills,
+  }
+  self.snapshot = snapshot
+  self.children = children
+  self.capabilities = capabilities
+  self.instructions = instructions
+  self.options = Options(options)
+  self.subtools = subtools
+  self.config = config
+  self.needs = needs
+  self.approval = approval
+  self.profiles = profiles
+  self.whole = self
+  self.overlays = overlays
+  self.tables = tables
+ @property
+ def info(self):
+  return obj(name=quote(self.name), version=quote(self.version))
+ @property
+ def signature(self):
+  return obj({SERVER_KEY: self.info})
+ def show_names(self, names):
+  self.options.names = names
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        version: str,
-        compiler: str,
-        servers: Mapping[str, Mapping[str, Any]],
-        routes: Mapping[str, tuple[str, ...]],
-        snapshot: Mapping[str, Mapping[str, str]],
-        children: Mapping[str, Mapping[str, Any]],
-        instructions: str,
-        options: Mapping[str, Any],
-        prompts: Mapping[str, tuple[str, ...]] = {},
-        skills: Mapping[str, tuple[str, ...]] = {},
-        resources: Mapping[str, tuple[str, ...]] = {},
-        templates: Mapping[str, tuple[str, ...]] = {},
-        capabilities: str = '{"tools":{"listChanged":true}}',
-        subtools: Mapping[str, Mapping[str, list[str]]] = {},
-        needs: Iterable[str] = (),
-    ) -> None:
-        self.name = name
-        self.version = version
-        self.compiler = compiler
-        """The version of the compiler."""
-        self.servers = servers
-        """The launch table {server: row}."""
-        self.routes = {
-            "tools": routes,
-            "prompts": prompts,
-            "resources": resources,
-            "templates": templates,
-            "skills": skills,
-        }
-        """The routing tables, see Catalogue; `routes` is that of the tools."""
-        self.snapshot = snapshot
-        """{server: {kind: the compiler's indented JSON text of that list}}."""
-        self.children = children
-        """What else was learnt of each server.
+def read_plan(tables):
+ children = parse(tables["children"])
+ routes = {
+  kind: {
+   exposed: (server, *row)
+   for server, rows in parse(tables[kind]).items()
+   for exposed, row in rows.items()
+  }
+  for kind in ("tools", "prompts", "resources", "templates", "skills")
+  if kind in tables
+ }
+ return Plan(
+  name=tables["name"],
+  version=version_of(children),
+  compiler=tables["compiler"],
+  servers=parse(tables["servers"]),
+  routes=routes.pop("tools"),
+  snapshot=tables["snapshot"],
+  children=children,
+  instructions="\n\n".join(parse(tables["instructions"])),
+  options=parse(tables["options"]),
+  capabilities=tables["capabilities"],
+  subtools=parse(tables.get("subtools", "{}")),
+  approval=parse(tables.get("approval", "{}")),
+  config=tables.get("config", ""),
+  profiles=tables.get("profiles", ""),
+  overlays=tables.get("overlays", ""),
+  tables=tables,
+  needs=[name for facts in children.values() for name in facts.get("needs", ())],
+  **routes,
+ )
 
-        {server: {"protocol": the version it speaks, "conditional": [tools for clients with
-        capabilities], "extensions": [those whose requests go to it], "hints": {"ttlMs",
-        "cacheScope" of its lists, where it gave some}}}.
-        """
-        self.capabilities = capabilities
-        """What the proxy declares, as JSON text."""
-        self.instructions = instructions
-        self.options = Options(options)
-        self.subtools = subtools
-        """{composite tool: {server: the tools that it may call}}.
-
-        Composite tools are the snapshot of a server called "", which nobody starts.
-        """
-        self.needs = needs
-        """The variables that some server needs, unless its `env_file` has them."""
-
-    @property
-    def info(self) -> str:
-        """How the proxy introduces itself, as JSON text."""
-        return obj(name=quote(self.name), version=quote(self.version))
-
-    @property
-    def signature(self) -> str:
-        """The `_meta` that says which server a modern result is from, as JSON text."""
-        return obj({SERVER_KEY: self.info})
-
-    def show_names(self, names: str) -> None:
-        """Have the proxy show other names than it was compiled with."""
-        self.options.names = names
-
-
-# --------------------------------------------------------------------------------------------------
-# standard: The standard streams of the emitted file: open whatever the caller closed, written to safely.
-# --------------------------------------------------------------------------------------------------
-
-
-def open_standard_files() -> None:
-    """Have something behind 0, 1 and 2, or the next file that is opened would be one of them."""
-    while True:
-        descriptor = os.open(os.devnull, os.O_RDWR)
-        if descriptor > 2:
-            os.close(descriptor)
-            return
-
-
-def complain(text: str) -> None:
-    """Write a line on standard error, whatever the locale; nobody may be there to read it."""
-    try:
-        os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
-    except OSError:
-        return
-
-
-# --------------------------------------------------------------------------------------------------
-# polling: Waits for descriptors, where the system has a way to do so.
-# --------------------------------------------------------------------------------------------------
-
-
-# Windows has no way to wait for a pipe, and macOS no RDHUP.
+# start/polling.py: Waits for descriptors, where the system has a way to do so.
 POLLS = hasattr(select, "poll")
 POLLIN = getattr(select, "POLLIN", 0)
 POLLOUT = getattr(select, "POLLOUT", 0)
 POLLRDHUP = getattr(select, "POLLRDHUP", 0)
-
-# How much of standard input is read at once.
 STDIN_CHUNK = 1 << 16
 
-
 class Stopped(Exception):
-    """Raised while the main thread waits for input: by a signal, or as nobody reads any more."""
+ pass
 
+def new_poll():
+ system = select
+ return system.poll()
 
-def new_poll() -> Any:
-    """Return what waits for descriptors; where POLLS, and nowhere else."""
-    system: Any = select
-    return system.poll()
+def set_nonblocking(descriptor):
+ if sys.platform != "win32":
+  os.set_blocking(descriptor, False)
 
+def writable(descriptor, seconds):
+ return not POLLS or _ready(descriptor, seconds, POLLOUT)
 
-def set_nonblocking(descriptor: int) -> None:
-    """Have reads and writes fail that would wait; where POLLS, and nowhere else."""
-    if sys.platform != "win32":
-        os.set_blocking(descriptor, False)
+def readable(descriptor, seconds):
+ return _ready(descriptor, seconds, POLLIN)
 
+def hung_up(descriptor):
+ if not POLLS:
+  return False
+ poll = new_poll()
+ poll.register(descriptor, POLLRDHUP)
+ return bool(poll.poll(0))
 
-def writable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor takes something, no longer than `seconds`; None: for ever.
+def _ready(descriptor, seconds, event):
+ poll = new_poll()
+ poll.register(descriptor, event)
+ return bool(poll.poll(None if seconds is None else seconds * 1000))
 
-    Without POLLS, nobody can tell, and writing waits.
-    """
-    return not POLLS or _ready(descriptor, seconds, POLLOUT)
+# start/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
+def open_standard_files():
+ while True:
+  descriptor = os.open(os.devnull, os.O_RDWR)
+  if descriptor > 2:
+   os.close(descriptor)
+   return
 
+def complain(text):
+ try:
+  os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
+ except OSError:
+  return
 
-def readable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor has something to read, or its end; None: for ever. Where POLLS."""
-    return _ready(descriptor, seconds, POLLIN)
-
-
-def hung_up(descriptor: int) -> bool:
-    """Whether the writer of a pipe is gone, though something may be left to read."""
-    if not POLLS:
-        return False
-    poll = new_poll()
-    # A socket may be closed in one direction alone.
-    poll.register(descriptor, POLLRDHUP)
-    return bool(poll.poll(0))
-
-
-def _ready(descriptor: int, seconds: float | None, event: int) -> bool:
-    # poll, because select knows no descriptor above 1,023.
-    poll = new_poll()
-    poll.register(descriptor, event)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))
-
-
-# --------------------------------------------------------------------------------------------------
-# outbox: Writes lines to a descriptor without ever making the sender wait.
-# --------------------------------------------------------------------------------------------------
-
-
-# How often whoever waits for a peer that does not read looks whether there is still reason to.
+# start/writer.py: Writes lines to a descriptor without ever making the sender wait.
 LOOK_SECONDS = 1.0
 
+class Writer:
+ def __init__(
+  self,
+  descriptor,
+  private,
+  broke=None,
+  overflowed=None,
+ ):
+  self.descriptor = descriptor
+  self.broken = False
+  self.closing = False
+  self.lock = _thread.allocate_lock()
+  self._queue = None
+  self._broke = broke
+  self._overflowed = overflowed
+  self._private = private and POLLS
+  if self._private:
+   set_nonblocking(descriptor)
+ def send(self, *lines):
+  line = lines[0] if len(lines) == 1 else b"".join(lines)
+  with self.lock:
+   if self.broken or self.closing:
+    return
+   queue = self._queue
+   if queue is None or not queue.alive:
+    rest = self._write_at_once(line)
+    if rest:
+     self._begin(rest)
+   elif self._overflowed is not None and queue.overflows():
+    self.broken = True
+    self._overflowed(queue.waiting)
+    queue.discard()
+   else:
+    queue.add(line)
+ def gate(self):
+  queue = self._queue
+  if queue is None or not queue.crowded:
+   return None
+  with self.lock:
+   return queue.gate(emptied=False)
+ def flush(self, seconds):
+  with self.lock:
+   gate = self._queue.gate(emptied=True) if self._queue is not None else None
+  return gate is None or bool(gate.acquire(True, seconds))
+ def close(self):
+  with self.lock:
+   if not self.closing:
+    self.closing = True
+    if self._queue is None or not self._queue.alive:
+     os.close(self.descriptor)
+ def break_off(self):
+  if self._broke is not None and not self.broken:
+   self._broke()
+  self.broken = True
+ def _begin(self, rest):
+  if self._queue is None:
+   load_part("serve")
+   self._queue = WriteQueue(self)
+  self._queue.begin(rest)
+ def _write_at_once(self, line):
+  written = 0
+  try:
+   if self._private or self._has_room(line):
+    written = os.write(self.descriptor, line)
+  except BlockingIOError:
+   pass
+  except OSError:
+   self.break_off()
+   written = len(line)
+  return memoryview(line)[written:]
+ def _has_room(self, line):
+  if len(line) > getattr(select, "PIPE_BUF", 0):
+   return False
+  return writable(self.descriptor, 0)
 
-class Outbox:
-    """The way out to one peer: whole lines, in order, whatever the peer's pace.
-
-    What the descriptor takes without waiting is written at once, the rest by a thread, out of a
-    backlog: a peer that does not read holds up nobody.
-    """
-
-    def __init__(
-        self,
-        descriptor: int,
-        private: bool,
-        broke: Callable[[], None] | None = None,
-        overflowed: Callable[[int], None] | None = None,
-    ) -> None:
-        """`private`: nobody else has this end, so it may be made non-blocking.
-
-        `broke` is called when the peer takes nothing any more; so is `overflowed`, with the number
-        of bytes that wait, when a line comes for a peer that does not read what is waiting already.
-        Both are called with locks held, and must return at once. Nothing is taken from then on.
-        Without `overflowed` all is taken: whoever sends is to heed `gate`.
-
-        The flag belongs to the open file, not to the descriptor: on a terminal, or a pipe that is
-        also someone's standard error, it would surprise whoever shares it. And without a way to
-        wait, whoever has something left to write would have to try over and over.
-        """
-        self.descriptor = descriptor
-        self.broken = False
-        self.closing = False
-        self.lock = _thread.allocate_lock()
-        self._backlog: Backlog | None = None
-        self._broke = broke
-        self._overflowed = overflowed
-        self._private = private and POLLS
-        if self._private:
-            set_nonblocking(descriptor)
-
-    def send(self, line: bytes) -> None:
-        """Write a line, which ends in a newline, now or as soon as the peer reads."""
-        with self.lock:
-            if self.broken or self.closing:
-                return
-            backlog = self._backlog
-            if backlog is None or not backlog.alive:
-                rest = self._write_at_once(line)
-                if rest:
-                    self._begin(rest)
-            elif self._overflowed is not None and backlog.overflows():
-                self.broken = True
-                self._overflowed(backlog.waiting)
-                backlog.discard()
-            else:
-                backlog.add(line)
-
-    def gate(self) -> Any:
-        """Return a lock that is held while too much waits for the peer; None if that is not so.
-
-        Whoever has more for it waits for that lock, with no other one held.
-        """
-        backlog = self._backlog
-        if backlog is None or not backlog.crowded:
-            return None
-        with self.lock:
-            return backlog.gate(emptied=False)
-
-    def flush(self, seconds: float) -> bool:
-        """Wait until all is written, no longer than `seconds`; return whether it is."""
-        with self.lock:
-            gate = self._backlog.gate(emptied=True) if self._backlog is not None else None
-        return gate is None or bool(gate.acquire(True, seconds))
-
-    def close(self) -> None:
-        """Close the descriptor once what is queued is written; nothing more is taken.
-
-        Never under the thread's feet: the number might be another file's by the next write.
-        """
-        with self.lock:
-            if not self.closing:
-                self.closing = True
-                if self._backlog is None or not self._backlog.alive:
-                    os.close(self.descriptor)
-
-    def break_off(self) -> None:
-        """Note that the peer takes nothing any more."""
-        if self._broke is not None and not self.broken:
-            self._broke()
-        self.broken = True
-
-    def _begin(self, rest: memoryview) -> None:
-        if self._backlog is None:
-            load_part("serve")
-
-            self._backlog = Backlog(self)
-        self._backlog.begin(rest)
-
-    def _write_at_once(self, line: bytes) -> memoryview:
-        """Write what can be written without waiting; return the rest, which is no copy."""
-        rest = memoryview(line)
-        try:
-            if self._private or self._has_room(line):
-                return rest[os.write(self.descriptor, line) :]
-        except BlockingIOError:
-            return rest
-        except OSError:
-            self.break_off()
-            return rest[:0]
-        return rest
-
-    def _has_room(self, line: bytes) -> bool:
-        # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
-        if len(line) > getattr(select, "PIPE_BUF", 0):
-            return False
-        return writable(self.descriptor, 0)
-
-
-# --------------------------------------------------------------------------------------------------
-# stdio: The stdio face: one client on standard input and output.
-# --------------------------------------------------------------------------------------------------
-
-
-# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
-# they leave it that moment.
-HEAD_START_SECONDS = 0.02
-# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
-# has SIGBREAK instead of the first, which is the one that a program can send to another.
+# start/stdio.py: The stdio face: one client on standard input and output.
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
-# Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
 UNREADABLE = 2
 MISSING_VARIABLE = 3
 
-
 class Stdio:
-    """Serves standard input until it ends or a signal comes.
+ def __init__(self, plan, folder, log=None):
+  self.writer = _taken_output()
+  os.dup2(2, 1)
+  self.folder = folder
+  self.plan = plan
+  self.answers = Answers(plan)
+  self.profiles = bool(plan.profiles)
+  self.client = Client(plan.options.names)
+  self.engine = None
+  self._log = log
+  self.waiting = False
+  self.stopped = False
+  self.input = _input(self.writer)
+ def run(self, opening):
+  if not may_start(self.answers, self.folder):
+   return MISSING_VARIABLE
+  if os.isatty(0):
+   waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
+   complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
+  status = 0
+  for number in ENDING:
+   signal(number, self._stop)
+  try:
+   self._read(self._take_over(opening))
+   if self.engine is not None:
+    self.engine.settle(self.client, DRAIN_SECONDS)
+  except Stopped:
+   pass
+  except OSError as problem:
+   complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
+   status = UNREADABLE
+  finally:
+   self.waiting = False
+   self.writer.flush(FLUSH_SECONDS)
+   if self.engine is not None:
+    self.engine.close()
+    self.writer.flush(FLUSH_SECONDS)
+  return status
+ def _take_over(self, opening):
+  if opening.owed:
+   self.writer.send(opening.owed)
+  if opening.hello:
+   self.client.introduce(read_message(decode(opening.hello)))
+  if opening.shaken:
+   self.client.shake_hands()
+   if not opening.heard and self._wants_children():
+    self._open()
+  return opening.heard
+ def _read(self, heard):
+  lines = Lines(self._refuse)
+  self._hear(lines.feed(heard))
+  while True:
+   self.waiting = True
+   if self.stopped or self.writer.broken:
+    raise Stopped
+   wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
+   data = self.input.read() if not wakes else None
+   self.waiting = False
+   if data is None:
+    self._open()
+   elif data:
+    self._hear(lines.feed(data))
+   else:
+    self._hear([lines.rest()])
+    self.waiting = True
+    return
+ def _hear(self, lines):
+  taken = 0
+  while taken < len(lines):
+   if self.engine is None:
+    self._answer(lines[taken])
+    taken += 1
+   else:
+    taken += self.engine.hear(self.client, *lines[taken:])
+   gate = self.gate()
+   if gate is not None:
+    self._await_reading(gate)
+ def _answer(self, line):
+  if self.profiles:
+   load_part("profiles")
+   self.answers, self.profiles = choose(self.plan, self.answers, line)
+  try:
+   answer = answer_line(self.answers, self.client, line)
+  except Exception as fault:
+   self._open().fail(self.client, line, fault)
+   return
+  if answer is None:
+   self._open().hear(self.client, line)
+  elif not isinstance(answer, str):
+   self.send(answer)
+ def _await_reading(self, gate):
+  self.waiting = True
+  if self.stopped:
+   raise Stopped
+  while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
+   pass
+  self.waiting = False
+ def _refuse(self):
+  text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
+  self.send(failure("null", error(INVALID_REQUEST, text)))
+ def send(self, *messages):
+  self.writer.send(*[message.line() for message in messages])
+ def gate(self):
+  return self.writer.gate()
+ def _wants_children(self):
+  eager = self.answers.plan.options.start == "eager"
+  return self.engine is None and self.client.starter is not None and eager
+ def _open(self):
+  if self.engine is None:
+   load_part("serve")
+   self.engine = Engine(self.answers, self.folder, self._log)
+   self.engine.connect(self.client, self)
+  return self.engine
+ def _stop(self, *_):
+  if self.stopped:
+   if self.engine is not None:
+    self.engine.kill()
+   os._exit(1)
+  self.stopped = True
+  if self.waiting:
+   raise Stopped
 
-    The file answers until a child is needed; then the relay takes over, the client included.
-    """
-
-    def __init__(self, plan: Plan, folder: str) -> None:
-        # Take standard output for the protocol alone: what a stray print writes goes to stderr.
-        self.outbox = _taken_output()
-        os.dup2(2, 1)
-        self.folder = folder
-        self.answers = Answers(plan)
-        self.client = Client(plan.options.names)
-        self.relay: Relay | None = None
-        self.log: Outbox | None = None
-        self.waiting = False
-        self.stopped = False
-        self.input = _input(self.outbox)
-
-    def run(self) -> int:
-        """Serve, then end: answers already owed are written, and no child is left.
-
-        Returns the exit status.
-        """
-        if not self._may_start():
-            return MISSING_VARIABLE
-        if os.isatty(0):
-            waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
-            complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
-        status = 0
-        for number in ENDING:
-            signal(number, self._stop)
-        try:
-            self._read()
-            if self.relay is not None:
-                self.relay.settle(self.client, DRAIN_SECONDS)
-        except Stopped:
-            pass
-        except OSError as problem:
-            complain(f"{self.answers.plan.name}: cannot read standard input: {problem.strerror}")
-            status = UNREADABLE
-        finally:
-            self.waiting = False
-            self.outbox.flush(FLUSH_SECONDS)
-            if self.relay is not None:
-                self.relay.close()
-                self.outbox.flush(FLUSH_SECONDS)
-        return status
-
-    def _may_start(self) -> bool:
-        """Whether all that servers need is set; what is not is named.
-
-        With `--allow-failed` the proxy goes on without the servers that lack something.
-        """
-        plan = self.answers.plan
-        if all(name in os.environ for name in plan.needs):
-            return True
-        # What is not in the environment may be in an env file.
-        load_part("serve")
-
-        missing = unset(plan.servers, os.environ, self.folder)
-        for server, problem in missing.items():
-            complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
-        if missing and not plan.options.allow_failed:
-            remedy = "set it in the environment, or in the client's `env` for this program"
-            complain(f"{plan.name}: nothing was started; {remedy}")
-            return False
-        for server in missing:
-            self.answers.outages.begin(server)
-        return True
-
-    def _read(self) -> None:
-        lines = Lines(self._refuse)
-        while True:
-            # A signal may raise only where nothing is half done: while waiting for input.
-            self.waiting = True
-            if self.stopped or self.outbox.broken:
-                raise Stopped
-            wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
-            data = self.input.read() if not wakes else None
-            self.waiting = False
-            if data is None:
-                self._open()
-            elif data:
-                for line in lines.feed(data):
-                    self._hear(line)
-            else:
-                self._hear(lines.rest())
-                self.waiting = True
-                return
-
-    def _hear(self, line: bytes) -> None:
-        try:
-            answer = answer_line(self.answers, self.client, line) if self.relay is None else None
-        except Exception as fault:
-            self._open().fail(self.client, line, fault)
-            answer = ""
-        if answer is None:
-            self._open().hear(self.client, line)
-        elif not isinstance(answer, str):
-            self._send(answer)
-        gate = self.outbox.gate()
-        if gate is not None:
-            self._await_reading(gate)
-
-    def _await_reading(self, gate: Any) -> None:
-        """Wait until the client has read what it is owed: memory has an end, too.
-
-        Unless it is gone: what is left of its input is no more than a pipe holds.
-        """
-        self.waiting = True
-        if self.stopped:
-            raise Stopped
-        while not hung_up(0) and not gate.acquire(True, LOOK_SECONDS):
-            pass
-        self.waiting = False
-
-    def _refuse(self) -> None:
-        """Answer a line that is too long; which request it was is in what was never read."""
-        text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
-        self._send(failure("null", error(INVALID_REQUEST, text)))
-
-    def _send(self, message: Message) -> None:
-        self.outbox.send(message.line())
-
-    def _wants_children(self) -> bool:
-        eager = self.answers.plan.options.start == "eager"
-        return self.relay is None and self.client.starter is not None and eager
-
-    def _open(self) -> Relay:
-        if self.relay is None:
-            load_part("serve")
-
-            self.relay = Relay(self.answers, self.folder, self.log)
-            self.relay.connect(self.client, self.outbox)
-        return self.relay
-
-    def _stop(self, *_: object) -> None:
-        if self.stopped:
-            # The second signal: whoever sends it wants no more waiting.
-            if self.relay is not None:
-                self.relay.kill()
-            os._exit(1)
-        self.stopped = True
-        if self.waiting:
-            raise Stopped
-
+def may_start(answers, folder):
+ plan = answers.plan
+ if all(name in os.environ for name in plan.needs):
+  return True
+ load_part("serve")
+ missing = unset(plan.servers, os.environ, folder)
+ for server, problem in missing.items():
+  complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
+ if missing and not plan.options.allow_failed:
+  remedy = "set it in the environment, or in the client's `env` for this program"
+  complain(f"{plan.name}: nothing was started; {remedy}")
+  return False
+ for server in missing:
+  answers.outages.begin(server)
+ return True
 
 class _Input:
-    """Standard input, whose reading a signal ends, whenever it comes.
+ def __init__(self, output):
+  self.output = output
+  woken, wake = os.pipe()
+  set_nonblocking(wake)
+  set_wakeup_fd(wake, warn_on_full_buffer=False)
+  self.poll = new_poll()
+  self.poll.register(0, POLLIN)
+  self.poll.register(woken, POLLIN)
+  self.poll.register(output, 0)
+ def ready(self, seconds):
+  return readable(0, seconds)
+ def read(self):
+  while True:
+   if any(number == self.output for number, _ in self.poll.poll()):
+    raise Stopped
+   try:
+    return os.read(0, STDIN_CHUNK)
+   except BlockingIOError:
+    readable(0, None)
 
-    So does a client that reads no more from `output`.
-    """
+def _input(output):
+ if POLLS:
+  return _Input(output.descriptor)
+ load_part("windows")
+ return ThreadedInput(output)
 
-    def __init__(self, output: int) -> None:
-        self.output = output
-        # One that comes just before the wait would not end it; the byte that it writes does.
-        woken, wake = os.pipe()
-        set_nonblocking(wake)
-        set_wakeup_fd(wake, warn_on_full_buffer=False)
-        self.poll = new_poll()
-        self.poll.register(0, POLLIN)
-        self.poll.register(woken, POLLIN)
-        self.poll.register(output, 0)
+def _taken_output():
+ if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
+  try:
+   return Writer(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
+  except OSError:
+   pass
+ return Writer(os.dup(1), private=False)
 
-    def ready(self, seconds: float) -> bool:
-        """Wait until there is something to read, or its end, no longer than `seconds`."""
-        return readable(0, seconds)
-
-    def read(self) -> bytes:
-        """Wait for input; b"" is its end. Whoever gave us the pipe may have made it non-blocking.
-
-        What else wakes up is a signal, whose handler has then been called.
-        """
-        while True:
-            if any(number == self.output for number, _ in self.poll.poll()):
-                raise Stopped
-            try:
-                return os.read(0, STDIN_CHUNK)
-            except BlockingIOError:
-                readable(0, None)
-
-
-def _input(output: Outbox) -> _Input | ThreadedInput:
-    """Return standard input, as this system can wait for it."""
-    if POLLS:
-        return _Input(output.descriptor)
-    load_part("windows")
-
-    return ThreadedInput(output)
-
-
-def _taken_output() -> Outbox:
-    """Return standard output, as an open file of our own where the system has a way to it.
-
-    Elsewhere, anyone may have put something at that path.
-    """
-    if sys.platform.startswith("linux") and stat.S_ISFIFO(os.fstat(1).st_mode):
-        try:
-            return Outbox(os.open("/proc/self/fd/1", os.O_WRONLY), private=True)
-        except OSError:
-            pass
-    return Outbox(os.dup(1), private=False)
-
-
-# --------------------------------------------------------------------------------------------------
-# main: What the emitted file does when it is run.
-# --------------------------------------------------------------------------------------------------
-
-
-def main(plan: Plan, file: str) -> None:
-    """Serve `plan` on standard input and output, or do what the command line says instead.
-
-    `file` is the emitted file. Does not return: threads may still wait for input that never comes.
-    """
-    folder = os.path.dirname(os.path.realpath(file))
-    open_standard_files()
-    if len(sys.argv) > 1:
-        load_part("tool")
-
-        status = run_command(plan, folder, sys.argv[1:])
-    else:
-        status = Stdio(plan, folder).run()
-    os._exit(status)
-
-
-# --------------------------------------------------------------------------------------------------
-# parts: Compiles the parts of the emitted file that a start does not need when they are first needed.
-# --------------------------------------------------------------------------------------------------
-
-
-# {name: (the line where its text begins, the text)}; None once the part is loaded.
-_PARTS: dict[str, tuple[int, str] | None] = {}
-_LOADING = _thread.RLock()
-
-
-def define_part(name: str, text: str) -> None:
-    """Keep the source of a part, which begins in the line of the call."""
-    _PARTS[name] = (sys._getframe(1).f_lineno, text)
-
-
-def load_part(name: str) -> None:
-    """Compile and run a part, once, whichever threads ask for it.
-
-    In the emitted file, the compiler writes a call of this in place of an import of a later part. A
-    part whose modules import from a deferred one begins with such a call itself.
-    """
-    if _PARTS[name] is None:
-        return
-    with _LOADING:
-        part = _PARTS[name]
-        if part is not None:
-            line, text = part
-            # Behind as many line ends as in the file: tracebacks and debuggers then show its lines.
-            code = compile("\n" * (line - 1) + text, __file__, "exec", dont_inherit=True)
-            exec(code, globals())  # noqa: S102 - text of this very file, written by the compiler
-            _PARTS[name] = None
-
-
-# The parts that a start does not need: Python source, compiled when it is first needed.
+# start/running.py: Runs the proxy beyond the answers that the compiler prepared.
+def run(tables, file, opening):
+ folder = os.path.dirname(os.path.realpath(file))
+ open_standard_files()
+ plan = read_plan(tables)
+ if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
+  load_part("tool")
+  status = run_command(plan, folder, sys.argv[1:])
+ else:
+  status = Stdio(plan, folder).run(opening)
+ os._exit(status)
+''')
 define_part("envelope", r'''
-from __future__ import annotations
+load_part("start")
 
-
-# --------------------------------------------------------------------------------------------------
-# discover: Answers from the file what modern clients ask before they need a child.
-# --------------------------------------------------------------------------------------------------
-
-
+# envelope/discover.py: Answers from the file what modern clients ask before they need a child.
 FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
 LIST_MILLISECONDS = 3_600_000
 
-
 class ModernRequest(Client):
-    """One request of a modern client, which the router knows as a client of its own."""
+ __slots__ = ("declared", "fault", "identifier", "message", "token")
+ is_modern = True
+ def __init__(self, client, message, names):
+  super().__init__(names)
+  self.connection = client
+  self.version = MODERN_VERSION
+  self.resume(message)
+ def resume(self, message):
+  text = message.json("params").part("_meta")
+  meta, _ = members(text)
+  self.message = message
+  self.identifier = message.raw("id")
+  self.token = _text(text, meta, "progressToken")
+  self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+  self.declared = _text(text, meta, CAPABILITIES_KEY)
+  level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+  self.level = level if type(level) is str else ""
+  self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
 
-    __slots__ = ("declared", "fault", "identifier", "message", "token")
+def _text(text, found, name):
+ return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
 
-    is_modern = True
-
-    def __init__(self, client: Client, message: Message, names: str) -> None:
-        """`names` is the option of that name."""
-        super().__init__(names)
-        self.connection = client
-        self.version = MODERN_VERSION
-        self.resume(message)
-
-    def resume(self, message: Message) -> None:
-        """Let `message`, which has an envelope, be the request that is to be answered."""
-        text = message.json("params").part("_meta")
-        meta, _ = members(text)
-        self.message = message
-        self.identifier = message.raw("id")
-        """The JSON text of its id."""
-        self.token = _text(text, meta, "progressToken")
-        """The JSON text of its progress token, "" for none."""
-        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-        self.declared = _text(text, meta, CAPABILITIES_KEY)
-        """All that the client can do, as JSON text."""
-        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
-        self.level = level if type(level) is str else ""
-        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
-        """The error that a bad envelope is answered with, as JSON text, "" for none."""
-
-
-def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
-    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
-
-
-def _fault(meta: Mapping[str, Any]) -> str:
-    """Return the error that an envelope is refused with; the version comes first.
-
-    Whoever speaks another one may well have another envelope.
-    """
-    version = meta.get(VERSION_KEY)
-    if type(version) is not str:
-        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
-    if version != MODERN_VERSION:
-        data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
-        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
-    if type(meta.get(CAPABILITIES_KEY)) is not dict:
-        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
-    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
-        return error(INVALID_PARAMS, "Unknown log level")
-    return ""
-
+def _fault(meta):
+ version = meta.get(VERSION_KEY)
+ if type(version) is not str:
+  return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+ if version != MODERN_VERSION:
+  data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+  return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+ if type(meta.get(CAPABILITIES_KEY)) is not dict:
+  return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+ if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+  return error(INVALID_PARAMS, "Unknown log level")
+ return ""
 
 def discover(
-    answers: Answers, client: Client, message: Message
-) -> tuple[ModernRequest, Message | None]:
-    """Take an enveloped request; return it, and its answer if the file has one.
+ answers, client, message
+):
+ request = ModernRequest(client, message, answers.plan.options.names)
+ method = message.method or ""
+ identifier = request.identifier
+ if request.fault:
+  return request, failure(identifier, request.fault)
+ if method == "server/discover":
+  return request, result(identifier, _discovery(answers.plan))
+ if method in answers.lists:
+  client.want_servers(request)
+  if message.params.get("cursor") is not None:
+   refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
+   return request, failure(identifier, refusal)
+  listing = _list_of(answers, answers.catalogues[answers.lists[method].name], request)
+  return request, result(identifier, listing)
+ if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
+  client.want_servers(request)
+  return request, None
+ refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
+ return request, failure(identifier, refusal)
 
-    Any request but a discovery may mean that children will be wanted.
-    """
-    request = ModernRequest(client, message, answers.plan.options.names)
-    method = message.method or ""
-    identifier = request.identifier
-    if request.fault:
-        return request, failure(identifier, request.fault)
-    if method == "server/discover":
-        return request, result(identifier, _discovery(answers.plan))
-    if method in answers.lists:
-        client.want_servers(request)
-        if message.params.get("cursor") is not None:
-            refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return request, failure(identifier, refusal)
-        listing = _list_of(answers, answers.catalogues[answers.lists[method].name], request)
-        return request, result(identifier, listing)
-    if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
-        client.want_servers(request)
-        return request, None
-    refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
-    return request, failure(identifier, refusal)
+def _discovery(plan):
+ words = {"instructions": quote(plan.instructions)} if plan.instructions else {}
+ return obj(
+  {
+   "resultType": '"complete"',
+   "supportedVersions": f"[{quote(MODERN_VERSION)}]",
+   "capabilities": plan.capabilities,
+   **words,
+   "ttlMs": str(LIST_MILLISECONDS),
+   "cacheScope": '"public"',
+   "_meta": plan.signature,
+  }
+ )
 
+def _list_of(answers, catalogue, request):
+ texts = [text for _, text in catalogue.texts(request.spelling, request.capable)]
+ ttl, scope = _hints(answers.plan, catalogue)
+ return obj(
+  {
+   "resultType": '"complete"',
+   catalogue.kind.member: "[" + ",".join([_modern_item(text) for text in texts]) + "]",
+   "ttlMs": str(ttl),
+   "cacheScope": quote(scope),
+   "_meta": answers.plan.signature,
+  }
+ )
 
-def _discovery(plan: Plan) -> str:
-    words = {"instructions": quote(plan.instructions)} if plan.instructions else {}
-    return obj(
-        {
-            "resultType": '"complete"',
-            "supportedVersions": f"[{quote(MODERN_VERSION)}]",
-            "capabilities": plan.capabilities,
-            **words,
-            "ttlMs": str(LIST_MILLISECONDS),
-            "cacheScope": '"public"',
-            "_meta": plan.signature,
-        }
-    )
+def _hints(plan, catalogue):
+ hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+ ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+ private = any(hint.get("cacheScope") == "private" for hint in hints)
+ spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+ if private or spelled or any(catalogue.conditional.values()):
+  return ttl, "private"
+ return ttl, "public"
 
-
-def _list_of(answers: Answers, catalogue: Catalogue, request: ModernRequest) -> str:
-    """Return the result of a list request."""
-    texts = [text for _, text in catalogue.texts(request.spelling, request.capable)]
-    ttl, scope = _hints(answers.plan, catalogue)
-    return obj(
-        {
-            "resultType": '"complete"',
-            catalogue.kind.member: "[" + ",".join([_modern_item(text) for text in texts]) + "]",
-            "ttlMs": str(ttl),
-            "cacheScope": quote(scope),
-            "_meta": answers.plan.signature,
-        }
-    )
-
-
-def _hints(plan: Plan, catalogue: Catalogue) -> tuple[int, str]:
-    """Return for how many milliseconds a list may be kept, and for whom.
-
-    No longer and for no more than any child said of its own. What depends on who asks (how names
-    are spelled, tools for clients with capabilities) is for that client alone.
-    """
-    hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
-    ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
-    private = any(hint.get("cacheScope") == "private" for hint in hints)
-    spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
-    if private or spelled or any(catalogue.conditional.values()):
-        return ttl, "private"
-    return ttl, "public"
-
-
-def _modern_item(text: str) -> str:
-    """Return an item without what this revision's items lack: tasks are not relayed."""
-    if '"execution"' not in text:
-        return text
-    return edited(text, drop=("execution",))
+def _modern_item(text):
+ if '"execution"' not in text:
+  return text
+ return edited(text, drop=("execution",))
 ''')
 define_part("serve", r'''
-from __future__ import annotations
-
+from codecs import utf_8_decode
 from time import monotonic
 from time import monotonic, time
 import _thread
@@ -2173,7686 +1698,6186 @@ import errno
 import os
 import re
 import sys
+load_part("start")
 load_part("envelope")
 
+# serve/editing.py: Edits JSON in its text, and takes it apart: all else of it stays as it was written.
+def edited_object(json, drop=(), add={}):
+ text, known = json.text, json.value
+ changed = [name for name in (*drop, *add) if name in known]
+ if not changed:
+  return extended(text, add)
+ segments, done = [], 1
+ for start, end, name in sorted((*json.place((name,)), name) for name in known):
+  if name in add:
+   segments.append(text[done:start] + add[name])
+  elif name not in drop:
+   segments.append(text[done:end])
+  done = end
+  comma = skip(text, end)
+  if text[comma : comma + 1] == ",":
+   done = skip(text, comma + 1)
+ new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
+ return "{" + ",".join([*segments, *new]) + "}"
 
-# --------------------------------------------------------------------------------------------------
-# abilities: What servers are told that a client can do.
-# --------------------------------------------------------------------------------------------------
+def extended(text, add):
+ if not add:
+  return text
+ end = text.rstrip(BLANK)[:-1]
+ comma = "" if end.rstrip(BLANK).endswith("{") else ","
+ return end + comma + obj(add)[1:]
 
+def place_of(text, path):
+ start = end = 0
+ for name in path:
+  if text[start : start + 1] != "{":
+   return 0, 0
+  found, _ = members(text, start)
+  if name not in found:
+   return 0, 0
+  _, start, end = found[name]
+ return start, end
 
-def relayed(client: Client) -> str:
-    """Return what servers are told that a client can do in a handshake, as JSON text."""
-    able = dict(client.capabilities)
-    if client.extensions:
-        able["extensions"] = _passing_extensions(client)
-    return obj(able)
+def spliced(text, changes):
+ parts, done = [], 0
+ for (start, end), replacement in sorted(changes):
+  parts += [text[done:start], replacement]
+  done = end
+ return "".join([*parts, text[done:]])
 
+def replaced(text, member, value):
+ return spliced(text, [(place_of(text, (member,)), value)])
 
-def able(client: Client) -> str:
-    """Return what a server is told that a client can do when it asks for something, as JSON text.
+def elements(text, start):
+ found = []
+ try:
+  if text[start] != "[":
+   raise Malformed("not a JSON array")
+  index = skip(text, start + 1)
+  if text[index] == "]":
+   return found
+  while True:
+   value, end = value_at(text, index)
+   found.append((value, index, end))
+   index = skip(text, end)
+   if text[index] == "]":
+    return found
+   if text[index] != ",":
+    raise Malformed(f"no comma at character {index}")
+   index = skip(text, index + 1)
+ except IndexError:
+  raise Malformed("it ends too early") from None
 
-    That is all that a modern request declares, but for what does not pass a proxy.
-    """
-    if not isinstance(client, ModernRequest):
-        return relayed(client)
-    if not client.extensions:
-        return client.declared
-    return edited(client.declared, add={"extensions": _passing_extensions(client)})
+def repeated(text, start, wanted):
+ whole = text.casefold() if len(text) <= LARGE else ""
+ if whole and "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
+  return ""
+ names = []
+ read_members(text, start, {}, names)
+ folded = [name.casefold() for name in names]
+ twice = [name for name in wanted if folded.count(name) > 1]
+ return f"{twice[0]} stands more than once in params" if twice else ""
 
-
-def visits_urls(request: ModernRequest) -> bool:
-    """Whether the client of a request can be asked to have a URL visited."""
-    return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-
-def _passing_extensions(client: Client) -> str:
-    """Return the extensions that a client declared without the one that does not pass a proxy.
-
-    Later requests about a task name no server, so they could not be routed.
-    """
-    if TASKS not in client.extensions:
-        return client.extensions
-    return edited(client.extensions, drop=(TASKS,))
-
-
-# --------------------------------------------------------------------------------------------------
-# effects: What the core wants done, in order: sent, said, started; and when it wants to be called next.
-# --------------------------------------------------------------------------------------------------
-
-
-SEND = "send"  # a message to a client or a child
-START = "start"  # a child's process
-STOP = "stop"  # a child's process; the text says why, and the child is reported down then
-SLEEP = "sleep"  # end a child's process without a word: it is wanted again
-SAY = "say"  # a line on standard error
-STATE = "state"  # a child has entered one: (state, reason), for a log
-
+# serve/effects.py: What the core wants done, in order: sent, said, started; and when it wants to be called next.
+SEND = "send"
+START = "start"
+STOP = "stop"
+SLEEP = "sleep"
+SAY = "say"
+STATE = "state"
 FOREVER = float("inf")
 
-
 class Effects:
-    """The actions that follow from the event in hand; whoever decides something has it."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
-        """Gives seconds that never run backwards."""
-        self.alarm = FOREVER
-        """No deadline is due before this time; `tick` wants to be called then."""
-        self._actions: list[Action] = []
-        self._left: list[Callable[[], None]] = []
-        """What a message has left to be done."""
-
-    def later(self, work: Callable[[], None]) -> None:
-        """Have something done as soon as the message in hand has been dealt with.
-
-        So a port can answer the router, which is still in the middle of what it says to the port.
-        """
-        self._left.append(work)
-
-    def settle(self) -> None:
-        """Do what is left to be done, and what that leaves."""
-        while self._left:
-            self._left.pop(0)()
-
-    def send(self, peer: Peer, message: Message) -> None:
-        """Send a message to a client or a child."""
-        self._actions.append((SEND, peer, message))
-
-    def say(self, text: str) -> None:
-        """Write a line on standard error."""
-        self._actions.append((SAY, None, text))
-
-    def start(self, child: Peer) -> None:
-        """Start a child's process."""
-        self._actions.append((START, child, None))
-
-    def stop(self, child: Peer, reason: str) -> None:
-        """End a child's process, and report the child down."""
-        self._actions.append((STOP, child, reason))
-
-    def sleep(self, child: Peer) -> None:
-        """End a child's process, and report nothing."""
-        self._actions.append((SLEEP, child, None))
-
-    def entered(self, child: Peer, state: str, reason: str) -> None:
-        """Note in the log that a child is in another state."""
-        self._actions.append((STATE, child, (state, reason)))
-
-    def arm(self, deadline: float) -> float:
-        """See that `tick` is called at this time; return it."""
-        self.alarm = min(self.alarm, deadline)
-        return deadline
-
-    def disarm(self) -> None:
-        """Forget all deadlines: whoever has one arms it anew."""
-        self.alarm = FOREVER
-
-    def taken(self) -> list[Action]:
-        """Return what is to be done, and begin anew."""
-        actions, self._actions = self._actions, []
-        return actions
-
-
-# --------------------------------------------------------------------------------------------------
-# alarm: Does what is due, when it is: by a thread of its own, which is started when first needed.
-# --------------------------------------------------------------------------------------------------
-
-
-LONGEST_SLEEP_SECONDS = 3600.0
-
-
-class Alarm:
-    """Calls `ring` when it is due; whoever calls a method holds the lock that `ring` takes."""
-
-    def __init__(self, ring: Callable[[], float | None]) -> None:
-        """`ring` returns for how many seconds to wait until it is due again, None to end."""
-        self._ring = ring
-        self._due = FOREVER
-        self._woken: Any = None
-        """Held while the thread has no reason to wake up; None as long as there is no thread."""
-
-    def note(self, due: float) -> None:
-        """Note when the next thing is due; called by `ring`, which has seen to all that was."""
-        self._due = due
-
-    def set(self, due: float) -> bool:
-        """See that `ring` is called by then; return whether there is a thread to be had for it."""
-        if due >= self._due:
-            return True
-        self._due = due
-        if self._woken is None:
-            self._woken = _thread.allocate_lock()
-            self._woken.acquire()
-            try:
-                _thread.start_new_thread(self._run, ())
-            except RuntimeError:
-                self._woken, self._due = None, FOREVER  # the next event tries again
-                return False
-        elif self._woken.locked():
-            self._woken.release()
-        return True
-
-    def _run(self) -> None:
-        while True:
-            wait = self._ring()
-            if wait is None:
-                return
-            self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
-
-
-# --------------------------------------------------------------------------------------------------
-# editing: Edits JSON in its text: all else of it stays as it was written.
-# --------------------------------------------------------------------------------------------------
-
-
-def edited_object(json: Json, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-    """Return the text of an object without some members, and with others {name: JSON text}.
-
-    All else of it stays as it was written.
-    """
-    text, known = json.text, json.value
-    changed = [name for name in (*drop, *add) if name in known]
-    if not changed:
-        return extended(text, add)
-    segments, done = [], 1
-    for start, end, name in sorted((*json.place((name,)), name) for name in known):
-        if name in add:
-            segments.append(text[done:start] + add[name])
-        elif name not in drop:
-            segments.append(text[done:end])
-        done = end
-        comma = skip(text, end)
-        if text[comma : comma + 1] == ",":
-            done = skip(text, comma + 1)
-    new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
-    return "{" + ",".join([*segments, *new]) + "}"
-
-
-def extended(text: str, add: Mapping[str, str]) -> str:
-    """Return the JSON text of an object with members that it lacks; it is not read for that."""
-    if not add:
-        return text
-    end = text.rstrip(BLANK)[:-1]
-    comma = "" if end.rstrip(BLANK).endswith("{") else ","
-    return end + comma + obj(add)[1:]
-
-
-def place_of(text: str, path: tuple[str, ...]) -> Span:
-    """Return where the value that `path` leads to stands in the JSON text of an object.
-
-    (0, 0) if there is none.
-    """
-    start = end = 0
-    for name in path:
-        if text[start : start + 1] != "{":
-            return 0, 0
-        found, _ = members(text, start)
-        if name not in found:
-            return 0, 0
-        _, start, end = found[name]
-    return start, end
-
-
-def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
-    """Return a text with some places of it replaced."""
-    parts, done = [], 0
-    for (start, end), replacement in sorted(changes):
-        parts += [text[done:start], replacement]
-        done = end
-    return "".join([*parts, text[done:]])
-
-
-def replaced(text: str, member: str, value: str) -> str:
-    """Return the JSON text of an object with the value of a member that it has replaced."""
-    return spliced(text, [(place_of(text, (member,)), value)])
-
-
-# --------------------------------------------------------------------------------------------------
-# attribution: Says which server speaks: a client knows the proxy alone, and must be able to say who asks.
-# --------------------------------------------------------------------------------------------------
-
-
-def attributed_log(params: Json, server: str) -> str:
-    """Return the params of a log message whose logger is `server`, or `server/logger`."""
-    logger = params.value.get("logger")
-    named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return edited_object(params, add={"logger": quote(named)})
-
-
-def attributed(method: str, params: Json, server: str, several: bool) -> str:
-    """Return the params of a server's request to a client with the server's name in `_meta`.
-
-    Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
-    the names of resources do.
-    """
-    meta = params.value.get("_meta")
-    old = params.part("_meta") if type(meta) is dict else "{}"
-    add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
-    message = params.value.get("message")
-    if several and method == "elicitation/create" and type(message) is str:
-        add["message"] = quote(f"[{server}] {message}")
-    return edited_object(params, add=add)
-
-
-def attributed_input(result: Json, server: str, several: bool) -> str:
-    """Return a result that requires input with the requests for it attributed."""
-    if type(result.value.get("inputRequests")) is not dict:
-        return result.text
-    text = result.part("inputRequests")
-    requests = {
-        key: _attributed_entry(entry, text[begin:stop], server, several)
-        for key, (entry, begin, stop) in members(text)[0].items()
-    }
-    return edited_object(result, add={"inputRequests": edited(text, add=requests)})
-
-
-def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
-    method = entry.get("method") if type(entry) is dict else None
-    params = entry.get("params", {}) if type(entry) is dict else None
-    if type(method) is not str or type(params) is not dict:
-        return text
-    asked = Json(text).part("params") or "{}"
-    return edited(text, add={"params": attributed(method, Json(asked), server, several)})
-
-
-def mark_of(params: str) -> str:
-    """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
-    mark = place_of(params, ("_meta", SERVER_MARK))
-    return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""
-
-
-# --------------------------------------------------------------------------------------------------
-# backlog: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
-# --------------------------------------------------------------------------------------------------
-
-
-# What may wait behind the line that is being written, which may be of any length itself.
-MAXIMUM_WAITING_BYTES = 1 << 26
-# A peer for which more than that waits must take something every so many seconds, or it does not
-# read; one that does may fall behind so many times as far.
-STALL_SECONDS = 10.0
-PATIENCE_FACTOR = 8
-# How much is written at once: where writing waits, a peer that reads a long line slowly is seen to
-# take something.
-PIECE = 1 << 20
-
-
-class Backlog:
-    """The lines that wait for one peer. Whoever calls a method holds the lock of its outbox.
-
-    `alive` says whether the thread that writes them lives, `waiting` how many bytes there are of
-    lines that it has not begun to write.
-    """
-
-    def __init__(self, outbox: Owner) -> None:
-        self.outbox = outbox
-        self.alive = False
-        self.waiting = 0
-        self._queue: list[bytes] = []
-        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
-        self._gates: list[tuple[bool, Any]] = []
-        self._took_at = 0.0  # when the peer last took something
-
-    def begin(self, rest: memoryview) -> None:
-        """Have a thread write the rest of a line, and then what is added meanwhile."""
-        self._took_at = monotonic()
-        try:
-            _thread.start_new_thread(self._drain, (rest,))
-            self.alive = True
-        except RuntimeError:
-            # There is no thread to be had. Half a line is written: nothing can follow it.
-            self.outbox.break_off()
-
-    def add(self, line: bytes) -> None:
-        """Queue a line."""
-        self._queue.append(line)
-        self.waiting += len(line)
-
-    def discard(self) -> None:
-        """Forget what waits; the line that is being written goes on."""
-        self._queue, self._batch, self.waiting = [], [], 0
-
-    @property
-    def crowded(self) -> bool:
-        """Whether so much waits that nothing should be added."""
-        return self.waiting > MAXIMUM_WAITING_BYTES
-
-    def overflows(self) -> bool:
-        """Whether so much waits because the peer does not read, or as good as not."""
-        if not self.crowded:
-            return False
-        stalled = monotonic() - self._took_at >= STALL_SECONDS
-        return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
-
-    def gate(self, emptied: bool) -> Any:
-        """Return a lock that is held until there is room, or all is written; None if it is so."""
-        if not self._shut(emptied):
-            return None
-        gate = _thread.allocate_lock()
-        gate.acquire()
-        self._gates.append((emptied, gate))
-        return gate
-
-    def _shut(self, emptied: bool) -> bool:
-        return self.alive and (emptied or self.crowded)
-
-    def _open_gates(self) -> None:
-        for emptied, gate in self._gates:
-            if not self._shut(emptied):
-                gate.release()
-        self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
-
-    def _drain(self, rest: memoryview) -> None:
-        line: bytes | memoryview = rest
-        while line:
-            view = memoryview(line)
-            try:
-                while view:
-                    view = view[self._write(view) :]
-            except OSError:
-                self.outbox.break_off()
-            with self.outbox.lock:
-                line = self._next()
-
-    def _write(self, data: memoryview) -> int:
-        """Write what can be written, once anything can."""
-        try:
-            taken = os.write(self.outbox.descriptor, data[:PIECE])
-            self._took_at = monotonic()
-            return taken
-        except BlockingIOError:
-            writable(self.outbox.descriptor, None)
-            return 0
-
-    def _next(self) -> bytes:
-        """Return the line to be written next; b"" if there is none, and so the thread ends."""
-        line = b""
-        if not self._batch:
-            self._batch, self._queue = self._queue[::-1], []
-        if self._batch and not self.outbox.broken:
-            line = self._batch.pop()
-            self.waiting -= len(line)
-        else:
-            self.alive = False
-            self.discard()
-            if self.outbox.closing:
-                os.close(self.outbox.descriptor)
-        self._open_gates()
-        return line
-
-
-# --------------------------------------------------------------------------------------------------
-# readers: Reads JSON that no start reads: arrays by element, long integers, members that stand twice.
-# --------------------------------------------------------------------------------------------------
-
-
-class _Number(str):
-    """An integer too long for Python's conversion limit, kept as its digits."""
-
-    __slots__ = ()
-
-
-def _integer(digits: str) -> int | _Number:
-    # CPython refuses long conversions, of more than 4,300 digits by default (CVE-2020-10735).
-    try:
-        return int(digits)
-    except ValueError:
-        return _Number(digits)
-
-
-class _LongIntegers(ScannerOptions):
-    parse_int = staticmethod(_integer)
-
-
-class _Pairs(_LongIntegers):
-    object_pairs_hook = list
-
-
-_scan_long = new_scanner(_LongIntegers())
-_scan_pairs = new_scanner(_Pairs())
-
-
-def scanned_again(text: str, index: int) -> tuple[Any, int]:
-    """Read a JSON value that the scanner has refused: it may hold an integer that is too long.
-
-    Raises:
-        ValueError: there is no JSON value there, and why.
-        StopIteration: the same, at its value.
-    """
-    # Before 3.12 the scanner can only name its error once json.decoder is there.
-    import json.decoder  # noqa: F401
-
-    return _scan_long(text, index)
-
-
-def member_stands_twice(text: str, start: int) -> bool:
-    """Whether a member of the JSON object at text[start], which has been read, stands twice."""
-    pairs = _scan_pairs(text, start)[0]
-    return len({name for name, _ in pairs}) < len(pairs)
-
-
-def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
-    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
-
-    Raises:
-        Malformed: there is no JSON array there.
-    """
-    found: list[tuple[Any, int, int]] = []
-    try:
-        if text[start] != "[":
-            raise Malformed("not a JSON array")
-        index = skip(text, start + 1)
-        if text[index] == "]":
-            return found
-        while True:
-            value, end = value_at(text, index)
-            found.append((value, index, end))
-            index = skip(text, end)
-            if text[index] == "]":
-                return found
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
-    except IndexError:
-        raise Malformed("it ends too early") from None
-
-
-# --------------------------------------------------------------------------------------------------
-# batches: Reads the messages of a line: one, or those of a batch.
-# --------------------------------------------------------------------------------------------------
-
-
-def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
-    """Read the message of a line, or those of a batch; a blank line has none.
-
-    What is no message stands as the error that says why.
-    """
-    try:
-        text = decode(line)
-        if not text:
-            return []
-        if batches and text.startswith("["):
-            parts = [text[start:end] for _, start, end in elements(text, 0)]
-            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
-    except Malformed as problem:
-        return [problem]
-    return [_message(text)]
-
-
-def _message(text: str) -> Message | Malformed:
-    try:
-        return read_message(text)
-    except Malformed as problem:
-        return problem
-
-
-# --------------------------------------------------------------------------------------------------
-# compose: Composes the proxy's own requests and notifications, and reads the ids of answers to them.
-# --------------------------------------------------------------------------------------------------
-
-
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    if type(identifier) is float and identifier.is_integer():
-        return int(identifier)
-    return identifier if type(identifier) is int else 0
-
-
-def id_text(identifier: Id) -> str:
-    """Return the JSON text of a request id."""
-    return quote(identifier) if type(identifier) is str else str(identifier)
-
-
-def request(identifier: int | str, method: str, params: str = "") -> Message:
-    """Return a request; `params` is JSON text, "" for none."""
-    return _composed({"id": Json(id_text(identifier), value=identifier)}, method, params)
-
-
-def notification(method: str, params: str = "") -> Message:
-    """Return a notification; `params` is JSON text, "" for none."""
-    return _composed({}, method, params)
-
-
-def _composed(head: dict[str, Json], method: str, params: str) -> Message:
-    head["method"] = Json(quote(method), value=method)
-    if params:
-        head["params"] = Json(params)
-    return Message(head)
-
-
-# --------------------------------------------------------------------------------------------------
-# call: One request of a client on its way to a child.
-# --------------------------------------------------------------------------------------------------
-
-
-# A call may take so many times as long as its limit, if its server reports progress.
-LONGEST_TIMES = 10
-
-# What stands for the message of a call that was sent: it may be large, and is never sent twice.
-_SENT = Message({})
-
-
-class Call:
-    """One request of a client: what it asks for, whom else to ask, and until when."""
-
-    __slots__ = (
-        "_latest",
-        "_limit",
-        "_message",
-        "client",
-        "deadline",
-        "identifier",
-        "key",
-        "method",
-        "name",
-        "number",
-        "original",
-        "others",
-        "path",
-        "refusal",
-        "serial",
-        "token",
-    )
-
-    rewrites = False
-    """Whether its result is passed on with something replaced in it."""
-
-    def __init__(
-        self,
-        client: Client,
-        message: Message,
-        name: str,
-        path: tuple[str, ...] = (),
-        original: str = "",
-    ) -> None:
-        self.client = client
-        self.method = message.method or ""
-        self.identifier = message.raw("id")
-        """The client's id as JSON text."""
-        self.key = message.id
-        """The same id as a value."""
-        self.name = name
-        """What it asks for, as the client named it."""
-        self.path = path
-        """Leads within params to the member that becomes `original`; () if nothing is replaced."""
-        self.original = original
-        """The child's own name for what it asks for."""
-        self.others: list[Callable[[Call], None]] = []
-        """Take the call next, one after the other, as long as it is answered with an error."""
-        self.refusal = ""
-        """The error, as JSON text, that says most of those that came so far."""
-        self.serial = 0
-        """Its place among all calls of all clients."""
-        self.number = 0
-        """The id that its child knows it by, 0 before it was sent."""
-        self.token = ""
-        """The JSON text of the client's progress token, "" for none."""
-        self.deadline = FOREVER
-        self._latest = FOREVER
-        self._limit = 0.0
-        self._message = message
-
-    def limit(self, seconds: float, now: float) -> float:
-        """Let it take no longer than so many seconds; return the deadline."""
-        self._limit = seconds
-        self._latest = now + LONGEST_TIMES * seconds
-        self.deadline = now + seconds
-        return self.deadline
-
-    def progressed(self, now: float) -> None:
-        """Give a call that makes progress its time anew, LONGEST_TIMES as long in all."""
-        if self.deadline < FOREVER:
-            self.deadline = min(now + self._limit, self._latest)
-
-    def sent_as(self, number: int) -> Message:
-        """Return the request to the child, under an id that was minted for it."""
-        self.number = number
-        message = self._message
-        if not self.others:
-            self._message = _SENT
-        params, text = message.json("params"), message.raw("params")
-        changes: list[tuple[Span, str]] = []
-        if self.path:
-            changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
-        if token not in ("", "null"):
-            self.token = token
-            changes.append((params.place(("_meta", "progressToken")), str(number)))
-        return request(number, self.method, spliced(text, changes) if changes else text)
-
-    def is_settled_by(self, code: object) -> bool:
-        """Whether an error with this code is the answer, so that nobody else is asked."""
-        return False
-
-    def succeeded(self, server: str, message: Message) -> Message:
-        """Note that a server has answered with a result; return what is passed on."""
-        return message
-
-    def failed(self) -> None:
-        """Note that the call ends with an error."""
-
-
-# --------------------------------------------------------------------------------------------------
-# calls: Calls of clients on their way to one child: they wait, are in flight, and are answered.
-# --------------------------------------------------------------------------------------------------
-
-
-# With these a server says that it does not know what it is asked for; some SDKs say 0.
-UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-# Which list a call asks for an item of by name.
-ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
-
-
-class CallQueue:
-    """The calls for one child, from the moment that they are routed to it until they end.
-
-    Under `refuse` they wait until the child's lists have been compared. A child that asks clients
-    something in the middle of a call gets the calls of one client at a time.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        lifecycle: Lifecycle,
-        requests: ServerRequests,
-        lists: Lists,
-        catalogues: Mapping[str, Catalogue],
-        origins: Origins,
-    ) -> None:
-        self._connection = connection
-        self._effects = connection.effects
-        self._lifecycle = lifecycle
-        self._requests = requests
-        self._lists = lists
-        self._catalogues = catalogues
-        self._origins = origins
-        self._guarded = connection.options.on_drift == "refuse"
-        self._waiting: list[Call] = []
-        """Those that are to be sent as soon as the child can take them."""
-        self._unknown: list[Call] = []
-        """Those for a tool that the child may have got since the snapshot."""
-
-    @property
-    def any_waits(self) -> bool:
-        """Whether a call waits for the child."""
-        return bool(self._waiting or self._unknown)
-
-    @property
-    def any_is_unknown(self) -> bool:
-        """Whether a call waits for the child's list of tools."""
-        return bool(self._unknown)
-
-    def all(self) -> list[Call]:
-        """Return all calls that the child still owes an answer to."""
-        return [*self._connection.calls.values(), *self._waiting, *self._unknown]
-
-    def of(self, client: Client) -> list[Call]:
-        """Return those of a client."""
-        return [call for call in self.all() if call.client is client]
-
-    def clear(self) -> list[Call]:
-        """Take all calls back: their child is gone."""
-        calls, self._waiting, self._unknown = self.all(), [], []
-        self._connection.calls = {}
-        return calls
-
-    # From the client to the child
-
-    def limit(self, call: Call) -> None:
-        """Give a call the time that the config gives calls of this child, its start included."""
-        limit = self._connection.row.get("timeout") or self._connection.options.timeout
-        if limit:
-            self._effects.arm(call.limit(limit, self._effects.clock()))
-
-    def submit(self, call: Call) -> None:
-        """Have a call reach the child, started or not; refuse it if the child is down for good."""
-        if self._lifecycle.is_down_for_good:
-            self._refused(call, self._connection.gone(self._lifecycle.reason))
-            return
-        self._waiting.append(call)
-        self._lifecycle.want(call.client)
-        self.flush()
-
-    def submit_unknown(self, call: Call) -> None:
-        """Have a call wait until the child has listed its tools."""
-        self._unknown.append(call)
-        self._lifecycle.want(call.client)
-
-    def settle_unknown(self) -> None:
-        """Send on, or refuse, the calls that waited for the list of tools."""
-        unknown, self._unknown = self._unknown, []
-        for call in unknown:
-            tool = self._catalogues["tools"].find(call.name)
-            if tool is not None and tool.server == self._connection.name:
-                call.original = tool.original
-                self._waiting.append(call)
-            else:
-                self._refuse(call, tool_not_found(call.name))
-
-    def flush(self) -> None:
-        """Send the child what it can take, calls under `refuse` not before its lists are known."""
-        if not self._lifecycle.is_ready:
-            return
-        self._requests.flush_replies()
-        if self._guarded and not self._lists.compared:
-            self._give_up_waiting()
-            return
-        waiting, self._waiting = self._waiting, []
-        full = asked = False
-        for call in waiting:
-            # Nobody overtakes who waits for a turn, or that might never come.
-            full = full or self._requests.blocks(call.client)
-            reason = self._lists.withheld(call.method, call.name)
-            if reason is not None:
-                self.fail(call, reason)
-            elif self._guarded and call.path == ("name",) and not self._is_served(call):
-                self._refuse(call, tool_not_found(call.name))
-            elif full:
-                self._waiting.append(call)
-            else:
-                asked = self._forward(call) or asked
-        if asked:  # a call that waits for its client is in nobody's way
-            self.flush()
-
-    def _give_up_waiting(self) -> None:
-        """Fail the calls that waited long enough for lists that cannot be compared."""
-        for kind in self._lists.given_up(self._effects.clock()):
-            waiting, self._waiting = self._waiting, []
-            for call in waiting:
-                what = f"its list of {kind.name}"
-                self.fail(call, f"changes {what} too often to compare it with the snapshot")
-
-    def _is_served(self, call: Call) -> bool:
-        """Whether what a call asks for is still served by its child: it may have waited."""
-        item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
-        return item is not None and item.server == self._connection.name
-
-    def _forward(self, call: Call) -> bool:
-        """Send a call; return whether its client is asked at once what the child wanted to know."""
-        number = self._connection.mint()
-        self._connection.calls[number] = call
-        self._lifecycle.touch()
-        self._connection.send(call.sent_as(number))
-        return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
-
-    # From the child to the client
-
-    def answered(self, number: int, message: Message) -> None:
-        """Pass the child's answer on to the client that asked, or ask the next child."""
-        call = self._connection.calls[number]
-        self._lifecycle.touch()
-        if not message.is_error:
-            self._origins.learn(message.value("result"), self._connection.name)
-            passed = call.succeeded(self._connection.name, message)
-            call.client.deliver(passed.under(call.identifier))
-            del self._connection.calls[number]
-            return
-        del self._connection.calls[number]
-        if call.is_settled_by(message.code):
-            call.others, call.refusal = [], ""
-        self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
-
-    def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
-        """Ask the next child, or answer with the error that says most: `unknown` says least."""
-        if not call.refusal or not unknown:
-            call.refusal = refusal
-        if call.others:
-            call.others.pop(0)(call)
-            return
-        call.failed()
-        self._refuse(call, call.refusal)
-
-    def progress(self, message: Message) -> None:
-        """Pass progress on to the client whose call it is about, under the client's own token."""
-        token = message.params.get("progressToken")
-        call = self._connection.calls.get(token) if type(token) is int else None
-        if call is not None and call.token:
-            call.progressed(self._effects.clock())
-            params = replaced(message.raw("params"), "progressToken", call.token)
-            call.client.deliver(notification(PROGRESS, params))
-
-    # Calls that end otherwise
-
-    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
-        """Take a call back from the child; `params` makes those of the cancellation from its id."""
-        for line in (self._waiting, self._unknown):
-            if call in line:
-                line.remove(call)
-                return
-        if self._connection.calls.pop(call.number, None) is not None:
-            self._connection.send(notification(CANCELLED, params(str(call.number))))
-
-    def time_out(self, now: float) -> bool:
-        """Fail the calls whose time is up, and tell the child; return whether there were any."""
-        late = [call for call in self.all() if call.deadline <= now]
-        for call in late:
-            self._time_out(call)
-        for call in self.all():
-            if call.deadline < FOREVER:
-                self._effects.arm(call.deadline)
-        return bool(late)
-
-    def _time_out(self, call: Call) -> None:
-        self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
-        reason = f"Server '{self._connection.name}' did not answer in time"
-        # What the client was asked in the middle of the call is taken back first.
-        self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
-
-    def abandon(self, calls: list[Call], reason: str) -> None:
-        """Fail calls that the child owed, or ask the next child."""
-        for call in calls:
-            self._refused(call, self._connection.gone(reason))
-
-    def fail(self, call: Call, reason: str) -> None:
-        """Answer a call that the child will not answer, naming the child and the reason."""
-        self._refuse(call, self._connection.gone(reason))
-
-    def _refuse(self, call: Call, refusal: str) -> None:
-        """Answer a call with an error of the proxy's own, as JSON text."""
-        call.client.deliver(failure(call.identifier, refusal))
-
-
-def tool_not_found(name: str) -> str:
-    """Return the error for a prefixed name, or one of a server's tools, that nobody has."""
-    return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
-
-
-def tool_of_nobody(name: str) -> str:
-    """Return the error for a name without the prefix of a server."""
-    return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-
-
-# --------------------------------------------------------------------------------------------------
-# ports: What a port is: it stands between a peer and the router, which knows one form of messages.
-# --------------------------------------------------------------------------------------------------
-
-
-class LegacyChildPort:
-    """The port of a legacy child: its messages have the form that the router knows."""
-
-    def __init__(
-        self, child: Peer, effects: Effects, receive: Callable[[Message | Fragment], None]
-    ) -> None:
-        """`receive` takes what the child says."""
-        self._child = child
-        self._effects = effects
-        self.receive = receive
-
-    def deliver(self, message: Message) -> None:
-        """Send the child what the router says to it."""
-        self._effects.send(self._child, message)
-
-    def tick(self, now: float) -> None:
-        """Nothing is ever due here."""
-
-
-# --------------------------------------------------------------------------------------------------
-# connection: The connection to one child: what is sent over it, and the requests that the child owes.
-# --------------------------------------------------------------------------------------------------
-
-
-# Of a child that loses more answers than that, nothing that is in flight is waited for.
-MAXIMUM_LOST = 16
-
-
-class OwnRequest:
-    """One request of the proxy itself to a child: its handshake, a page of a list, a level."""
-
-    __slots__ = ("deadline", "finish", "prepare")
-
-    def __init__(
-        self,
-        finish: Callable[[Message], None],
-        prepare: Callable[[Message], None],
-        deadline: float,
-    ) -> None:
-        self.finish = finish
-        """Takes the answer."""
-        self.prepare = prepare
-        """Does with the answer what takes long; no lock is held, so it must change nothing else."""
-        self.deadline = deadline
-        """When nobody waits any more for an answer that matters little."""
-
-
-class LostAnswers:
-    """Answers of a child that came without an id that can be read.
-
-    Each answers one of the requests that were in flight when it came. As soon as the others of
-    these have ended, it is known which: so that none waits for ever, and none fails for another.
-    """
-
-    __slots__ = ("_lost",)
-
-    def __init__(self) -> None:
-        self._lost: list[tuple[set[int], str]] = []
-
-    def add(self, in_flight: Collection[int], error: str) -> None:
-        """Note one; `error` is the JSON text that its request will be answered with."""
-        if in_flight:
-            self._lost.append((set(in_flight), error))
-
-    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
-        """Return {request: error} for those that must be the ones answered; forget these.
-
-        As many lost answers as there are requests that they may be for answer them all; so do
-        more than MAXIMUM_LOST, whatever they may be for.
-        """
-        left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
-        self._lost = [(ids, error) for ids, error in left if ids]
-        if len(self._lost) > MAXIMUM_LOST:
-            lost, self._lost = self._lost, []
-            return {number: error for ids, error in lost for number in ids}
-        for ids, _ in self._lost:
-            within = [lost for lost in self._lost if lost[0] <= ids]
-            if len(within) >= len(ids):
-                self._lost = [lost for lost in self._lost if lost not in within]
-                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
-        return {}
-
-    def __len__(self) -> int:
-        return len(self._lost)
-
-
-class Connection:
-    """What one child is sent, and what it owes: `calls` of clients, and requests of the `own`.
-
-    Both are known by ids that are minted here. These go on from one life of the child to the next,
-    so that nothing of the one can be taken for an answer in the other.
-    """
-
-    def __init__(
-        self,
-        child: Peer,
-        receive: Callable[[Message | Fragment], None],
-        row: Mapping[str, Any],
-        options: Options,
-        effects: Effects,
-    ) -> None:
-        """`receive` takes what the child says, in the form that the router knows."""
-        self.child = child
-        self.name = child.name
-        self.row = row
-        """What the launch table has of the child."""
-        self.options = options
-        self.effects = effects
-        self.calls: dict[int, Call] = {}
-        self.own: dict[int, OwnRequest] = {}
-        self.lost = LostAnswers()
-        self._last_id = 0
-        self._legacy = LegacyChildPort(child, effects, receive)
-        self.port: ChildPort = self._legacy
-        """What stands between the child and the router."""
-        self._masks: Masks | None = None
-        self.warned = False
-        """Whether it was said that the child's lines are odd."""
-        self._ambiguity_said = False
-
-    def clear(self) -> None:
-        """Forget one life."""
-        self.calls, self.own, self.lost = {}, {}, LostAnswers()
-        self.port = self._legacy
-
-    def open(self, port: ChildPort | None, masks: Masks | None) -> None:
-        """The child has a new life: messages go through `port`, None for that of a legacy child.
-
-        `masks` says what is replaced in them, in both directions.
-        """
-        self.port = self._legacy if port is None else port
-        self._masks = masks
-
-    @property
-    def is_masked(self) -> bool:
-        """Whether anything is replaced in messages."""
-        return self._masks is not None
-
-    def send(self, message: Message) -> None:
-        """Send the child a message."""
-        masked = message if self._masks is None else self._masks.to_child(message)
-        self.port.deliver(masked)
-
-    def unmasked(self, message: Message) -> Message:
-        """Return a message of the child as clients are to see it."""
-        return message if self._masks is None else self._masks.from_child(message)
-
-    def mint(self) -> int:
-        """Return an id for a request to the child."""
-        self._last_id += 1
-        return self._last_id
-
-    def ask(
-        self,
-        method: str,
-        params: str,
-        finish: Callable[[Message], None] = lambda message: None,
-        *,
-        prepare: Callable[[Message], None] = lambda message: None,
-        deadline: float | None = None,
-    ) -> int:
-        """Send the child a request of the proxy's own; return its id.
-
-        It is given up in due time, unless whoever asks has a `deadline` of its own.
-        """
-        number = self.mint()
-        if deadline is None:
-            deadline = self.effects.clock() + self.options.connect_timeout
-        self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
-        self.send(request(number, method, params))
-        return number
-
-    def asked(self, answer: Message) -> tuple[OwnRequest | None, Call | None]:
-        """Return what an answer is to: a request of the proxy's own, or a call."""
-        number = minted(answer.value("id"))
-        return self.own.get(number), self.calls.get(number)
-
-    def give_up(self, now: float) -> None:
-        """Wait no longer for those answers that are due."""
-        for number, own in [*self.own.items()]:
-            if own.deadline <= now:
-                del self.own[number]
-            elif own.deadline < FOREVER:
-                self.effects.arm(own.deadline)
-
-    def owed(self) -> set[int]:
-        """Return the ids of all requests in flight."""
-        return {*self.own, *self.calls}
-
-    def lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
-        owed = self.owed()
-        self.warn_of_lost(owed)
-        self.lost.add(owed, problem)
-
-    def settled(self) -> Iterator[tuple[int, str]]:
-        """Yield (id, error) of the requests that answers without an id must have been for."""
-        while self.lost:
-            settled = self.lost.settled(self.owed())
-            if not settled:
-                return
-            yield from settled.items()
-
-    def say(self, text: str) -> None:
-        """Write a line about the child on standard error."""
-        self.effects.say(f"server '{self.name}' {text}")
-
-    def warn(self, oddity: str) -> None:
-        """Say what is odd about the child's lines, "" for nothing; once."""
-        if oddity and not self.warned:
-            self.warned = True
-            self.say(f"wrote something else than JSON-RPC: {oddity}")
-
-    def warn_of_lost(self, in_flight: Collection[int]) -> None:
-        """Say that an answer without an id may be to several requests; once."""
-        if len(in_flight) > 1 and not self._ambiguity_said:
-            self._ambiguity_said = True
-            how = "without a usable id while several requests were in flight"
-            self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
-
-    def gone(self, reason: str) -> str:
-        """Return the error for what the child will not answer, naming it and the reason."""
-        data = obj(server=quote(self.name))
-        return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
-
-    def unusable(self, how: str) -> str:
-        """Return the error that a request ends with whose answer is of no use."""
-        return self.gone(f"gave an answer {how}")
-
-    def without_id(self, message: Message) -> str:
-        """Return the error that a response without an id means for its request.
-
-        A result is not passed on: it might reach another call than its own.
-        """
-        if message.is_error:
-            return message.raw("error")
-        return self.unusable("without the id of a request")
-
-
-# --------------------------------------------------------------------------------------------------
-# terminal: Words of servers on a terminal: it prints them and does not act upon them.
-# --------------------------------------------------------------------------------------------------
-
-
-# Sequences that move the cursor, set colours, and set the window's title.
-_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
-
-
-def printable(text: str) -> str:
-    """Return text as one line: no escape sequence, a blank for white space, `?` for the rest."""
-    if text.isprintable():
-        return text
-    import re
-
-    text = re.sub(_SEQUENCES, "", text)
-    blanks = (" " if char.isspace() else char for char in text)
-    return "".join([char if char.isprintable() else "?" for char in blanks])
-
-
-# --------------------------------------------------------------------------------------------------
-# lenient: Reads a line of a server: a message that is not written as it should be is still a message.
-# --------------------------------------------------------------------------------------------------
-
-
-# White space, and what stands around the messages of a batch: batches are read in every revision.
-_BETWEEN = " \t\r\n[],"
-# How many places are tried as the beginning of a message behind one that cannot be read.
-MAXIMUM_TRIES = 16
-SHOWN_CHARACTERS = 60
-
-
-class Fragment:
-    """What looks like a message of a server and cannot be read as one.
-
-    `problem` says why. `id` is its id, None where none can be found; `method` is its method, ""
-    where none can be found: it is an answer then, or as good as one.
-    """
-
-    __slots__ = ("id", "method", "problem")
-
-    def __init__(self, identifier: Id | None, method: str, problem: str) -> None:
-        self.id = identifier
-        self.method = method
-        self.problem = problem
-
-
-def read_line(
-    line: bytes, redact: Callable[[str], str] = str
-) -> tuple[list[Message | Fragment], str]:
-    """Return what a line of a server holds, and what is odd about it, "" for nothing.
-
-    A blank line holds nothing, a line of other words neither; a batch holds its messages. `redact`
-    hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
-    not be recognised.
-    """
-    try:
-        text, oddity = decode(line), ""
-    except Malformed as problem:
-        text = decode(line.decode("utf-8", "replace").encode("utf-8"))
-        oddity = f"{problem}; such bytes are read as U+FFFD"
-    if not text:
-        return [], oddity
-    try:
-        return [read_message(text)], oddity
-    except Malformed:
-        found, passed_over = _parts(text)
-    return found, oddity or _shown(redact(passed_over))
-
-
-def _parts(text: str) -> tuple[list[Message | Fragment], str]:
-    """Return the messages and fragments in a text, and what else comes first in it.
-
-    That reaches up to the next message, whatever braces are in it.
-    """
-    found: list[Message | Fragment] = []
-    others: list[str] = [""]
-    index = 0
-    while True:
-        start = text.find("{", index)
-        others[-1] += text[index : start if start >= 0 else len(text)]
-        if start < 0:
-            break
-        try:
-            _, index = members(text, start)
-            found.append(read_message(text[start:index]))
-            others.append("")
-        except Malformed as problem:
-            index = _next_message(text, start)
-            fragment = _fragment(text[start:index], str(problem))
-            if fragment is None:
-                others[-1] += text[start:index]
-            else:
-                found.append(fragment)
-                others.append("")
-    stripped = [other.strip(_BETWEEN) for other in others]
-    return found, next((other for other in stripped if other), "")
-
-
-def _shown(text: str) -> str:
-    """Return the beginning of a text in quotes, as a terminal prints it; "" for an empty one."""
-    return f'"{printable(text[:SHOWN_CHARACTERS])}"' if text else ""
-
-
-def _next_message(text: str, index: int) -> int:
-    """Return where the next message begins behind one that cannot be read, or the text's end."""
-    for _ in range(MAXIMUM_TRIES):
-        index = text.find("{", index + 1)
-        if index < 0 or text.find('"jsonrpc"', index) < 0:
-            break
-        try:
-            inner, _ = members(text, index)
-        except Malformed:
-            continue
-        # What is an object within the other message has no such member.
-        if "jsonrpc" in inner:
-            return index
-    return len(text)
-
-
-def _fragment(text: str, problem: str) -> Fragment | None:
-    """Return what is left of a message, None if there is no sign that it was one."""
-    found = _readable_members(text)
-    mark = text.rfind('"jsonrpc"')
-    if "id" not in found:
-        found.update(_last_members(text))
-    identifier, method = found.get("id"), found.get("method")
-    if type(identifier) is float and identifier.is_integer():
-        identifier = int(identifier)
-    if mark < 0 and not is_id(identifier):
-        return None
-    return Fragment(
-        identifier if is_id(identifier) else None, method if type(method) is str else "", problem
-    )
-
-
-def _last_members(text: str) -> dict[str, Any]:
-    """Return the members that end a message whose result cannot be read; some write the id there.
-
-    Only those of the message itself: of an object within the result, more would be left behind.
-    """
-    for name in ('"jsonrpc"', '"id"'):
-        start = text.rfind(name)
-        try:
-            tail, end = members("{" + text[start:]) if start > 0 else ({}, 0)
-        except Malformed:
-            continue
-        if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
-            return {name: value for name, (value, _, _) in tail.items()}
-    return {}
-
-
-def _readable_members(text: str) -> dict[str, Any]:
-    """Return the members of the object that a text begins with, up to what cannot be read."""
-    found: dict[str, tuple[Any, int, int]] = {}
-    try:
-        read_members(text, 0, found)
-    except Malformed:
-        return {name: value for name, (value, _, _) in found.items()}
-    return {name: value for name, (value, _, _) in found.items()}
-
-
-# --------------------------------------------------------------------------------------------------
-# lifecycle: A child's life: created → queued → starting → ready → down, or created again when put to sleep.
-# --------------------------------------------------------------------------------------------------
-
-
-CREATED = "created"  # never asked for, or sent to sleep
-QUEUED = "queued"  # to be started as soon as fewer are starting
-STARTING = "starting"  # process asked for, handshake not finished
-READY = "ready"
-DOWN = "down"  # failed to start, or died; `reason` says how
-
-# Which states may follow which.
-TRANSITIONS = {
-    CREATED: (QUEUED,),
-    QUEUED: (STARTING,),
-    STARTING: (READY, DOWN),
-    READY: (CREATED, DOWN),
-    DOWN: (QUEUED,),
-}
-
-# How long after its nth failure in a row a child may be started again, and how many are too many.
-FIRST_RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
-MAXIMUM_FAILURES = 10
-# A child that lived so long has not failed to start.
-SOUND_SECONDS = 60.0
-
-
-# Errors that only a modern server answers with, and what an older one has no reason to name:
-# the version, a method, the prefix of the envelope's keys.
-MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
-MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
-
-
-class IllegalTransition(Exception):
-    """Raised when a child is to enter a state that cannot follow the one it is in: our fault."""
-
-
-class Lifecycle:
-    """The state of one child over all its lives, its handshake, and when it may live again."""
-
-    def __init__(self, connection: Connection, plan: Plan) -> None:
-        self._connection = connection
-        self._effects = connection.effects
-        self._plan = plan
-        self._recorded = plan.children.get(connection.name, {}).get("protocol")
-        """The version that it spoke when compiled."""
-        self.state = CREATED
-        self.reason = ""
-        """Why it is in this state; completes "Server 'x' …"."""
-        self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
-        """How it is spoken to."""
-        self._era_switched = False
-        """Whether it was started anew in the other era since it was last ready."""
-        self._failures = 0
-        self._retry_at = -FOREVER
-        self._forget()
-
-    def _forget(self) -> None:
-        """Forget one life."""
-        self.client: Client | None = None
-        """The one whose message started it: it is initialised with that client's capabilities."""
-        self.protocol = ""
-        """The version that it answered its handshake with."""
-        self.capabilities: dict[str, Any] = {}
-        """What it declared."""
-        self.starting_at = self.ready_at = FOREVER
-        self.active_at = FOREVER
-        """When it last had work."""
-        self._deadline = FOREVER
-        """When its handshake has taken too long."""
-
-    def enter(self, state: str, reason: str = "") -> None:
-        """Be in another state from now on; one life ends with it, or none.
-
-        Raises:
-            IllegalTransition: it cannot follow the state that the child is in.
-        """
-        if state not in TRANSITIONS[self.state]:
-            name = self._connection.name
-            raise IllegalTransition(f"{name}: from {self.state} to {state}")
-        if state in (CREATED, DOWN):
-            self._forget()
-        self.state = state
-        self.reason = reason
-        self._effects.entered(self._connection.child, state, reason)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it has shaken hands."""
-        return self.state == READY
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it has a process, or will have one presently."""
-        return self.state in (STARTING, READY)
-
-    @property
-    def is_down_for_good(self) -> bool:
-        """Whether it is down, and not to be started again now."""
-        return self.state == DOWN and not self._may_retry()
-
-    def _may_retry(self) -> bool:
-        if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
-            return False
-        return self._retry_at <= self._effects.clock()
-
-    @property
-    def declared(self) -> dict[str, Any]:
-        """What it declares; as long as it is not ready, what it did when compiled."""
-        if self.is_ready:
-            return self.capabilities
-        about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
-        declared: dict[str, Any] = about.get("capabilities", {})
-        return declared
-
-    def touch(self) -> None:
-        """Note that it has work."""
-        self.active_at = self._effects.clock()
-
-    # Starting
-
-    def want(self, client: Client) -> None:
-        """See to it that it is started, on behalf of a client."""
-        if self.state == CREATED or (self.state == DOWN and self._may_retry()):
-            self.enter(QUEUED)
-            self.client = client
-
-    def start(self) -> None:
-        """Start it: it is its turn."""
-        self.enter(STARTING)
-        self._launch()
-
-    def _launch(self) -> None:
-        self.starting_at = self._effects.clock()
-        limit = self._connection.options.connect_timeout
-        self._deadline = self._effects.arm(self.starting_at + limit)
-        self._effects.start(self._connection.child)
-
-    def introduction(self) -> str:
-        """Return the params of `initialize`: in its recorded version, as the client it is for."""
-        legacy = self._recorded in LEGACY_VERSIONS
-        version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
-        able, info = "{}", ""
-        if self.client is not None:
-            version = min(version, self.client.version)
-            able, info = relayed(self.client), self.client.info
-        return obj(
-            protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
-        )
-
-    def ready(self, answer: Message) -> None:
-        """It has answered the handshake."""
-        said = answer.value("result")
-        self.enter(READY)
-        self.protocol = said["protocolVersion"]
-        capabilities = said.get("capabilities")
-        self.capabilities = capabilities if type(capabilities) is dict else {}
-        self._era_switched = False
-        self._deadline = FOREVER
-        self.ready_at = self.active_at = self._effects.clock()
-
-    def refused(self, answer: Message) -> None:
-        """It has refused the handshake: speak as in the other era, or give it up."""
-        if not (self._means_other_era(answer) and self.switch_era()):
-            detail = f"refused the handshake: {answer.raw('error')}"
-            self.give_up(detail)
-
-    def give_up(self, reason: str) -> None:
-        """End it: its handshake is of no use; `reason` completes "Server 'x' …"."""
-        self._effects.stop(self._connection.child, reason)
-
-    def _means_other_era(self, answer: Message) -> bool:
-        """Whether the error that it answers a handshake with may mean: not in this era.
-
-        Any that answers a discovery may; one that answers `initialize` says so.
-        """
-        if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
-            return True
-        return knows_no_handshake(answer)
-
-    def switch_era(self) -> bool:
-        """Start it anew, to speak with it as in the other era; once, until it is ready again.
-
-        On a fresh process: what it was asked may have left it in any state.
-        """
-        if self._era_switched:
-            return False
-        self._era_switched = True
-        self.era = _other(self.era)
-        self._connection.own = {}
-        self._effects.sleep(self._connection.child)
-        self._launch()
-        return True
-
-    # Ending
-
-    def fail(self, reason: str) -> None:
-        """Its process is gone, or never was."""
-        if self._era_switched:  # so it was not that
-            self.era, self._era_switched = _other(self.era), False
-        now = self._effects.clock()
-        sound = now - self.ready_at > SOUND_SECONDS
-        self._failures = 1 if sound else self._failures + 1
-        pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
-        self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
-        self.enter(DOWN, reason)
-
-    def tick(self, now: float) -> None:
-        """Give it up if its handshake takes too long."""
-        if self._deadline <= now:
-            limit = f"{self._connection.options.connect_timeout:g} s"
-            self._deadline = FOREVER
-            reason = f"did not finish its handshake within {limit}"
-            self.give_up(reason)
-        self._effects.arm(self._deadline)
-
-    def sleep_if_idle(self, now: float, *, busy: bool) -> bool:
-        """End it if it has had nothing to do for long enough; return whether it was ended."""
-        limit = self._connection.options.idle_stop
-        if not limit or self.state != READY:
-            return False
-        due = (now if busy else self.active_at) + limit
-        if due > now:
-            self._effects.arm(due)
-            return False
-        self.enter(CREATED, f"had nothing to do for {limit:g} s")
-        self._effects.sleep(self._connection.child)
-        return True
-
-
-def introduction_fault(method: str, said: object) -> str:
-    """Return why a result introduces no server, "" if it does; completes "Server 'x' …".
-
-    `method` is what was asked: `initialize` or `server/discover`. Compiling and starting refuse
-    the same servers by this rule.
-    """
-    if type(said) is not dict:
-        return f"answered {method} with a result that is no JSON object"
-    if method == "initialize":
-        names_version = type(said.get("protocolVersion")) is str
-    else:
-        versions = said.get("supportedVersions")
-        names_version = type(versions) is list and bool(versions)
-    return "" if names_version else "names no protocol version that it speaks"
-
-
-def knows_no_handshake(refusal: Message) -> bool:
-    """Whether a refused `initialize` says that no handshake in any version would do.
-
-    A modern server does not know the method (specification, the removed methods); a legacy one
-    must, so it may refuse its version, but not the method.
-    """
-    return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
-
-
-def speaks_modern(refusal: Message) -> bool:
-    """Whether a refused request comes from a server that speaks modern versions alone.
-
-    One that also supports a handshake says so, and gets one in that version.
-    """
-    error = refusal.value("error")
-    data = error.get("data") if type(error) is dict else None
-    supported = data.get("supported") if type(data) is dict else None
-    if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
-        return False
-    text = refusal.raw("error")
-    return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
-
-
-def _other(era: str) -> str:
-    return LEGACY if era == MODERN else MODERN
-
-
-# --------------------------------------------------------------------------------------------------
-# deep: Reads JSON that is deeper than the C scanner goes, or so large that it would be in the way.
-# --------------------------------------------------------------------------------------------------
-
-
-MAXIMUM_DEPTH = 100_000
-# How much is searched in one go.
-WINDOW = 1 << 20
-# How long a string in a large text is read.
-LONG_STRING = 1 << 24
-# A whole string, if it is short and plain; or what else opens or closes something.
-_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
-
-
-def deep_value(text: str, index: int) -> tuple[Any, int]:
-    """Read the JSON value that starts at text[index]; return it and the index behind it.
-
-    Raises:
-        Malformed: there is no JSON value there, or it nests deeper than MAXIMUM_DEPTH.
-    """
-    try:
-        return _value(text, index)
-    except IndexError:
-        raise Malformed("it ends too early") from None
-
-
-def _value(text: str, index: int) -> tuple[Any, int]:
-    open_values: list[tuple[Any, str]] = []  # those that the place read is in, each with its key
-    while True:
-        value: Any
-        if text[index] in "[{":
-            value, end = ({}, "}") if text[index] == "{" else ([], "]")
-            index = skip(text, index + 1)
-            if text[index] != end:
-                if len(open_values) == MAXIMUM_DEPTH:
-                    raise Malformed("nested too deep")
-                key, index = _key(text, index) if end == "}" else ("", index)
-                open_values.append((value, key))
-                continue
-            index += 1
-        else:
-            value, index = scanned(text, index)
-        while open_values:
-            outer, key = open_values.pop()
-            if type(outer) is dict:
-                outer[key] = value
-            else:
-                outer.append(value)
-            index = skip(text, index)
-            if text[index] == ",":
-                index = skip(text, index + 1)
-                key, index = _key(text, index) if type(outer) is dict else ("", index)
-                open_values.append((outer, key))
-                break
-            if text[index] != ("}" if type(outer) is dict else "]"):
-                raise Malformed(f"no comma at character {index}")
-            value, index = outer, index + 1
-        else:
-            return value, index
-
-
-def _key(text: str, index: int) -> tuple[str, int]:
-    """Read a member's name; return it and the index of its value."""
-    if text[index] != '"':
-        raise Malformed(f"no member name at character {index}")
-    key, index = scanned(text, index)
-    index = skip(text, index)
-    if text[index] != ":":
-        raise Malformed(f"no colon at character {index}")
-    return key, skip(text, index + 1)
-
-
-def extents(text: str, index: int) -> Iterator[tuple[int, int, int]]:
-    """Yield where each element of the JSON array at text[index] is, and its depth; see `extent`.
-
-    Raises:
-        Malformed: there is no JSON array there.
-    """
-    if text[index : index + 1] != "[":
-        raise Malformed("not a JSON array")
-    index = skip(text, index + 1)
-    while text[index : index + 1] != "]":
-        end, depth = extent(text, index)
-        yield index, end, depth
-        index = skip(text, end)
-        if text[index : index + 1] == ",":
-            index = skip(text, index + 1)
-        elif text[index : index + 1] != "]":
-            raise Malformed(f"no comma at character {index}")
-
-
-def extent(text: str, index: int) -> tuple[int, int]:
-    """Return the index behind the JSON value at text[index], and how many levels it has.
-
-    Of what is in an object or an array only brackets and strings are looked at.
-
-    Raises:
-        Malformed: it has no end, or nests deeper than MAXIMUM_DEPTH.
-    """
-    if text[index : index + 1] not in ("{", "["):
-        is_string = text[index : index + 1] == '"'
-        return (_string_end(text, index) if is_string else scanned(text, index)[1]), 0
-    awaited: list[str] = []
-    deepest = 0
-    while index < len(text):
-        limit = index + WINDOW
-        for found in _MARK.finditer(text, index, limit):
-            mark, index = found[0], found.end()
-            if mark in "{[":
-                awaited.append("}" if mark == "{" else "]")
-                deepest = max(deepest, len(awaited))
-                if deepest > MAXIMUM_DEPTH:
-                    raise Malformed("nested too deep")
-            elif mark in "}]":
-                if awaited.pop() != mark:
-                    raise Malformed(f"no comma at character {index - 1}")
-                if not awaited:
-                    return index, deepest
-            elif mark == '"':
-                index = _string_end(text, index - 1)
-                break
-        else:
-            index = max(index, limit)
-    raise Malformed("it ends too early")
-
-
-def _string_end(text: str, index: int) -> int:
-    """Return the index behind the string at text[index]."""
-    while True:
-        index = text.find('"', index + 1)
-        if index < 0:
-            raise Malformed("it ends too early")
-        behind = index
-        while text[behind - 1] == "\\":
-            behind -= 1
-        if (index - behind) % 2 == 0:
-            return index + 1
-
-
-def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
-    """Read the JSON value at text[index] of a large text; return it and the index behind it.
-
-    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
-    and stands as an empty value of its type.
-
-    Raises:
-        Malformed: there is no JSON value there, as far as it was read.
-    """
-    kind = text[index : index + 1]
-    if kind == "{" and levels:
-        found: dict[str, tuple[Any, int, int]] = {}
-        end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
-    if kind not in ("{", "[", '"'):
-        return value_at(text, index)
-    end, _ = extent(text, index)
-    if kind == '"' and end - index <= LONG_STRING:
-        return value_at(text, index)
-    return {"{": {}, "[": [], '"': ""}[kind], end
-
-
-# --------------------------------------------------------------------------------------------------
-# listing: Reads a list that a server gives: which of its entries are listed, and why the others are not.
-# --------------------------------------------------------------------------------------------------
-
-
-MAXIMUM_PAGES = 1000
-# Levels; the message around an entry takes four more.
-MAXIMUM_ENTRY_DEPTH = 100
-
-# What a list may hold. Nobody has so many tools, and each costs every client something.
-MAXIMUM_ENTRIES = 10_000
-MAXIMUM_ENTRY_CHARACTERS = 1 << 22
-
-TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
-TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
-_LARGEST_DOUBLE = 1.7976931348623157e308
-
-
-class Listing:
-    """One list of a server, as far as its pages have come.
-
-    Each name, or URI, counts where it comes first. `faults` says what is wrong with the list; each
-    one completes "server 'x' …".
-    """
-
-    __slots__ = ("_first", "_followed", "_server", "faults", "kind")
-
-    def __init__(self, kind: Kind, server: str) -> None:
-        self.kind = kind
-        self.faults: list[str] = []
-        self._server = server
-        self._first: dict[str, Item] = {}
-        self._followed: set[str] = set()
-
-    @property
-    def items(self) -> list[Item]:
-        """What is listed, in the server's order."""
-        return list(self._first.values())
-
-    def take(self, result: str) -> str | None:
-        """Take a page, the JSON text of a result; return the cursor of the next one, if any.
-
-        Raises:
-            Malformed: the text has no such list.
-        """
-        found, _ = members(result)
-        if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
-            raise Malformed(f"no list of {self.kind.member}")
-        cursor = found["nextCursor"][0] if "nextCursor" in found else None
-        # An empty cursor is one like any other (specification, server/utilities/pagination).
-        in_circle = type(cursor) is str and cursor in self._followed
-        for value, start, end, odd in _entries(result, found[self.kind.member][1]):
-            if len(self._first) == MAXIMUM_ENTRIES:
-                what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
-                self.faults.append(f"{what}; the list ends there")
-                return None
-            fault = _entry_fault(self.kind, value, result, start, odd)
-            if fault:
-                self.faults.append(f"lists {fault}; it is left out")
-                continue
-            _, begin, stop = members(result, start)[0][self.kind.label]
-            key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
-            item = Item(self._server, key, value[self.kind.label], head, tail)
-            if self._first.setdefault(key, item) is not item and not in_circle:
-                what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
-                self.faults.append(f"{what}; the first one counts")
-        if type(cursor) is not str:
-            return None
-        if in_circle or len(self._followed) == MAXIMUM_PAGES:
-            what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
-            self.faults.append(f"{what} in {self.kind.method}; the list ends there")
-            return None
-        self._followed.add(cursor)
-        return cursor
-
-
-def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
-    """Yield each entry of an array, where it is, and what is odd about one that is not read.
-
-    Of such a one, there are only its own members.
-    """
-    if len(text) <= LARGE:
-        for value, begin, end in elements(text, start):
-            yield value, begin, end, ""
-        return
-    for begin, end, depth in extents(text, start):
-        if depth > MAXIMUM_ENTRY_DEPTH:
-            odd = TOO_DEEP
-        else:
-            odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
-        entry = text[begin:end]
-        yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
-
-
-def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str:
-    """Say what an entry is, if it is left out, "" if it is listed."""
-    what = kind.name[:-1]
-    name = value.get(kind.label) if type(value) is dict else None
-    key = value.get(kind.key) if type(value) is dict else None
-    if type(name) is not str or type(key) is not str or not key:
-        return f"a {what} without a {kind.label}" + (
-            f" or {kind.key}" if kind.key != kind.label else ""
-        )
-    if odd == TOO_LARGE:
-        return f"the {what} {key!r} with {odd}"
-    odd = odd or unreadable(value)
-    if not odd and member_stands_twice(text, start):
-        odd = "a member that stands twice"
-    return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
-
-
-def unreadable(value: Any) -> str:
-    """Name the first thing in a value that strict parsers refuse, "" if there is none."""
-    todo = [(value, 1)]
-    while todo:
-        item, depth = todo.pop()
-        if type(item) is dict or type(item) is list:
-            if depth > MAXIMUM_ENTRY_DEPTH:
-                return TOO_DEEP
-            if type(item) is dict:
-                if not all(_has_utf8(key) for key in item):
-                    return "a lone surrogate"
-                item = list(item.values())
-            todo += [(inner, depth + 1) for inner in item]
-        elif type(item) is str:
-            if not _has_utf8(item):
-                return "a lone surrogate"
-        elif not (item is None or type(item) is bool) and not _is_finite(item):
-            return "a number that no double holds"
-    return ""
-
-
-def _has_utf8(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _is_finite(number: Any) -> bool:
-    # What has too many digits for Python is kept as text; NaN compares false with everything.
-    return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
-
-
-# --------------------------------------------------------------------------------------------------
-# names: The names that clients see.
-# --------------------------------------------------------------------------------------------------
-
-
-PORTABLE_LIMIT = 50
-_HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-
-
-def offered(tool: str, row: Row) -> bool:
-    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
-    expose, hide = row.get("expose"), row.get("hide", ())
-    if expose is None and not hide:
-        return True
-    # Only where the config filters: fnmatch brings re along.
-    from fnmatch import fnmatchcase
-
-    if any(fnmatchcase(tool, glob) for glob in hide):
-        return False
-    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
-
-
-def hides_address(uri: str, row: Row) -> bool:
-    """Whether a server's row hides the resource or template `uri`.
-
-    Only a glob with a colon means one, as every URI has: `*` hides all tools.
-    """
-    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
-    if not globs:
-        return False
-    from fnmatch import fnmatchcase
-
-    return any(fnmatchcase(uri, glob) for glob in globs)
-
-
-def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
-    """Return the name that a client sees for a server's tool."""
-    renamed: str | None = row.get("rename", {}).get(tool)
-    return renamed if renamed is not None else server + separator + tool
-
-
-def portable_names(exposed: Iterable[str]) -> dict[str, str]:
-    """Return a portable name for each exposed one: unique, and the same whatever the order.
-
-    A name is cleaned to `[A-Za-z0-9_-]` with runs of `_` folded into one. Where that makes two
-    alike, or one another's exposed name, or longer than PORTABLE_LIMIT, it ends in a short hash of
-    the exposed name; where somebody made up a name like that too, in a longer one.
-    """
-    names = {name: _cleaned(name) for name in exposed}
-    for length in _HASH_LENGTHS:
-        count: dict[str, int] = {}
-        for short in names.values():
-            count[short] = count.get(short, 0) + 1
-        for name, short in names.items():
-            taken = short in names and short != name
-            if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
-                names[name] = _hashed(name, length)
-    return names
-
-
-def prefix_of(name: str, servers: Iterable[str], separator: str) -> str | None:
-    """Return the server whose prefix `name` starts with, in either spelling; the longest wins."""
-    known = prefixes(servers, separator)
-    return next((server for server, prefix in known if name.startswith(prefix)), None)
-
-
-def prefixes(servers: Iterable[str], separator: str) -> list[tuple[str, str]]:
-    """Return each server with its prefix in either spelling, those of the longest name first."""
-    spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
-    found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
-    return sorted(found, key=lambda pair: -len(pair[0]))
-
-
-def hashed_name(name: str) -> str:
-    """Return a portable name for an exposed one that ends in a short hash of it."""
-    return _hashed(name, _HASH_LENGTHS[0])
-
-
-def server_address(uri: str, server: str) -> str:
-    """Return the URI of a server's skill, or of a file in it, with the server as first segment.
-
-    A URI without an authority stays as it is.
-    """
-    scheme, mark, path = uri.partition("://")
-    return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
-
-
-def own_address(uri: str, server: str) -> str | None:
-    """Return what `server_address` made this URI of, None if it is not of this server."""
-    scheme, _, path = uri.partition("://")
-    first, mark, rest = path.partition("/")
-    return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
-
-
-def _encoded(server: str) -> str:
-    """Return the name of a server as one segment of a URI (RFC 3986)."""
-    kept = _PORTABLE | frozenset(".~")
-    return "".join(
-        [
-            char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
-            for char in server
-        ]
-    )
-
-
-def _cleaned(name: str) -> str:
-    text = "".join([char if char in _PORTABLE else "_" for char in name])
-    while "__" in text:
-        text = text.replace("__", "_")
-    return text.strip("_")
-
-
-def _hashed(name: str, length: int) -> str:
-    from hashlib import sha256
-
-    mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
-    return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
-
-
-# --------------------------------------------------------------------------------------------------
-# live: Names what a child lists while it runs, and says how that differs from another list.
-# --------------------------------------------------------------------------------------------------
-
-
-# What a person or a model reads, and no program acts upon.
-_WORDS = ("title", "description", "icons")
-# Members of `_meta` that name the page of a tool, the second one in older servers.
-_PAGE = ("ui", "ui/resourceUri")
-# Members of a schema whose lists of strings are sets: their order means nothing.
-SETS = ("required", "type")
-# How many items the line about a difference names, and how many characters of each.
-SHOWN_NAMES = 20
-NAME_WIDTH = 100
-
-
-class Difference:
-    """How a list of a child differs from another one, by value and whatever the order.
-
-    `added`, `removed` and `changed` are the items' own names; `changed` {name: what changed of it:
-    text, annotations, schema, other}, more than one word where more than one did.
-    """
-
-    __slots__ = ("added", "changed", "removed")
-
-    def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
-        before = {item.original: item for item in old}
-        now = {item.original: item for item in new}
-        self.added = [name for name in now if name not in before]
-        self.removed = [name for name in before if name not in now]
-        both = [name for name in now if name in before]
-        changed = {name: nature(before[name], now[name]) for name in both}
-        self.changed = {name: nature for name, nature in changed.items() if nature}
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.removed or self.changed)
-
-    def __str__(self) -> str:
-        """`+added -removed ~changed(schema)`, each name with its sign, the first SHOWN_NAMES."""
-        changed = [f"{name}({nature})" for name, nature in self.changed.items()]
-        marks = (("+", self.added), ("-", self.removed), ("~", changed))
-        signed = [mark + name for mark, names in marks for name in names]
-        shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
-        more = len(shown) - SHOWN_NAMES
-        said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-        return printable(said)
-
-
-def drift(catalogue: Catalogue, server: str, items: list[Item], shows_pages: bool) -> Difference:
-    """Return how what a child says now differs from its snapshot.
-
-    A tool that depends on the client's capabilities may be missing. To a client that shows no
-    pages, a server may list its tools without them, and leave those out that are for pages only.
-    """
-    listed = {item.original: item for item in items}
-    absent = catalogue.conditional[server] - listed.keys()
-    expected = [item for item in catalogue.recorded(server) if item.original not in absent]
-    if not shows_pages and catalogue.kind is TOOLS:
-        pages = [_without_page(item, listed.get(item.original)) for item in expected]
-        expected = [item for item in pages if item is not None]
-    return Difference(expected, items)
-
-
-def _without_page(item: Item, now: Item | None) -> Item | None:
-    """Return what is expected of an item for clients that show no pages, None for nothing.
-
-    `now` is the item as it is listed to one.
-    """
-    value = parse(item.listed(""))
-    meta = value.get("_meta")
-    if type(meta) is not dict or not any(name in meta for name in _PAGE):
-        return item
-    value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
-    if not value["_meta"]:
-        del value["_meta"]
-    return now if now is None or same(value, parse(now.listed("")), SETS) else item
-
-
-def name_items(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
-) -> list[Item]:
-    """Give a child's items, each once, the names that they are listed under; return them.
-
-    The config filters tools and resources; what has a name that another child's has is left out.
-    """
-    if catalogue.kind is TOOLS:
-        items = [item for item in items if offered(item.original, row)]
-    elif catalogue.kind.capability == RESOURCES.capability:
-        items = [item for item in items if not hides_address(item.original, row)]
-    if catalogue.kind.key == "name":
-        return _named(catalogue, server, row, items, options)
-    for item in items:
-        if catalogue.kind.label == "name":
-            item.exposed = item.portable = labelled(server, item.exposed)
-        elif catalogue.apart:
-            item.exposed = item.portable = server_address(item.original, server)
-    return items
-
-
-def _named(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
-) -> list[Item]:
-    """Name tools or prompts; one keeps the names that it had."""
-    recorded, live = catalogue.recorded(server), catalogue.live
-    known = {item.original: item for item in [*live.get(server, ()), *recorded]}
-    taken: dict[str, tuple[str, str]] = {}
-    for other in [t for others in live.values() for t in others]:
-        taken[other.exposed] = taken[other.portable] = other.server, other.original
-    for exposed, route in catalogue.routes.items():
-        taken[exposed] = taken[route[2]] = route[0], route[1]
-    is_anothers = _foreign(server, row, catalogue.servers, options)
-    named: dict[str, Item] = {}
-    for item in items:
-        if item.original in known:
-            item.exposed = known[item.original].exposed
-        elif options.names != "bare":
-            item.exposed = exposed_name(server, item.original, row, options.separator)
-        owner = server, item.original
-        free = taken.get(item.exposed, owner) == owner
-        if free and item.original not in known and is_anothers(item.exposed):
-            item.exposed = hashed_name(item.exposed)
-        if taken.setdefault(item.exposed, owner) == owner:
-            named[item.original] = item
-    portable = portable_names([*taken])
-    for item in named.values():
-        same = known.get(item.original)
-        item.portable = same.portable if same else portable[item.exposed]
-        if same is None and item.portable != item.exposed and is_anothers(item.portable):
-            item.portable = hashed_name(item.exposed)
-    return list(named.values())
-
-
-def _foreign(
-    server: str, row: Row, servers: Iterable[str], options: Options
-) -> Callable[[str], bool]:
-    """Return what tells whether a name of a server's new item begins as those of another one do.
-
-    Where names have no prefix, or the config has chosen them, they are nobody's.
-    """
-    chosen = frozenset(row.get("rename", {}).values())
-    known = prefixes([name for name in servers if name], options.separator)
-
-    def is_anothers(name: str) -> bool:
-        owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
-        return options.names != "bare" and name not in chosen and owner != server
-
-    return is_anothers
-
-
-def renewed(old: Iterable[Item], new: Iterable[Item]) -> list[str]:
-    """Return the names of items that one of two lists lacks, or that may look different in them.
-
-    Without reading their values: equal ones in another text count as different, unless both are
-    known to be equal to a third.
-    """
-    before = {item.original: item for item in old}
-    now = {item.original: item for item in new}
-    return [
-        name
-        for name in {**before, **now}
-        if name not in before or name not in now or not _look_alike(before[name], now[name])
-    ]
-
-
-def _look_alike(one: Item, other: Item) -> bool:
-    same_text = one.head == other.head and one.tail == other.tail
-    return same_text or _equal_of(one) is _equal_of(other)
-
-
-def _equal_of(item: Item) -> Item:
-    """Return the item that this one is known to be equal to, or itself."""
-    return item.compared[0] if item.compared is not None and not item.compared[1] else item
-
-
-def nature(old: Item, new: Item) -> str:
-    """Say what changed between two items of one name, "" for nothing; the new one keeps it."""
-    if new.compared is None or new.compared[0] is not old:
-        same_text = old.head == new.head and old.tail == new.tail
-        found = "" if same_text else _nature(parse(old.listed("")), parse(new.listed("")))
-        new.compared = old, found
-    return new.compared[1]
-
-
-def _nature(before: dict[str, Any], now: dict[str, Any]) -> str:
-    """Say what changed between two values of one item, "" for nothing.
-
-    Descriptions inside a schema are text; a flipped annotation never is.
-    """
-    if same(before, now, SETS):
-        return ""
-    natures = dict.fromkeys(
-        _member_nature(name, before.get(name), now.get(name))
-        for name in {**before, **now}
-        if not (name in before and name in now and same(before[name], now[name], SETS))
-    )
-    return ",".join(natures)
-
-
-def _member_nature(name: str, before: Any, now: Any) -> str:
-    if name in _WORDS:
-        return "text"
-    if name == "annotations":
-        return "annotations"
-    if name.endswith("Schema"):
-        try:
-            return "text" if same(_bare(before), _bare(now), SETS) else "schema"
-        except RecursionError:
-            return "schema"
-    return "other"
-
-
-def _bare(schema: Any) -> Any:
-    """Return a schema without the words in it; a property may be called `title`."""
-    if type(schema) is list:
-        return [_bare(part) for part in schema]
-    if type(schema) is not dict:
-        return schema
-    return {
-        name: _bare(part)
-        for name, part in schema.items()
-        if name not in ("title", "description") or type(part) is not str
-    }
-
-
-def same(one: Any, other: Any, sets: tuple[str, ...] = ()) -> bool:
-    """JSON equality: Python's own holds true and 1 for equal, and NaN for unlike itself.
-
-    `sets` names members whose lists of strings are equal in any order.
-    """
-    pairs = [(one, other)]
-    while pairs:
-        one, other = pairs.pop()
-        if type(one) is dict and type(other) is dict:
-            if one.keys() != other.keys():
-                return False
-            pairs += [
-                (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
-                for key in one
-            ]
-        elif type(one) is list and type(other) is list:
-            if len(one) != len(other):
-                return False
-            pairs += [(one[index], other[index]) for index in range(len(one))]
-        elif type(one) is bool or type(other) is bool:
-            if one is not other:
-                return False
-        elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
-            return False
-    return True
-
-
-def _sorted(value: Any) -> Any:
-    """Return a list of strings in an order of its own; any other value as it is."""
-    if type(value) is list and all(type(item) is str for item in value):
-        return sorted(value)
-    return value
-
-
-# --------------------------------------------------------------------------------------------------
-# templates: Whether a URI may come from a URI template (RFC 6570), without expanding anything.
-# --------------------------------------------------------------------------------------------------
-
-
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-
-
-def fits(template: str, uri: str) -> bool:
-    """Whether some values of its variables would expand `template` to `uri`.
-
-    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
-    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
-    server itself decides whether it has such a resource.
-    """
-    first, *parts = template.split("{")
-    if not uri.startswith(first):
-        return False
-    index = len(first)
-    plain, pending = True, False
-    for part in parts:
-        expression, _, literal = part.partition("}")
-        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-        pending = True
-        if not literal:
-            continue
-        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-        if found < 0 or (plain and _crosses(uri[index:found])):
-            return False
-        index, plain, pending = found + len(literal), True, False
-    rest = uri[index:]
-    return not (plain and _crosses(rest)) if pending else not rest
-
-
-def _crosses(text: str) -> bool:
-    return any(mark in text for mark in "/?#")
-
-
-# --------------------------------------------------------------------------------------------------
-# lists: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
-# --------------------------------------------------------------------------------------------------
-
-
-# Servers register tools after the handshake and say so: a first difference may pass by itself.
-SETTLE_SECONDS = 0.5
-# A child that announces a change at every reading is read ever more rarely.
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 60.0
-LONGEST_HOLD_SECONDS = 1.0
-# How long calls wait under `refuse` for a stable list before they fail.
-PATIENCE_SECONDS = 10.0
-# A list unchanged for this long resets the polling back-off.
-CALM_SECONDS = 10.0
-
-# What the policy does with a list that differs.
-_DOES = {
-    "live": "its live list is served",
-    "warn": "the snapshot is served",
-    "refuse": "what differs is withheld",
-}
-
-
-class Page:
-    """One page of a list, of which a child is asked; read once, by whoever comes first."""
-
-    __slots__ = ("_catalogue", "_listing", "_read", "_server", "cursor", "fault")
-
-    def __init__(self, listing: Listing, catalogue: Catalogue, server: str) -> None:
-        self._listing = listing
-        self._catalogue = catalogue
-        self._server = server
-        self._read = False
-        self.cursor: str | None = None
-        """That of the next page, None for none."""
-        self.fault = ""
-        """Why there is no list in the answer, "" if there is."""
-
-    def read(self, answer: Message) -> None:
-        """Take the child's answer into the listing."""
-        if self._read:
-            return
-        self._read = True
-        try:
-            self.cursor = self._listing.take(answer.raw("result"))
-        except Malformed as problem:
-            self.fault = str(problem)
-
-    def prepare(self, answer: Message) -> None:
-        """Read the page, and compare what is on it.
-
-        That may take long, and changes nothing but the page: it is done before the lock is taken,
-        by the thread that reads the child.
-        """
-        if answer.is_error:
-            return
-        self.read(answer)
-        if self.cursor is None:
-            recorded = self._catalogue.recorded(self._server)
-            known = {item.original: item for item in recorded}
-            for item in self._listing.items:
-                if item.original in known:
-                    nature(known[item.original], item)
-
-
-class Reports:
-    """What was said of a child's lists, in whatever life: nothing is said twice in a row."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._said: dict[str, str] = {}
-
-    def say(self, about: str, text: str) -> None:
-        """Say something about a list, unless it is what was said of that last."""
-        if self._said.get(about) != text:
-            self._said[about] = text
-            self._connection.say(text)
-
-    def say_first(self, about: str, faults: list[str]) -> None:
-        """Say what is wrong with a list: the first fault, and how many more there are."""
-        if faults:
-            more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
-            self.say(about, faults[0] + more)
-        else:
-            self.forget(about)
-
-    def forget(self, about: str) -> None:
-        """All is well: what comes next is said, whatever it is."""
-        self._said.pop(about, None)
-
-
-class ListReader:
-    """One list of one child: when it is read, what came of that, and what is served for it."""
-
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        connection: Connection,
-        lifecycle: Lifecycle,
-        clients: Clients,
-        settled: Callable[[], None],
-        is_awaited: Callable[[], bool],
-    ) -> None:
-        """`settled` is called whenever a reading has ended.
-
-        `is_awaited` says whether a call waits for the list, so that it is compared at once.
-        """
-        self.kind = catalogue.kind
-        self._catalogue = catalogue
-        self._connection = connection
-        self._effects = connection.effects
-        self._options = connection.options
-        self._lifecycle = lifecycle
-        self._clients = clients
-        self._settled = settled
-        self._is_awaited = is_awaited
-        self._guarded = connection.options.on_drift == "refuse"
-        self._reports = Reports(connection)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget one life of the child."""
-        self.compared = False
-        """Whether it was held against the snapshot, and no change announced since that matters."""
-        self.drift = ""
-        """How it differs from the snapshot."""
-        self.refused: dict[str, str] = {}
-        """{name that a client may use: why that is withheld}."""
-        self.give_up_at = FOREVER
-        """Until when calls wait for it to be compared."""
-        self._asked = 0
-        """The id of the request for the page that is under way, 0 for none."""
-        self._listing = Listing(self.kind, self._connection.name)
-        """What came so far of the reading under way."""
-        self._deadline = FOREVER
-        """When the reading under way has taken too long."""
-        self._again_at = FOREVER
-        """When the next one is due."""
-        self._pause = 0.0
-        """How long after an announcement it is read."""
-        self._served_at = -FOREVER
-        self._drift_at_start: str | None = None
-        """The difference that its first comparison found, None before that."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether it was compared, and is not being read again."""
-        return self.compared and not self._asked
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether no reading is under way or due."""
-        return not self._asked and self._again_at == FOREVER
-
-    def read_first(self) -> None:
-        """Read the list of a child that is ready, if there may be one, or the snapshot has one."""
-        declared = self.kind.is_declared(self._lifecycle.capabilities)
-        if declared or self._catalogue.recorded(self._connection.name):
-            self.read()
-        else:
-            self.compared = True
-
-    def read(self) -> None:
-        """Read the list, unless that is under way."""
-        if self._asked:
-            return
-        self._again_at = FOREVER
-        if not self.kind.is_declared(self._lifecycle.capabilities):
-            self._compare([])
-            self._settled()
-            return
-        self._listing = Listing(self.kind, self._connection.name)
-        self._ask_page("{}")
-
-    def _ask_page(self, params: str) -> None:
-        limit = self._options.connect_timeout
-        self._deadline = self._effects.arm(self._effects.clock() + limit)
-        page = Page(self._listing, self._catalogue, self._connection.name)
-        self._asked = self._connection.ask(
-            self.kind.method,
-            params,
-            lambda answer: self._take(page, answer),
-            prepare=page.prepare,
-            deadline=FOREVER,
-        )
-
-    def _take(self, page: Page, answer: Message) -> None:
-        """Take one page of the list; ask for the next, or compare."""
-        if self.kind is not TOOLS and answer.code == METHOD_NOT_FOUND:
-            # Declared and not there is as good as empty; resources often have no templates.
-            answer = result(answer.raw("id"), obj({self.kind.member: "[]"}))
-        if answer.is_error:
-            self._unread(answer.raw("error"))
-            return
-        page.read(answer)
-        if page.fault:
-            self._unread(page.fault)
-        elif page.cursor is not None:
-            self._ask_page(obj(cursor=quote(page.cursor)))
-        else:
-            self._complete()
-
-    def _complete(self) -> None:
-        """Every page has come: compare."""
-        self._end_reading()
-        self._reports.say_first(self.kind.method, self._listing.faults)
-        connection, items = self._connection, self._listing.items
-        items = name_items(self._catalogue, connection.name, connection.row, items, self._options)
-        self._listing = Listing(self.kind, connection.name)
-        self._compare(items)
-        self._settled()
-
-    def _unread(self, problem: str) -> None:
-        """Go on without a list that the child does not give: it costs that list alone."""
-        self._end_reading()
-        self.drift = f"not given ({problem})"
-        what = f"gave no list of {self.kind.name}"
-        if self._guarded:
-            # What cannot be compared may have changed.
-            what += f" to compare ({problem})"
-            recorded = self._catalogue.recorded(self._connection.name)
-            self.refused = {name: what for item in recorded for name in self._names_of(item)}
-            self._serve([])
-            self._reports.say(self.kind.name, f"{what}; its snapshot is withheld")
-        else:
-            self._reports.say(self.kind.name, f"{what} ({problem}); its snapshot stays")
-        self.compared = True
-        self._settled()
-
-    def _end_reading(self) -> None:
-        # One that took too long may be answered yet.
-        self._connection.own.pop(self._asked, None)
-        self._asked = 0
-        self._deadline = FOREVER
-        self._lifecycle.touch()
-        self._effects.arm(self._again_at)
-
-    def tick(self, now: float) -> None:
-        """Give up a reading that takes too long, and begin one that is due."""
-        if self._deadline <= now:
-            self._unread(f"no answer within {self._options.connect_timeout:g} s")
-        if self._again_at <= now:
-            self.read()
-        self._effects.arm(self._deadline)
-        if not self._asked:
-            self._effects.arm(self._again_at)
-        if self.give_up_at > now:
-            self._effects.arm(self.give_up_at)
-
-    def announced(self) -> None:
-        """The child says that the list changed: read it, but not at every word."""
-        if self._again_at < FOREVER or not self._lifecycle.is_ready:
-            return
-        pause, longest = self._pause, LONGEST_PAUSE_SECONDS
-        if self._guarded:
-            # What may have changed is not called before it has been compared.
-            self.compared = False
-            longest = LONGEST_HOLD_SECONDS
-        self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
-        self._again_at = self._effects.arm(self._effects.clock() + pause)
-
-    # Comparing
-
-    def _compare(self, items: list[Item]) -> None:
-        client, now = self._lifecycle.client, self._effects.clock()
-        shows_pages = client is not None and PAGES in client.extensions
-        difference = drift(self._catalogue, self._connection.name, items, shows_pages)
-        # A change that was announced meanwhile may have come behind the page that it is about.
-        overtaken = self._again_at < FOREVER and self._guarded
-        settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
-        if difference and now < settled_at and not self._is_awaited():
-            self._again_at = self._effects.arm(settled_at)
-            return
-        self._apply(items, difference)
-        self.drift = str(difference)
-        if self._drift_at_start is None:
-            self._drift_at_start = self.drift
-        self._report(difference)
-        self.compared = not overtaken
-        if not overtaken:
-            self.give_up_at = FOREVER
-        elif self.give_up_at == FOREVER:
-            self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
-
-    def _apply(self, items: list[Item], difference: Difference) -> None:
-        """Do with a list what the policy says."""
-        if self._options.on_drift == "live":
-            # What is no drift may differ all the same: the client cannot do what a tool needs.
-            recorded = self._catalogue.recorded(self._connection.name)
-            differs = difference or Difference(recorded, items)
-            if differs or self._connection.name in self._catalogue.live:
-                self._serve(items)
-        elif self._guarded:
-            self._refuse_changed(items, difference)
-
-    def _refuse_changed(self, items: list[Item], difference: Difference) -> None:
-        self.refused = {}
-        for item in items:
-            how = "changed" if item.original in difference.changed else "is new"
-            if item.original in difference.changed or item.original in difference.added:
-                what = f"a {self.kind.name[:-1]} '{item.original}'"
-                reason = f"has {what} that {how} since this proxy was compiled"
-                for name in self._names_of(item):
-                    self.refused[name] = reason
-        gone = {*difference.changed, *difference.removed}
-        recorded = self._catalogue.recorded(self._connection.name)
-        self._serve([item for item in recorded if item.original not in gone])
-
-    def _names_of(self, item: Item) -> tuple[str, ...]:
-        """Return the names that clients may use for an item."""
-        named = self.kind.key == self.kind.label
-        return (item.exposed, item.portable) if named else (item.original,)
-
-    def _serve(self, items: list[Item]) -> None:
-        """Serve a list from now on, and tell clients if theirs is another one than before."""
-        server = self._connection.name
-        names = renewed(self._catalogue.served(server), items)
-        if names:
-            self._catalogue.serve(server, items)
-            self._clients.list_changed(self._catalogue, server, names)
-            now = self._effects.clock()
-            if now >= self._served_at + CALM_SECONDS:
-                self._pause = 0.0
-            self._served_at = now
-
-    def _report(self, difference: Difference) -> None:
-        """Say how the list differs; advise to recompile only where that would record it.
-
-        A compile sees what a fresh start shows, not what changes while the server runs.
-        """
-        if not difference:
-            self._reports.forget(self.kind.name)
-            return
-        what = "" if self.kind is TOOLS else f" {self.kind.name}"
-        how = f"differs from its snapshot:{what} {self.drift}"
-        does = _DOES[self._options.on_drift]
-        advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
-        self._reports.say(self.kind.name, f"{how}; {does}{advice}")
-
-
-class Lists:
-    """All lists of one child."""
-
-    def __init__(
-        self,
-        catalogues: Mapping[str, Catalogue],
-        connection: Connection,
-        lifecycle: Lifecycle,
-        clients: Clients,
-        settled: Callable[[], None],
-        is_awaited: Callable[[], bool],
-    ) -> None:
-        """See ListReader."""
-        self._readers = {
-            kind.name: ListReader(
-                catalogues[kind.name], connection, lifecycle, clients, settled, is_awaited
-            )
-            for kind in KINDS
-        }
-
-    def __iter__(self) -> Iterator[ListReader]:
-        return iter(self._readers.values())
-
-    def __getitem__(self, kind: str) -> ListReader:
-        return self._readers[kind]
-
-    @property
-    def compared(self) -> bool:
-        """Whether every list was compared."""
-        return all(reader.compared for reader in self)
-
-    def given_up(self, now: float) -> list[Kind]:
-        """Return the kinds of the lists that nobody waits for any more to be compared."""
-        return [one.kind for one in self if not one.compared and one.give_up_at <= now]
-
-    def clear(self) -> None:
-        """Forget one life of the child."""
-        for reader in self:
-            reader.clear()
-
-    def read(self) -> None:
-        """Read every list of a child that is ready."""
-        for reader in self:
-            reader.read_first()
-
-    def tick(self, now: float) -> None:
-        """Do what is due at this time."""
-        for reader in self:
-            reader.tick(now)
-
-    def announced(self, method: str) -> None:
-        """The child says that a list of its changed."""
-        for reader in self:
-            if method == reader.kind.announcement:
-                reader.announced()
-
-    def withheld(self, method: str, name: str) -> str | None:
-        """Return why what a client asks for by `name` is withheld, None if it is not."""
-        for reader in [one for one in self if one.refused]:
-            kind = reader.kind
-            # A prompt may be called like a tool; what is completed is a prompt or a template.
-            meant = method.startswith((kind.name, kind.capability)) or (
-                method == "completion/complete" and kind is not TOOLS
-            )
-            for refused, reason in reader.refused.items():
-                if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
-                    return reason
-        return None
-
-
-# --------------------------------------------------------------------------------------------------
-# server_requests: Requests of one child to clients: whom they are for, and whose turn it is.
-# --------------------------------------------------------------------------------------------------
-
-
-# Those that are about one call; a list of roots is the client's as a whole.
-ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
-
-
-class ServerRequest:
-    """One request of a child on its way to a client."""
-
-    __slots__ = ("client", "identifier", "key", "number", "reply", "token")
-
-    def __init__(self, client: Client, message: Message, number: int) -> None:
-        self.client = client
-        self.identifier = message.raw("id")
-        """The child's id as JSON text."""
-        self.key = message.id
-        """The same id as a value."""
-        self.number = number
-        """The id that the client knows it by."""
-        self.reply: Message | None = None
-        """What the client answers, None before it does."""
-        self.token = ""
-        """The JSON text of the child's progress token, "" for none."""
-
-
-class ServerRequests:
-    """What one child asks clients, oldest first, and what they answer."""
-
-    def __init__(
-        self,
-        connection: Connection,
-        lifecycle: Lifecycle,
-        clients: Clients,
-        *,
-        asks: bool,
-        several: bool,
-    ) -> None:
-        self._connection = connection
-        self._lifecycle = lifecycle
-        self._clients = clients
-        self._asks = asks
-        """Whether the child sends clients requests in the middle of calls."""
-        self._several = several
-        """Whether the proxy has several servers, so that a person must be told which one asks."""
-        self._pending: list[ServerRequest] = []
-        self._deferred: list[Message] = []
-        """Requests that wait for the next call of the client that the child was started for."""
-
-    def __bool__(self) -> bool:
-        return bool(self._pending)
-
-    def receive(self, message: Message) -> None:
-        """Answer what the child asks, or ask the client that it works for."""
-        if message.method == "ping":
-            self._connection.send(result(message.raw("id"), "{}"))
-            return
-        if message.method in ABOUT_A_CALL:
-            self._asks = True
-        client = self._client_for(message.method or "")
-        if client is None and self._may_defer(message):
-            self._deferred.append(message)
-        else:
-            self.ask(client, message)
-
-    def _may_defer(self, message: Message) -> bool:
-        """Whether a request can wait for the next call of the client that the child works for.
-
-        A modern client can be asked in the middle of a call alone; servers ask for its roots
-        before there is one.
-        """
-        starter = self._lifecycle.client
-        started = starter is not None and starter.connection in self._clients
-        return started and not self._connection.calls and message.method == "roots/list"
-
-    def ask_deferred(self, client: Client) -> bool:
-        """Ask a client that calls the child what the child wanted to know before, if anything."""
-        starter = self._lifecycle.client
-        if not self._deferred or starter is None or starter.connection is not client.connection:
-            return False
-        deferred, self._deferred = self._deferred, []
-        for message in deferred:
-            self.ask(client, message)
-        return True
-
-    def ask(self, client: Client | None, message: Message) -> None:
-        """Pass the child's request on to a client, or refuse it where that cannot be."""
-        needed = CLIENT_METHODS.get(message.method or "")
-        if client is None or message.id is None or needed not in client.capabilities:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._connection.send(failure(message.raw("id") or "null", refusal))
-            return
-        if not self._clients.may_answer(client):
-            self._refuse_gone(message.raw("id"))
-            return
-        asked = ServerRequest(client, message, client.mint())
-        self._pending.append(asked)
-        params, method = message.json("params"), message.method or ""
-        token = params.part("_meta", "progressToken")
-        if token not in ("", "null"):
-            asked.token = token
-            place = params.place(("_meta", "progressToken"))
-            params = Json(spliced(params.text, [(place, str(asked.number))]))
-        text = attributed(method, params, self._connection.name, self._several)
-        client.deliver(request(asked.number, method, text))
-
-    def _client_for(self, method: str) -> Client | None:
-        """Return the client that a request is for: who calls the child, or else who started it.
-
-        Where it could be for several, it is for nobody: an answer must never reach another one's
-        call. Roots are those of the connection, whichever of its requests asks.
-        """
-        callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
-        if not callers:
-            starter = self._lifecycle.client
-            return starter if starter in self._clients else None
-        if any(client.connection is not callers[0].connection for client in callers):
-            return None
-        at_work = self._at_work()
-        certain = len(at_work) == 1 or len(callers) == 1
-        chosen = [client for client in callers if client in at_work] or callers
-        return chosen[-1] if certain or method not in ABOUT_A_CALL else None
-
-    # Turns
-
-    @property
-    def _takes_turns(self) -> bool:
-        """Whether the child gets the calls of one client at a time; a modern one says for which."""
-        return self._asks and self._lifecycle.era == LEGACY
-
-    def _at_work(self) -> set[Client]:
-        """Return the clients whose calls the child works at: it waits for no answer of theirs."""
-        callers = {call.client for call in self._connection.calls.values()}
-        return callers - {asked.client for asked in self._pending}
-
-    def blocks(self, client: Client) -> bool:
-        """Whether a client's call has to wait until the child has done with another client's."""
-        if not self._takes_turns:
-            return False
-        calls = self._connection.calls.values()
-        foreign = any(call.client.connection is not client.connection for call in calls)
-        return foreign or bool(self._at_work() - {client})
-
-    # What clients answer
-
-    def _find(self, client: Client, number: int) -> ServerRequest | None:
-        asked = [one for one in self._pending if one.client is client and one.number == number]
-        return asked[0] if asked and asked[0].reply is None else None
-
-    def reply(self, client: Client, number: int, message: Message) -> bool:
-        """Take a client's answer, if it is to one of these; the child gets it when it is time."""
-        asked = self._find(client, number)
-        if asked is not None:
-            asked.reply = message
-            self.flush_replies()
-        return asked is not None
-
-    def progress(self, client: Client, number: int, message: Message) -> None:
-        """Pass a client's progress on to the child, under the child's own token."""
-        asked = self._find(client, number)
-        if asked is not None and asked.token:
-            params = replaced(message.raw("params"), "progressToken", asked.token)
-            self._connection.send(notification(PROGRESS, params))
-
-    def flush_replies(self) -> None:
-        """Let the child go on with the calls that it got answers for, one client's at a time."""
-        for asked, reply in [(one, one.reply) for one in self._pending if one.reply is not None]:
-            client = asked.client
-            busy = self._takes_turns and any(
-                other is not client and other.connection is client.connection
-                for other in self._at_work()
-            )
-            if not busy:
-                self._pending.remove(asked)
-                self._lifecycle.touch()
-                self._connection.send(reply.under(asked.identifier))
-
-    # Requests that end otherwise
-
-    def withdraw(self, message: Message) -> None:
-        """The child no longer wants an answer to what it asked; the youngest has its id."""
-        key = message.params.get("requestId")
-        if not is_id(key):
-            return
-        self._deferred = [one for one in self._deferred if one.id != key]
-        found = [asked for asked in self._pending if asked.key == key]
-        if found:
-            asked = found[-1]
-            self._pending.remove(asked)
-            if asked.reply is None:
-                params = replaced(message.raw("params"), "requestId", str(asked.number))
-                asked.client.deliver(notification(CANCELLED, params))
-
-    def disconnected(self, client: Client) -> None:
-        """Answer what a client was asked that is gone."""
-        for asked in [one for one in self._pending if one.client is client]:
-            self._pending.remove(asked)
-            self._refuse_gone(asked.identifier)
-
-    def input_ended(self, client: Client) -> None:
-        """Answer what a client was asked that will send no more answers; what it sent counts."""
-        for asked in [one for one in self._pending if one.client is client and one.reply is None]:
-            self._pending.remove(asked)
-            self._refuse_gone(asked.identifier)
-
-    def _refuse_gone(self, identifier: str) -> None:
-        gone = error(METHOD_NOT_FOUND, "The client is gone")
-        self._connection.send(failure(identifier, gone))
-
-    def clear(self) -> None:
-        """Take back everything that the child asked: it is gone."""
-        pending, self._pending, self._deferred = self._pending, [], []
-        for asked in pending:
-            if asked.reply is None:
-                params = obj(requestId=str(asked.number))
-                asked.client.deliver(notification(CANCELLED, params))
-
-
-# --------------------------------------------------------------------------------------------------
-# child: One server behind the proxy, over all its lives.
-# --------------------------------------------------------------------------------------------------
-
-
-class Child:
-    """One server: its parts, which own its state, and what has to happen in them together.
-
-    Each method takes one event. What follows from it is in the effects.
-    """
-
-    def __init__(
-        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
-    ) -> None:
-        plan = answers.plan
-        facts = plan.children.get(name, {})
-        self.name = name
-        self.row = plan.servers[name]
-        self._clients = clients
-        self._catalogues = answers.catalogues
-        self._outages = answers.outages
-        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
-        self.lifecycle = Lifecycle(self.connection, plan)
-        self.requests = ServerRequests(
-            self.connection,
-            self.lifecycle,
-            clients,
-            # Who has tools for clients with capabilities has them to ask such clients something.
-            asks=bool(facts.get("conditional")),
-            several=len(plan.servers) > 1,
-        )
-        self.lists = Lists(
-            self._catalogues,
-            self.connection,
-            self.lifecycle,
-            clients,
-            self._lists_settled,
-            lambda: self.calls.any_is_unknown,
-        )
-        self.calls = CallQueue(
-            self.connection,
-            self.lifecycle,
-            self.requests,
-            self.lists,
-            self._catalogues,
-            origins,
-        )
-
-    @property
-    def state(self) -> str:
-        """Where it is in its life; see the lifecycle."""
-        return self.lifecycle.state
-
-    @property
-    def era(self) -> str:
-        """How it is spoken to: legacy or modern."""
-        return self.lifecycle.era
-
-    # Its life
-
-    def up(self, port: ChildPort | None, masks: Mapping[str, str]) -> None:
-        """Its process runs, and is spoken to through `port`, None for that of a legacy child.
-
-        `masks` {name: value} are the variables that clients never see.
-        """
-        if self.state != STARTING:  # it died before it was noticed to live
-            return
-        masked = None
-        if "masks" in self.row:
-            masked = Masks(self.row["masks"], masks)
-        self.connection.open(port, masked)
-        hello = self.lifecycle.introduction()
-        self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
-
-    def _shake_hands(self, answer: Message) -> None:
-        """It has answered the handshake: send what waited, and read what it offers."""
-        if answer.is_error:
-            self.lifecycle.refused(answer)
-            return
-        fault = introduction_fault("initialize", answer.value("result"))
-        if fault:
-            self.lifecycle.give_up(fault)
-            return
-        self.lifecycle.ready(answer)
-        self.connection.send(notification(INITIALIZED))
-        if self._outages.end(self.name):
-            self._clients.all_changed(self._catalogues, self.name)
-        self.set_level()
-        for uri in self._clients.watched(self.name):
-            self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
-        self.calls.flush()
-        self.lists.read()
-        self._lists_settled()
-        self._sleep_if_idle(self.lifecycle.ready_at)
-
-    def set_level(self) -> None:
-        """Tell it which log level clients want, if it logs."""
-        level = self._clients.level
-        if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
-            self.connection.ask("logging/setLevel", obj(level=quote(level)))
-
-    def down(self, reason: str, last_words: str) -> None:
-        """Its process is gone, or never was: fail what it owes, withdraw what it offers.
-
-        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
-        """
-        if not self.lifecycle.is_alive:
-            return
-        shaking = self.state == STARTING and bool(self.connection.own)
-        if shaking and self.era == MODERN and self.lifecycle.switch_era():
-            return
-        self.calls.abandon(self.calls.clear(), reason)
-        self.requests.clear()
-        self.lifecycle.fail(reason)
-        self._forget()
-        words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
-        self.connection.say(reason + words)
-        if self._outages.begin(self.name):
-            self._clients.all_changed(self._catalogues, self.name)
-
-    def _forget(self) -> None:
-        """Forget one life."""
-        self.connection.clear()
-        self.lists.clear()
-
-    def tick(self, now: float) -> None:
-        """Do what is due at this time."""
-        self.lifecycle.tick(now)
-        self.connection.port.tick(now)
-        self.lists.tick(now)
-        late = self.calls.time_out(now)
-        self.connection.give_up(now)
-        self._settle_lost()
-        if late or self.lists.given_up(now):
-            self.calls.flush()
-        self._sleep_if_idle(now)
-
-    def _sleep_if_idle(self, now: float) -> None:
-        """End it if it has had nothing to do for long enough; the next call starts it again."""
-        owes = self.connection.owed() or self.calls.any_waits or self.requests
-        busy = bool(owes or self._clients.watched(self.name))
-        if self.lifecycle.sleep_if_idle(now, busy=busy):
-            self._forget()
-
-    # What it says
-
-    def read(self, line: bytes, redact: Callable[[str], str]) -> Said:
-        """Read a line of it, for `receive`; the lock need not be held.
-
-        What takes long about it is done here: nothing of it depends on what others do. `redact`
-        hides secrets in what is odd about the line.
-        """
-        # Only the first odd line is shown; no other one is searched for secrets.
-        said = read_line(line, str if self.connection.warned else redact)
-        for message in said[0]:
-            if isinstance(message, Message) and message.method is None and not message.is_error:
-                own, call = self.connection.asked(message)
-                if own is not None:
-                    own.prepare(message)
-                elif call is not None and len(line) > LARGE and self._passes_untouched(call):
-                    message.prepare(call.identifier)
-        return said
-
-    def _passes_untouched(self, call: Call) -> bool:
-        """Whether a result reaches the client as it is: of one era, with nothing replaced in it."""
-        of_one_era = self.era == LEGACY and call.client.connection is call.client
-        return of_one_era and not self.connection.is_masked and not call.rewrites
-
-    def receive(self, message: Message | Fragment) -> None:
-        """Take one message of it, or what is left of one."""
-        if isinstance(message, Fragment):
-            self._unreadable(message)
-        elif message.method is None:
-            self._answered(message)
-        elif "id" in message.members:
-            self.ask(None, message)
-        elif message.method == CANCELLED:
-            self.requests.withdraw(message)
-        elif message.method in LISTS_CHANGED:
-            self.lists.announced(message.method)
-        elif message.method == PROGRESS:
-            self.calls.progress(self.connection.unmasked(message))
-        elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
-            # A resource keeps its URI everywhere, or nobody could read it.
-            if message.method != RESOURCE_UPDATED:
-                message = self.connection.unmasked(message)
-            callers = {call.client for call in self.connection.calls.values()}
-            self._clients.pass_on(self.name, message, callers)
-
-    def ask(self, client: Client | None, message: Message) -> None:
-        """It asks a client something; None if it does not say which."""
-        message = self.connection.unmasked(message)
-        if client is not None:
-            self.requests.ask(client, message)
-        else:
-            self.requests.receive(message)
-        self.calls.flush()
-
-    def _answered(self, message: Message) -> None:
-        """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
-        number = minted(message.value("id"))
-        own, call = self.connection.asked(message)
-        if own is not None:
-            del self.connection.own[number]
-            own.finish(message)
-        elif call is not None:
-            self.calls.answered(number, self.connection.unmasked(message))
-            self.calls.flush()
-        elif message.id is None and not number and message.is_response:
-            self.connection.lose(self.connection.without_id(message))
-        self._settle_lost()
-
-    def _unreadable(self, fragment: Fragment) -> None:
-        """End what a message that cannot be read was about."""
-        self.connection.warn(fragment.problem)
-        if fragment.method:
-            if fragment.id is not None:
-                refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
-                self.connection.send(failure(id_text(fragment.id), refusal))
-            return
-        number = minted(fragment.id)
-        problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
-        if number in self.connection.owed():
-            self._answered(failure(str(number), problem))
-        elif fragment.id is None:
-            self.connection.lose(problem)
-            self._settle_lost()
-
-    def _settle_lost(self) -> None:
-        """End the requests that answers without an id must have been for."""
-        for number, problem in self.connection.settled():
-            self._answered(failure(str(number), problem))
-
-    # What clients want of it
-
-    def submit(self, call: Call) -> None:
-        """Take a call."""
-        self.calls.submit(call)
-
-    def submit_unknown(self, call: Call) -> None:
-        """Take a call for a tool that it may have got since the snapshot."""
-        self.calls.submit_unknown(call)
-        if self.lifecycle.is_ready:
-            self.lists["tools"].read()
-
-    def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
-        """Take a call back; `params` makes those of the cancellation from its id."""
-        self.calls.withdraw(call, params)
-        self._settle_lost()
-        self.calls.flush()
-
-    def _lists_settled(self) -> None:
-        """A list has been read: calls that waited for it may go."""
-        if self.lists["tools"].is_known:
-            self.calls.settle_unknown()
-        self.calls.flush()
-
-
-# --------------------------------------------------------------------------------------------------
-# clients: The clients that are connected, and what they are told that they have not asked for.
-# --------------------------------------------------------------------------------------------------
-
-
-class Clients:
-    """Who is connected, which resources each of them watches, and what they want logged."""
-
-    def __init__(self, logs: bool) -> None:
-        self.level = ""
-        """The log level that children are asked for, "" for none."""
-        self._logs = logs
-        """Whether the proxy declares that it logs."""
-        self._watched: dict[Client, dict[str, str]] = {}
-        """{client: {URI: the server that has agreed to tell of it}}, in order of connection."""
-        self._ended: set[Client] = set()
-        """Those that will send nothing more."""
-
-    def __iter__(self) -> Iterator[Client]:
-        return iter([*self._watched])
-
-    def __contains__(self, client: object) -> bool:
-        return client in self._watched
-
-    def connect(self, client: Client) -> None:
-        """Take on a client."""
-        self._watched[client] = {}
-
-    def end_input(self, client: Client) -> None:
-        """A client will send nothing more."""
-        self._ended.add(client)
-
-    def may_answer(self, client: Client) -> bool:
-        """Whether a client may still answer what it is asked."""
-        return client not in self._ended
-
-    def disconnect(self, client: Client) -> dict[str, str]:
-        """Let a client go; return the {URI: server} that it watched."""
-        self._ended.discard(client)
-        return self._watched.pop(client)
-
-    # Resources
-
-    def watch(self, client: Client, uri: str, server: str) -> None:
-        """A server has agreed to tell a client of a resource."""
-        if client in self._watched:
-            self._watched[client][uri] = server
-
-    def unwatch(self, client: Client, uri: str) -> str | None:
-        """A client wants no more news of a resource; return the server that gave them."""
-        return self._watched.get(client, {}).pop(uri, None)
-
-    def is_watched(self, uri: str, server: str) -> bool:
-        """Whether a server tells any client of a resource."""
-        return any(watched.get(uri) == server for watched in self._watched.values())
-
-    def watched(self, server: str) -> list[str]:
-        """Return the URIs of the resources that a server tells clients of."""
-        found = [w.items() for w in self._watched.values()]
-        return list(dict.fromkeys([uri for w in found for uri, owner in w if owner == server]))
-
-    # Logging
-
-    def set_level(self, client: Client, level: str) -> bool:
-        """Note which log level a client asks for; return whether children need another one now.
-
-        What one client does not want to hear, another one may.
-        """
-        client.level = level
-        asked = [one.level for one in [*self, client] if one.level]
-        before, self.level = self.level, min(asked, key=LEVELS.index)
-        return self.level != before
-
-    # News
-
-    def list_changed(self, catalogue: Catalogue, server: str, names: list[str]) -> None:
-        """Tell the clients that see one of these items of a server that their list changed."""
-        conditional = catalogue.conditional[server]
-        public = [name for name in names if name not in conditional]
-        for client in self:
-            if client.initialized and (public or (names and client.capable)):
-                client.deliver(notification(catalogue.kind.announcement))
-
-    def all_changed(self, catalogues: Mapping[str, Catalogue], server: str) -> None:
-        """Everything that a server offers has left the lists, or is back in them."""
-        told = set()
-        for catalogue in catalogues.values():
-            served = catalogue.served(server)
-            if served and catalogue.kind.announcement not in told:
-                told.add(catalogue.kind.announcement)
-                self.list_changed(catalogue, server, [item.original for item in served])
-
-    def pass_on(self, server: str, message: Message, callers: set[Client]) -> None:
-        """Give a server's notification (log, resource, unknown) to the clients that it concerns.
-
-        `callers` are those whose calls the server has in hand.
-        """
-        params = message.raw("params")
-        if message.method == LOG_MESSAGE:
-            params = attributed_log(message.json("params"), server)
-        passed = notification(message.method or "", params)
-        told = []
-        for client in self:
-            # One that has not shaken hands hears of its own calls, if they are nobody else's.
-            hears = client.initialized or callers == {client}
-            if not hears or not self._concerns(client, server, message):
-                continue
-            # What a server logs is told once over one connection, whoever speaks over it.
-            if message.method != LOG_MESSAGE or client.connection not in told:
-                told.append(client.connection)
-                client.deliver(passed)
-
-    def _concerns(self, client: Client, server: str, message: Message) -> bool:
-        if message.method == RESOURCE_UPDATED:
-            uri = message.params.get("uri")
-            watched = [one for one, owner in self._watched[client].items() if owner == server]
-            return type(uri) is str and any(_lies_in(uri, one) for one in watched)
-        if message.method == LOG_MESSAGE:
-            return self._logs and _is_loud(message.params.get("level"), client.level)
-        return True
-
-
-def _is_loud(level: object, threshold: str) -> bool:
-    """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
-    return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-
-def _lies_in(uri: str, watched: str) -> bool:
-    """Whether a URI is the one that is watched, or of something within that resource."""
-    if not uri.startswith(watched):
-        return False
-    return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
-
-
-# --------------------------------------------------------------------------------------------------
-# routed: Whether a request says once what it is for.
-# --------------------------------------------------------------------------------------------------
-
-
-# The member of params by which the proxy decides where a request goes and whether it may.
-_ROUTED = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "resources/subscribe": "uri",
-    "resources/unsubscribe": "uri",
-    "skills/get": "uri",
-    "resources/directory/read": "uri",
-    "completion/complete": "ref",
-}
-_OF_REFERENCE = ("type", "name", "uri")
-
-
-def ambiguity(message: Message) -> str:
-    """Say what a request names more than once of what it is for, "" for nothing."""
-    member = _ROUTED.get(message.method or "")
-    if member is None or not message.params:
-        return ""
-    text = message.raw("params")
-    fault = repeated(text, 0, (member,))
-    if not fault and member == "ref" and type(message.params.get("ref")) is dict:
-        fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
-    return fault
-
-
-def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:
-    """Say which of the wanted members the object at text[start] has twice, in whatever case."""
-    whole = text.casefold()
-    if "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
-        return ""  # nearly always, and without reading the text once more
-    names: list[str] = []
-    read_members(text, start, {}, names)
-    folded = [name.casefold() for name in names]
-    twice = [name for name in wanted if folded.count(name) > 1]
-    return f"{twice[0]} stands more than once in params" if twice else ""
-
-
-# --------------------------------------------------------------------------------------------------
-# dispatch: Gives requests of clients to children, and answers those that no child gets.
-# --------------------------------------------------------------------------------------------------
-
-
-class Dispatch:
-    """Where a request goes once it is decided."""
-
-    def __init__(self, children: Mapping[str, Child]) -> None:
-        self._children = children
-        self._serial = 0
-
-    def send(self, call: Call, children: list[Child]) -> None:
-        """Give a call to the first of these children; the others are asked if it has an error."""
-        first, *others = children
-        self._register(call, first)
-        call.others = [child.submit for child in others]
-        first.submit(call)
-
-    def send_unknown(self, call: Call, child: Child) -> None:
-        """Give a call to a child that may know by now what it is for."""
-        self._register(call, child)
-        child.submit_unknown(call)
-
-    def _register(self, call: Call, child: Child) -> None:
-        """Number a call, and give it its time: a start of its child included."""
-        self._serial += 1
-        call.serial = self._serial
-        child.calls.limit(call)
-
-    def deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
-        """Answer a request with an error of the proxy's own."""
-        self.refuse(client, message, error(code, text, data))
-
-    def refuse(self, client: Client, message: Message, refusal: str) -> None:
-        """Answer a request with an error, as JSON text."""
-        client.deliver(failure(message.raw("id"), refusal))
-
-    def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
-        """Refuse what a child has and is withheld; return whether it is so."""
-        for child in self._children.values():
-            reason = child.lists.withheld(message.method or "", name)
-            if reason is not None:
-                self.refuse(client, message, child.connection.gone(reason))
-                return True
-        return False
-
-
-# --------------------------------------------------------------------------------------------------
-# origins: Which server a URI came from: what a result names need not be in any list to be read.
-# --------------------------------------------------------------------------------------------------
-
-
-MAXIMUM_URIS = 10_000
-LONGEST_URI = 2_000
-# How many items of one result are looked at.
-MAXIMUM_ITEMS = 1_000
-
-
-class Origins:
-    """Which server each URI came from last; the oldest is forgotten first."""
-
-    def __init__(self) -> None:
-        self._servers: dict[str, str] = {}
-
-    def add(self, uri: str, server: str) -> None:
-        """Note that a URI is of a server."""
-        if len(uri) > LONGEST_URI:
-            return
-        self._servers.pop(uri, None)
-        self._servers[uri] = server
-        if len(self._servers) > MAXIMUM_URIS:
-            del self._servers[next(iter(self._servers))]
-
-    def learn(self, result: Any, server: str) -> None:
-        """Note the URIs that the result of a server names."""
-        if type(result) is dict:
-            for uri in _uris_in(result):
-                self.add(uri, server)
-
-    def of(self, uri: str) -> str | None:
-        """Return the server that a URI came from, None if it is not known."""
-        return self._servers.get(uri)
-
-
-def _uris_in(result: dict[str, Any]) -> Iterator[str]:
-    """Yield the URIs in a result: links, embedded resources, contents, entries of a folder."""
-    parts: list[Any] = [message.get("content") for message in _items(result, "messages")]
-    for member in ("content", "contents", "resources"):
-        parts += _items(result, member)
-    for part in parts:
-        if type(part) is dict:
-            embedded = part.get("resource")
-            uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
-            if type(uri) is str:
-                yield uri
-
-
-def _items(result: dict[str, Any], member: str) -> list[dict[str, Any]]:
-    """Return the objects in a list of a result."""
-    value = result.get(member)
-    some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
-    return [item for item in some if type(item) is dict]
-
-
-# --------------------------------------------------------------------------------------------------
-# resources: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
-# --------------------------------------------------------------------------------------------------
-
-
-# Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
-APP_SCHEME = "ui://"
-# What a URI that is listed for a skill is read by.
-READING_METHODS = SKILL_METHODS | {"resources/read"}
-
-
-class SubscriptionCall(Call):
-    """A request to be told of a resource, or no longer."""
-
-    __slots__ = ("_clients", "_origins")
-
-    def __init__(
-        self, client: Client, message: Message, uri: str, clients: Clients, origins: Origins
-    ) -> None:
-        super().__init__(client, message, uri)
-        self._clients = clients
-        self._origins = origins
-
-    def succeeded(self, server: str, message: Message) -> Message:
-        """From now on the server tells the client of the resource, or no longer."""
-        if self.method == "resources/subscribe":
-            self._clients.watch(self.client, self.name, server)
-            self._origins.add(self.name, server)
-        else:
-            self._clients.unwatch(self.client, self.name)
-        return message
-
-    def failed(self) -> None:
-        """Nobody tells of the resource."""
-        if self.method == "resources/subscribe":
-            self._clients.unwatch(self.client, self.name)
-
-
-class SkillCall(Call):
-    """A request about skills of several servers, whose result has URIs as they are listed."""
-
-    __slots__ = ()
-
-    rewrites = True
-
-    def succeeded(self, server: str, message: Message) -> Message:
-        """Write the URIs in a result as they are listed."""
-        if type(message.value("result")) is not dict:
-            return message
-        return result(message.raw("id"), moved_result(message.raw("result"), server))
-
-
-class ResourceRouting:
-    """Finds the children that a request with a URI is for."""
-
-    def __init__(
-        self,
-        answers: Answers,
-        children: Mapping[str, Child],
-        clients: Clients,
-        origins: Origins,
-        dispatch: Dispatch,
-    ) -> None:
-        self._answers = answers
-        self._catalogues = answers.catalogues
-        self._children = children
-        self._clients = clients
-        self._origins = origins
-        self._dispatch = dispatch
-
-    def request(self, client: Client, message: Message) -> None:
-        """Route what is about a resource."""
-        uri = message.params.get("uri")
-        if type(uri) is not str:
-            text = f"{message.method} needs a uri in params"
-            self._dispatch.deny(client, message, INVALID_PARAMS, text)
-        elif self._dispatch.refuse_withheld(client, message, uri):
-            return
-        elif message.method == "resources/unsubscribe":
-            self._unsubscribe(client, message, uri)
-        else:
-            self._find(client, message, uri)
-
-    def _find(self, client: Client, message: Message, uri: str) -> None:
-        """Ask those who may have a resource, the likeliest first."""
-        owners, own = self._holders(message.method or "", uri)
-        if not owners and message.method in SKILL_METHODS:
-            text = f"No skill is served at {uri}"
-            self._dispatch.deny(client, message, INVALID_PARAMS, text)
-        elif not owners:
-            data = obj(uri=quote(uri))
-            text = f"Resource not found: {uri}"
-            self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
-        else:
-            self._dispatch.send(self._call(client, message, uri, own), owners)
-
-    def _call(self, client: Client, message: Message, uri: str, own: str) -> Call:
-        """Return the call for a request; `own` is its child's own URI."""
-        if message.method in ("resources/subscribe", "resources/unsubscribe"):
-            return SubscriptionCall(client, message, uri, self._clients, self._origins)
-        if own != uri:
-            return SkillCall(client, message, uri, ("uri",), own)
-        skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
-        return (SkillCall if skilled else Call)(client, message, uri)
-
-    def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
-        """End a subscription: at its child too, unless another client has it, or it is gone."""
-        server = self._clients.unwatch(client, uri)
-        if server is None:
-            self._find(client, message, uri)
-            return
-        child = self._children[server]
-        if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
-            client.deliver(result(message.raw("id"), "{}"))
-        else:
-            self._dispatch.send(self._call(client, message, uri, uri), [child])
-
-    def complete(self, client: Client, message: Message, uri: str) -> None:
-        """Ask the owner of a template for completions."""
-        item = self._catalogues["templates"].find(uri)
-        owners = [self._children[item.server]] if item is not None else self.owners(uri)
-        able = [child for child in owners if "completions" in child.lifecycle.declared]
-        if owners:
-            self._dispatch.send(Call(client, message, uri), able or owners)
-        else:
-            self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
-
-    def _holders(self, method: str, uri: str) -> tuple[list[Child], str]:
-        """Return who may have what a URI is of, the likeliest first, and their own URI for it."""
-        extended = self._answers.extended
-        skilled = [
-            child
-            for name, child in self._children.items()
-            if SKILLS.capability in extended.get(name, ())
-        ]
-        listed = self._catalogues["resources"].find(uri) is not None
-        if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
-            for child in skilled:
-                own = own_address(uri, child.name)
-                if own is not None:
-                    return [child], own
-        owners = self.owners(uri)
-        if method in SKILL_METHODS:
-            item = self._catalogues["skills"].find(uri)
-            first = [self._children[item.server]] if item is not None else []
-            owners = [*first, *(child for child in owners if child in skilled), *skilled]
-            return list(dict.fromkeys(owners)), uri
-        if method == "resources/subscribe":
-            owners = [child for child in owners if _tells_of_resources(child)] or owners
-        return owners, uri
-
-    def owners(self, uri: str) -> list[Child]:
-        """Return who may have a resource, the likeliest first.
-
-        Whoever lists it is alone. Else it is those whose templates fit, whoever named the URI in a
-        result or in the description of a tool, and then every other child that has resources.
-        Those that are down come last: they can only say that they are. Under `refuse` nobody is
-        asked for what does not fit: it may be another spelling of what is withheld.
-        """
-        item = self._catalogues["resources"].find(uri)
-        if item is not None:
-            return [self._children[item.server]]
-        templates, tools = self._catalogues["templates"], self._catalogues["tools"]
-        servers = [
-            server
-            for server in self._children
-            if any(fits(item.original, uri) for item in templates.served(server))
-        ]
-        guarded = self._answers.plan.options.on_drift == "refuse"
-        if not guarded:
-            servers += [self._origins.of(uri) or ""]
-        if uri.startswith(APP_SCHEME):
-            servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
-        if not guarded:
-            servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
-        owners = [self._children[name] for name in dict.fromkeys(servers) if name]
-        shown = [child for child in owners if not hides_address(uri, child.row)]
-        return sorted(shown, key=lambda child: child.state == DOWN)
-
-
-def _tells_of_resources(child: Child) -> bool:
-    declared = child.lifecycle.declared.get("resources")
-    return type(declared) is dict and declared.get("subscribe") is True
-
-
-# --------------------------------------------------------------------------------------------------
-# tools: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
-# --------------------------------------------------------------------------------------------------
-
-
-# How errors about names that are in no list begin.
-_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
-
-
-class NameRouting:
-    """Finds the child that a request for a tool or a prompt is for."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        catalogues: Mapping[str, Catalogue],
-        children: Mapping[str, Child],
-        dispatch: Dispatch,
-    ) -> None:
-        self._plan = plan
-        self._options = plan.options
-        self._catalogues = catalogues
-        self._children = children
-        self._dispatch = dispatch
-
-    def call(self, client: Client, message: Message) -> None:
-        """Route a call of a tool or a prompt."""
-        name = message.params.get("name")
-        kind = TOOLS if message.method == "tools/call" else PROMPTS
-        if type(name) is not str:
-            self._deny(client, message, f"{message.method} needs a name in params")
-            return
-        item = self._catalogues[kind.name].find(name)
-        if item is not None and not item.server:
-            self._call_subtool(client, message, item)
-        elif item is not None:
-            self._send(client, message, name, item)
-        elif not self._dispatch.refuse_withheld(client, message, name):
-            self._call_by_own_name(client, message, kind, name)
-
-    def _send(
-        self,
-        client: Client,
-        message: Message,
-        name: str,
-        item: Item,
-        path: tuple[str, ...] = ("name",),
-    ) -> None:
-        """Send a request on to the child of an item, with the child's own name for it."""
-        call = Call(client, message, name, path, item.original)
-        self._dispatch.send(call, [self._children[item.server]])
-
-    def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
-        """Route a call by a name that is in no list, if it is one server's own name for an item.
-
-        Pages and prompts of a server call its tools as it named them itself.
-        """
-        items = self.named(kind, name)
-        if len(items) == 1:
-            self._call_listed(client, message, kind, items[0])
-        elif items:
-            meant = " or ".join([getattr(item, client.spelling) for item in items])
-            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}; say {meant}")
-        elif kind is TOOLS:
-            self._call_unknown(client, message, name)
-        else:
-            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
-
-    def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
-        """Route a call as if it had the listed name, which may be withheld, or gone."""
-        name = item.exposed
-        if self._catalogues[kind.name].find(name) is not None:
-            self._send(client, message, name, item)
-        elif self._dispatch.refuse_withheld(client, message, name):
-            return
-        elif kind is TOOLS:
-            self._dispatch.refuse(client, message, tool_not_found(name))
-        else:
-            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
-
-    def named(self, kind: Kind, name: str) -> list[Item]:
-        """Return the item that is listed under `name`, else those that servers have under it.
-
-        Under `refuse` one that is withheld counts: its name must not lead to another server.
-        """
-        catalogue = self._catalogues[kind.name]
-        listed = catalogue.find(name)
-        if listed is not None:
-            return [listed]
-        guarded = self._options.on_drift == "refuse"
-        items = catalogue.recorded if guarded else catalogue.served
-        return [i for server in self._children for i in items(server) if i.original == name]
-
-    def _call_subtool(self, client: Client, message: Message, composite: Item) -> None:
-        """Route a call of a composite tool as one of the subtool that it names."""
-        allowed = self._plan.subtools[composite.original]
-        call = Subcall(message, composite.original, allowed)
-        if call.fault:
-            self._deny(client, message, call.fault)
-            return
-        # As it was compiled: what has changed since may be withheld, by the name that it had.
-        recorded = self._catalogues["tools"].recorded(call.server)
-        hidden = Item(call.server, call.tool, "", "", "")
-        item = next((item for item in recorded if item.original == call.tool), hidden)
-        self._send(client, call.message, item.exposed, item)
-
-    def _call_unknown(self, client: Client, message: Message, name: str) -> None:
-        """Refuse a name that the table lacks, unless its child may have got it since."""
-        separator = self._options.separator
-        server = prefix_of(name, self._children, separator)
-        if server is None and self._options.names != "bare" and separator not in name:
-            self._dispatch.refuse(client, message, tool_of_nobody(name))
-            return
-        child = self._children[server] if server is not None else None
-        live = self._options.on_drift == "live"
-        if child is None or not live or child.lifecycle.is_down_for_good:
-            self._dispatch.refuse(client, message, tool_not_found(name))
-            return
-        self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
-
-    def complete(self, client: Client, message: Message, name: str) -> None:
-        """Ask the owner of a prompt for completions."""
-        items = self.named(PROMPTS, name)
-        if len(items) == 1:
-            self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
-        else:
-            self._deny(client, message, f"Nothing to complete: {name}")
-
-    def _deny(self, client: Client, message: Message, text: str) -> None:
-        self._dispatch.deny(client, message, INVALID_PARAMS, text)
-
-
-# --------------------------------------------------------------------------------------------------
-# router: The router: clients, children, and which of the latter a message of the former is for.
-# --------------------------------------------------------------------------------------------------
-
-
-MAXIMUM_STARTING = 8
-# Of these, one is kept for a child that a call waits for: it need not wait for others to start.
-MAXIMUM_IN_BACKGROUND = 7
-
-
-class ExtensionCall(Call):
-    """A request of an extension, for the first child that knows its method."""
-
-    __slots__ = ()
-
-    def is_settled_by(self, code: object) -> bool:
-        """Whether a child that answers with this error knows the method."""
-        return code != METHOD_NOT_FOUND
-
-
-class Router:
-    """Takes the messages of clients, in the form of the handshake."""
-
-    def __init__(self, answers: Answers, effects: Effects) -> None:
-        self.answers = answers
-        self.plan = answers.plan
-        self.effects = effects
-        self.clients = Clients("logging" in answers.declared)
-        origins = Origins()
-        self.children = {
-            name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
-        }
-        self._dispatch = Dispatch(self.children)
-        self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-        self.resources = ResourceRouting(
-            answers, self.children, self.clients, origins, self._dispatch
-        )
-
-    def admit(self) -> None:
-        """Start queued children, those that a call waits for first, a few at a time."""
-        queued = [child for child in self.children.values() if child.state == QUEUED]
-        if not queued:
-            return
-        starting = sum(child.state == STARTING for child in self.children.values())
-        queued.sort(key=lambda child: not child.calls.any_waits)
-        for child in queued:
-            limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
-            if starting >= limit:
-                return
-            starting += 1
-            child.lifecycle.start()
-
-    # Clients
-
-    def connect(self, client: Client) -> None:
-        """Take on a client, which may have shaken hands already."""
-        self.clients.connect(client)
-        if client.starter is not None:
-            self.want_children(client.starter)
-
-    def end_input(self, client: Client) -> None:
-        """A client will send nothing more: no server waits for its answers any longer."""
-        self.clients.end_input(client)
-        for child in self.children.values():
-            child.requests.input_ended(client)
-
-    def disconnect(self, client: Client) -> None:
-        """Let a client go: nobody will read what it is still owed."""
-        calls = self._calls_of(client)
-        asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
-        watched = {**asked, **self.clients.disconnect(client)}
-        for server, call in reversed(calls):
-            self.children[server].withdraw(call, lambda number: obj(requestId=number))
-        for child in self.children.values():
-            child.requests.disconnected(client)
-        for uri, server in watched.items():
-            child = self.children[server]
-            if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
-                child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
-
-    def _calls_of(self, client: Client) -> list[tuple[str, Call]]:
-        """Return (server, call) for each call of a client that is to be answered, oldest first."""
-        found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
-        return sorted(found, key=lambda pair: pair[1].serial)
-
-    def owes(self, client: Client) -> bool:
-        """Whether a request of the client is still to be answered."""
-        return any(child.calls.of(client) for child in self.children.values())
-
-    def want_children(self, client: Client) -> None:
-        """A client has asked for something: from now on it may want its children."""
-        if self.plan.options.start == "eager":
-            for child in self.children.values():
-                if child.name not in self.answers.outages:
-                    child.lifecycle.want(client)
-
-    def receive(self, client: Client, message: Message | Malformed) -> None:
-        """Take one message of a client, or what was to be one."""
-        if isinstance(message, Malformed):
-            # The reference stays silent here; a client that waits for an answer needs one.
-            code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-            client.deliver(failure("null", error(code, f"Invalid message: {message}")))
-        elif message.method is None:
-            if "result" in message.members or "error" in message.members:
-                self._client_answer(client, message)
-            else:
-                self._invalid(client, message)
-        elif "id" not in message.members:
-            self._client_notification(client, message)
-        elif message.id is None:
-            self._invalid(client, message)
-        else:
-            self._client_request(client, message)
-
-    def _invalid(self, client: Client, message: Message) -> None:
-        identifier = "null" if message.id is None else message.raw("id")
-        client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
-
-    def _client_answer(self, client: Client, message: Message) -> None:
-        """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
-        number = minted(message.value("id"))
-        any(child.requests.reply(client, number, message) for child in self.children.values())
-
-    def _client_request(self, client: Client, message: Message) -> None:
-        """Answer from the file, or forward; what nobody declared is not found."""
-        method = message.method or ""
-        answer = self.answers.answer(client, message)
-        if answer is not None:
-            client.deliver(answer)
-        elif FORWARDED.get(method) not in self.answers.declared:
-            self._extension(client, message)
-        else:
-            fault = ambiguity(message)
-            if type(message.value("params")) not in (dict, type(None)):
-                fault = "params must be an object"
-            if fault:
-                self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-            elif method == "logging/setLevel":
-                self._set_level(client, message)
-            elif method in ("tools/call", "prompts/get"):
-                self.names.call(client, message)
-            elif method == "completion/complete":
-                self._complete(client, message)
-            else:
-                self.resources.request(client, message)
-
-    def _set_level(self, client: Client, message: Message) -> None:
-        """Pass a log level on to every child that logs, now or once it is up."""
-        level = message.params.get("level")
-        if type(level) is not str or level not in LEVELS:
-            self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
-            return
-        if self.clients.set_level(client, level):
-            for child in self.children.values():
-                child.set_level()
-        client.deliver(result(message.raw("id"), "{}"))
-
-    def _complete(self, client: Client, message: Message) -> None:
-        """Ask the owner of a prompt or a template for completions; its names are translated."""
-        reference = message.params.get("ref")
-        of = reference if type(reference) is dict else {}
-        name, uri = of.get("name"), of.get("uri")
-        if type(name) is str and of.get("type") == "ref/prompt":
-            self.names.complete(client, message, name)
-        elif type(uri) is str and of.get("type") == "ref/resource":
-            self.resources.complete(client, message, uri)
-        else:
-            fault = "completion/complete needs a ref"
-            self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-
-    def _extension(self, client: Client, message: Message) -> None:
-        """Ask the servers with extensions of their own in turn, until one knows the method."""
-        method = message.method or ""
-        children = [self.children[name] for name in self.answers.extenders(method)]
-        if children:
-            self._dispatch.send(ExtensionCall(client, message, method), children)
-        else:
-            fault = f"Method not found: {method}"
-            self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
-
-    def _client_notification(self, client: Client, message: Message) -> None:
-        method = message.method or ""
-        if method == CANCELLED:
-            self._cancel(client, message)
-        elif method == INITIALIZED:
-            client.shake_hands()
-            self.want_children(client)
-        elif method == PROGRESS:
-            number = message.params.get("progressToken")
-            if type(number) is int:
-                for child in self.children.values():
-                    child.requests.progress(client, number, message)
-        elif method.startswith("notifications/") and method not in OF_SERVERS:
-            # One that is not known may be for any of them. A request without an id is none.
-            for_all = method != ROOTS_CHANGED
-            for child in self.children.values():
-                if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
-                    child.connection.send(notification(method, message.raw("params")))
-
-    def _cancel(self, client: Client, message: Message) -> None:
-        """Stop a call that its client no longer wants; nobody gets an answer to it."""
-        key = message.params.get("requestId")
-        found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
-        if found:
-            # An id may be used again: the youngest is meant.
-            server, call = found[-1]
-            params = message.raw("params")
-            self.children[server].withdraw(call, lambda n: replaced(params, "requestId", n))
-
-
-# --------------------------------------------------------------------------------------------------
-# core: The core of the proxy: takes the events of all peers, of either era, one at a time.
-# --------------------------------------------------------------------------------------------------
-
-
-class Core:
-    """Hands what peers say through their ports to the router.
-
-    A port translates between its peer's era and the form that the router knows, that of the
-    handshake. Nobody is pinned to an era: one pipe may bring requests of both.
-    """
-
-    def __init__(
-        self, answers: Answers, clock: Callable[[], float], mint: Callable[[], str]
-    ) -> None:
-        """`clock` gives seconds that never run backwards, `mint` a text that nobody can guess."""
-        self.effects = Effects(clock)
-        self.router = Router(answers, self.effects)
-        self.children = self.router.children
-        self._mint = mint
-        self.modern: ModernClients | None = None
-        """The port of modern clients, None before there was one."""
-
-    @property
-    def alarm(self) -> float:
-        """No deadline is due before this time; `tick` wants to be called then."""
-        return self.effects.alarm
-
-    def _done(self) -> list[Action]:
-        """Return what is to be done about an event."""
-        self.effects.settle()
-        self.router.admit()
-        return self.effects.taken()
-
-    # Clients
-
-    def connect(self, client: Client) -> list[Action]:
-        """Take on a client, which may have shaken hands already."""
-        client.attach(lambda message: self.effects.send(client, message))
-        self.router.connect(client)
-        return self._done()
-
-    def end_input(self, client: Client) -> list[Action]:
-        """A client will send nothing more; it still reads what it is owed."""
-        self.router.end_input(client)
-        return self._done()
-
-    def disconnect(self, client: Client) -> list[Action]:
-        """Let a client go, with all that it asked for: nobody will read what it is still owed."""
-        if self.modern is not None:
-            self.modern.close(client)
-        self.router.disconnect(client)
-        return self._done()
-
-    def from_client(self, client: Client, line: bytes) -> list[Action]:
-        """Take one line of a client."""
-        for message in read_messages(line, client.version == BATCH_VERSION):
-            if isinstance(message, Malformed) or not self._is_modern(client, message):
-                self.router.receive(client, message)
-            self.effects.settle()
-        return self._done()
-
-    def _is_modern(self, client: Client, message: Message) -> bool:
-        """Give a message to the port of modern clients, if it is for that; return whether it is."""
-        if self.modern is None:
-            if message.id is None or message.method == "initialize" or not is_enveloped(message):
-                return False
-            load_part("modern")
-
-            self.modern = ModernClients(self.router, self._mint)
-        return self.modern.receive(client, message)
-
-    def owes(self, client: Client) -> bool:
-        """Whether a request of the client is still to be answered."""
-        waits = self.modern is not None and self.modern.owes(client)
-        return waits or self.router.owes(client)
-
-    def end_subscriptions(self) -> list[Action]:
-        """Tell clients that there will be no more news."""
-        if self.modern is not None:
-            self.modern.end_subscriptions()
-        return self._done()
-
-    # Children
-
-    def wake(self, child: Child, client: Client) -> list[Action]:
-        """Start a child although nobody calls it."""
-        child.lifecycle.want(client)
-        return self._done()
-
-    def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
-        """A child's process runs; `masks` {name: value} are variables that clients never see."""
-        if child.era == MODERN:
-            load_part("modern")
-
-            child.up(ModernChildPort(child, self.router.answers), masks)
-        else:
-            child.up(None, masks)
-        return self._done()
-
-    def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
-        """A child's process is gone, or never was.
-
-        `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
-        """
-        child.down(reason, last_words)
-        return self._done()
-
-    def read(self, child: Child, line: bytes, redact: Callable[[str], str]) -> Said:
-        """Read a line of a child, for `from_child`; the lock need not be held.
-
-        `redact` hides secrets in what may be shown of it.
-        """
-        return child.read(line, redact)
-
-    def from_child(self, child: Child, said: Said) -> list[Action]:
-        """Take what was read of a line of a child; what is odd is warned of once."""
-        messages, oddity = said
-        if child.lifecycle.is_alive:  # else these are its last words
-            child.connection.warn(oddity)
-            for message in messages:
-                child.connection.port.receive(message)
-                self.effects.settle()
-        return self._done()
-
-    def tick(self) -> list[Action]:
-        """Do what is due at this time, and set the alarm anew."""
-        now = self.effects.clock()
-        self.effects.disarm()
-        if self.modern is not None:
-            self.modern.tick(now)
-        for child in self.children.values():
-            child.tick(now)
-        return self._done()
-
-
-# --------------------------------------------------------------------------------------------------
-# dotenv: The `.env` format, for `envFile`: `NAME=value` lines, comments, quotes, `export`.
-# --------------------------------------------------------------------------------------------------
-
-
-_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-
-
-def parse_env_file(text: str) -> dict[str, str]:
-    """Return the variables that `text` sets; the last of a name wins, other lines are passed by.
-
-    Raises:
-        ValueError: `text` holds a NUL, which no environment can.
-    """
-    if "\0" in text:
-        raise ValueError("holds a NUL character")
-    found = {}
-    rest = text.lstrip("\ufeff").replace("\r\n", "\n")
-    while rest:
-        line, _, rest = rest.partition("\n")
-        name, equals, value = line.partition("=")
-        name = name.strip().removeprefix("export ").strip()
-        if not equals or not name or name.startswith("#"):
-            continue
-        value = value.lstrip()
-        if value[:1] in ("'", '"'):
-            quoted, after = _quoted_value(value + "\n" + rest)
-            if quoted is not None:
-                found[name], rest = quoted, after
-                continue
-        found[name] = (" " + value).partition(" #")[0].strip()
-    return found
-
-
-def _quoted_value(text: str) -> tuple[str | None, str]:
-    """Read the quoted value that `text` begins with: (value, the lines after it)."""
-    quote, index = text[0], 1
-    parts: list[str] = []
-    while index < len(text):
-        character = text[index]
-        if character == quote:
-            return "".join(parts), text[index:].partition("\n")[2]
-        if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
-            index += 1
-            character = _DOTENV_ESCAPES[text[index]]
-        parts.append(character)
-        index += 1
-    return None, ""
-
-
-# --------------------------------------------------------------------------------------------------
-# faults: Says what went wrong within the proxy itself, so that it can be found and mended.
-# --------------------------------------------------------------------------------------------------
-
-
-def where(fault: BaseException) -> str:
-    """Return the kind of an exception, and the last function and line of ours that it came through.
-
-    Not what it says: that may be of a message, and nobody else's to read.
-    """
-    place = ""
-    trace = fault.__traceback__
-    package = __name__.partition(".")[0]
-    while trace is not None:
-        frame = trace.tb_frame
-        if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
-            place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
-        trace = trace.tb_next
-    return type(fault).__name__ + place
-
-
-# --------------------------------------------------------------------------------------------------
-# platforms: Where systems differ: names of variables, programs, the processes of a child, exit codes.
-# --------------------------------------------------------------------------------------------------
-
-
-WINDOWS = sys.platform == "win32"
-
-# Where package managers and version managers put programs.
-OFTEN_USED_FOLDERS = (
-    "/opt/homebrew/bin",
-    "/usr/local/bin",
-    "~/.local/bin",
-    "~/.nvm/versions/node/*/bin",
-    "~/.volta/bin",
-    "~/.bun/bin",
-    "~/.cargo/bin",
-    "~/.pyenv/shims",
-)
-# What Windows says of processes that did not end by themselves.
-# https://learn.microsoft.com/openspecs/windows_protocols/ms-erref, NTSTATUS
-CRASHES = {
-    0xC0000005: "access violation",
-    0xC00000FD: "stack overflow",
-    0xC0000135: "a DLL was not found",
-    0xC0000142: "a DLL could not be initialized",
-    0xC0000374: "heap corruption",
-    0xC0000409: "it aborted",
-}
-INTERRUPTED = 0xC000013A
-FIRST_CRASH = 0xC0000000
-
-
-def variable_key(name: str, windows: bool = WINDOWS) -> str:
-    """Return the name by which an environment knows a variable: Windows ignores its case."""
-    return name.upper() if windows else name
-
-
-def find_program(command: str, env: Mapping[str, str], folder: str) -> str | None:
-    """Return the absolute path of what is started for a command, None if there is no such program.
-
-    A bare name is looked up on the PATH of `env`, which is the child's own. Relative paths are
-    meant from `folder`.
-    """
-    if WINDOWS:
-        load_part("windows")
-
-        return find_windows_program(command, env, folder)
-    folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
-    places = [os.path.join(folder, one, command) for one in folders]
-    return next((place for place in places if is_program(place)), None)
-
-
-def is_program(path: str) -> bool:
-    """Whether a path is that of a file that may be executed."""
-    return os.path.isfile(path) and os.access(path, os.X_OK)
-
-
-def not_found(command: str, env: Mapping[str, str]) -> str:
-    """Say where a bare name was looked up, and what to do."""
-    searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
-    return f"{searched}; {where_to_find(command)}"
-
-
-def where_to_find(command: str) -> str:
-    """Say what to do about a bare name that is not on the PATH.
-
-    A desktop does not know the folders that only a shell adds to the PATH.
-    """
-    for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-        for folder in _matching(os.path.expanduser(pattern)):
-            place = os.path.join(folder, command)
-            if is_program(place):
-                return f"write {place} as `command`, or add its folder to PATH in `env`"
-    return "install it, or write its absolute path"
-
-
-def _matching(pattern: str) -> list[str]:
-    """Return the folders that a pattern stands for, which may hold one `*`; the last name first."""
-    before, star, after = pattern.partition("*")
-    if not star:
-        return [pattern]
-    try:
-        names = sorted(os.listdir(before), reverse=True)
-    except OSError:
-        return []
-    return [before + name + after for name in names]
-
-
-def command_line(argv: Sequence[str]) -> Sequence[str] | str:
-    """Return what `subprocess.Popen` starts for a command: on Windows, batch files need the shell.
-
-    Raises:
-        OSError: there is no such program; Windows itself would look in the current folder, too.
-        ValueError: an argument holds what the shell cannot be given.
-    """
-    if not WINDOWS:
-        return argv
-    if not os.path.isabs(argv[0]):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
-    load_part("windows")
-
-    return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
-
-
-def start_options() -> dict[str, Any]:
-    """Return how a process is started that is to lead a group: options of `subprocess.Popen`."""
-    if not WINDOWS:
-        return {"start_new_session": True}
-    load_part("windows")
-
-    return {"creationflags": START_FLAGS}
-
-
-def lead_group(pid: int) -> Group:
-    """Return the group of a process that was just started with `start_options`.
-
-    On Windows this is what lets it run.
-
-    Raises:
-        OSError: on Windows, that cannot be done.
-    """
-    if not WINDOWS:
-        return SessionGroup(pid)
-    load_part("windows")
-
-    return Job(pid)
-
-
-class SessionGroup:
-    """The process group of the leader of a session."""
-
-    def __init__(self, leader: int) -> None:
-        self.leader = leader
-
-    def signal(self, number: int) -> bool:
-        """Send a signal (0: none, only ask); return whether the group has members."""
-        if sys.platform != "win32":
-            try:
-                os.killpg(self.leader, number)
-            except ProcessLookupError:
-                return False
-            except PermissionError:  # macOS: the group has only zombies left
-                return False
-        return True
-
-
-def describe(status: int) -> str:
-    """Say how a process ended, from its return code: negative is minus a signal."""
-    if status == INTERRUPTED:
-        return "was interrupted"
-    if status >= FIRST_CRASH:
-        known = CRASHES.get(status)
-        return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
-    if status >= 0:
-        return f"exited with status {status}"
-    import signal
-
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
-
-
-def crashed(status: int) -> bool:
-    """Whether a process did not end by itself: by a signal, or by what Windows calls an error."""
-    return status < 0 or status >= FIRST_CRASH
-
-
-# --------------------------------------------------------------------------------------------------
-# references: References to environment variables inside config strings.
-# --------------------------------------------------------------------------------------------------
-
-
-CONFIG_FOLDER = "workspaceFolder"
-
-_DIGITS = "0123456789"
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"  # pragma: allowlist secret
-
-
-class MissingVariable(Exception):
-    """Raised by `resolve` for a variable that is not set and has no default; `name` is its name."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-def references(text: str) -> list[tuple[str, str | None]]:
-    """Return the variables that `text` refers to, in order, each with its default or None."""
-    return [(name, default) for _, name, default in _pieces(text) if name and name != CONFIG_FOLDER]
-
-
-def resolve(text: str, lookup: Callable[[str], str | None]) -> str:
-    """Return `text` with every reference replaced by what `lookup` gives for its name.
-
-    A variable that is set but empty counts as set, except for `:-`, whose default then applies
-    as in a shell. A default is taken literally.
-
-    Raises:
-        MissingVariable: `lookup` gave None for a name without a default.
-    """
-    parts = []
-    for literal, name, default in _pieces(text):
-        parts.append(literal)
-        if not name:
-            continue
-        value = lookup(name)
-        if default is not None:
-            value = value or default
-        elif value is None:
-            raise MissingVariable(name)
-        parts.append(value)
-    return "".join(parts)
-
-
-def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
-    """Cut `text` into (literal, variable name or "", default or None) pieces."""
-    start = index = 0
-    while True:
-        index = text.find("$", index)
-        if index < 0:
-            yield text[start:], "", None
-            return
-        if text.startswith("$$", index):
-            yield text[start : index + 1], "", None
-            start = index = index + 2
-            continue
-        reference = reference_at(text, index)
-        if reference is None:
-            index += 1
-            continue
-        name, default, end = reference
-        yield text[start:index], name, default
-        start = index = end
-
-
-def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
-    """Read the reference at text[index] == "$": (name, default, end), or None if it is none.
-
-    Of two dollars, neither begins one: whoever scans a text steps over both.
-    """
-    braced = text.startswith("${", index)
-    start = index + 1 + braced
-    if text.startswith("env:", start) and braced:
-        start += 4
-    end = start
-    while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
-        end += 1
-    name = text[start:end]
-    if not name:
-        return None
-    if not braced:
-        return name, None, end
-    close = text.find("}", end)
-    if close < 0:
-        return None
-    if close == end:
-        return name, None, end + 1
-    if text.startswith(":-", end):
-        return name, text[end + 2 : close], close + 1
-    return None
-
-
-# --------------------------------------------------------------------------------------------------
-# secrecy: Secrets in variables: which names promise one, and where a text repeats one.
-# --------------------------------------------------------------------------------------------------
-
-
-# How much a name promises. What is only likely counts for values that look random.
+ def __init__(self, clock):
+  self.clock = clock
+  self.alarm = FOREVER
+  self.starts_due = False
+  self._actions = []
+  self._left = []
+ def later(self, work):
+  self._left.append(work)
+ def settle(self):
+  while self._left:
+   self._left.pop(0)()
+ def send(self, peer, message):
+  self._actions.append((SEND, peer, message))
+ def say(self, text):
+  self._actions.append((SAY, None, text))
+ def start(self, child):
+  self._actions.append((START, child, None))
+ def stop(self, child, reason):
+  self._actions.append((STOP, child, reason))
+ def sleep(self, child):
+  self._actions.append((SLEEP, child, None))
+ def entered(self, child, state, reason):
+  self.starts_due = True
+  self._actions.append((STATE, child, (state, reason)))
+ def arm(self, deadline):
+  self.alarm = min(self.alarm, deadline)
+  return deadline
+ def disarm(self):
+  self.alarm = FOREVER
+ def taken(self):
+  actions, self._actions = self._actions, []
+  return actions
+
+# serve/plain.py: The short way for messages that are written as nearly all programs write them.
+_BEFORE = b'{"jsonrpc":"2.0","id":'
+_BEFORE_SPACED = b'{"jsonrpc": "2.0", "id": '
+_BEHIND = b',"jsonrpc":"2.0","id":'
+_RESULT = b'"result":'
+_ENVELOPE_BYTES = 60
+UNREAD_BYTES = 1 << 18
+_WINDOW = 1 << 20
+_CONTROLS = (b"\t", b"\r", b"\x1b")
+
+class UnreadResult(Json):
+ __slots__ = ("_line", "_span")
+ def __init__(self, line, span):
+  super().__init__("")
+  self._line = line
+  self._span = span
+ @property
+ def text(self):
+  return self._line[slice(*self._span)].decode("utf-8")
+
+class UnreadAnswer(Message):
+ __slots__ = ("_came", "_place")
+ def __init__(self, line, number, place, result):
+  super().__init__({"id": Json(str(number), value=number), "result": result})
+  self._came = line
+  self._place = place
+ def _renumbered(self, identifier):
+  start, end = self._place
+  message = Message({"id": Json(identifier), "result": self.members["result"]})
+  rest = memoryview(self._came)
+  parts = [
+   rest[:start],
+   identifier.encode("utf-8"),
+   rest[end:],
+   b"\n",
+  ]
+  message.set_line(b"".join(parts))
+  return message
+ def may_name_uris(self):
+  return False
+
+def plain_message(line):
+ if len(line) > LARGE or not line.startswith(b"{"):
+  return None
+ try:
+  text = line.decode("utf-8")
+  found = {}
+  inner = {}
+  end = _plain_members(text, 0, found, inner)
+  if end != len(text):
+   return None
+ except (IndexError, ValueError, StopIteration, SystemError, RecursionError):
+  return None
+ method = found.pop("method", (None,))[0]
+ if type(method) is not str:
+  return None
+ parts = {name: Json(text, start, stop, value) for name, (value, start, stop) in found.items()}
+ if inner:
+  value, start, stop = found["params"]
+  parts["params"] = Json(text, start, stop, value, inner, distinct=True)
+ return Message(parts, method)
+
+def _plain_members(text, index, found, inner=None):
+ while True:
+  index += 2 if text[index + 1] == " " else 1
+  if text[index] != '"':
+   return 0
+  name, index = string_at(text, index)
+  if text[index] != ":" or name in found:
+   return 0
+  index += 2 if text[index + 1] == " " else 1
+  if name == "params" and inner is not None and text.startswith('{"', index):
+   end = _plain_members(text, index, inner)
+   if not end:
+    return 0
+   found[name] = {key: part[0] for key, part in inner.items()}, index, end
+  else:
+   value, end = scan(text, index)
+   found[name] = value, index, end
+  index = end
+  if text[index] == "}":
+   return index + 1
+  if text[index] != ",":
+   return 0
+
+def plain_answer(line):
+ if len(line) > LARGE:
+  return None
+ places = _envelope(line)
+ if places is None:
+  return None
+ number, _, (start, end) = places
+ try:
+  text = line[start:end].decode("utf-8")
+  value, stop = scan(text, 0)
+ except (ValueError, StopIteration, SystemError, RecursionError):
+  return None
+ if stop != len(text):
+  return None
+ parts = {"id": Json(str(number), value=number), "result": Json(text, value=value)}
+ return Message(parts)
+
+def unread_answer(line):
+ if len(line) <= UNREAD_BYTES:
+  return None
+ places = _envelope(line)
+ if places is None or any(control in line for control in _CONTROLS):
+  return None
+ if len(line) <= LARGE and b'"uri"' in line:
+  return None
+ number, place, (start, end) = places
+ whole = line[start : start + 1] == b"{" and line[end - 1 : end] == b"}"
+ if not whole or line.count(b'"jsonrpc"') != 1 or not _is_utf_8(line):
+  return None
+ return UnreadAnswer(line, number, place, UnreadResult(line, (start, end)))
+
+def _is_utf_8(line):
+ if line.isascii():
+  return True
+ view, index = memoryview(line), 0
+ while index < len(line):
+  window = view[index : index + _WINDOW]
+  try:
+   _, used = utf_8_decode(window, "strict", index + _WINDOW >= len(line))
+  except UnicodeDecodeError:
+   return False
+  index += used
+ return True
+
+def _envelope(line):
+ if line.startswith(b'{"result":'):
+  mark = line.rfind(_BEHIND, -_ENVELOPE_BYTES)
+  start, stop = mark + len(_BEHIND), len(line) - 1
+  result = len(b'{"result":'), mark
+ else:
+  mark = line.find(_RESULT, 0, _ENVELOPE_BYTES)
+  spaced = line.startswith(_BEFORE_SPACED)
+  start = len(_BEFORE_SPACED if spaced else _BEFORE)
+  stop = mark - (2 if spaced else 1)
+  if (not spaced and not line.startswith(_BEFORE)) or line[stop:mark] not in (b",", b", "):
+   return None
+  begin = mark + len(_RESULT)
+  result = begin + (line[begin : begin + 1] == b" "), len(line) - 1
+ digits = line[start:stop]
+ if mark < 0 or not digits.isdigit() or digits.startswith(b"0") or not line.endswith(b"}"):
+  return None
+ return int(digits), (start, stop), result
+
+# serve/secrecy.py: What may be shown of a text: no secret, and nothing that a terminal would act upon.
 NOTHING = 0
 LIKELY = 1
 SURE = 2
-
-# Ends of names, without what separates their words …
 _FOREIGN = ("passwort", "kennwort", "motdepasse", "contrasena", "contraseña", "wachtwoord")
 PASSWORDS = ("password", "passwords", "passwd", "passphrase", *_FOREIGN)
 _SECRETS = ("token", "secret", "secrets", "jwt", *PASSWORDS)
 _API_KEYS = ("apikey", "apikeys", "appkey", "accesskey", "accesskeyid", "authkey", "rolekey")
 _OTHER_KEYS = ("secretkey", "privatekey", "masterkey", "signingkey", "encryptionkey")
 _ENDS = (*_SECRETS, *_API_KEYS, *_OTHER_KEYS, "authorization", "credential", "credentials")
-# … and last words, which promise nothing as the end of a longer word: `bypass`.
 _LAST = {"pass", "pwd", "pw", "creds", "cred", "senha", "mdp"}
 _LIKELY_KEYS = {"key", "keys", "tokens", "pat", "sig", "signature"}
 _LIKELY_LAST = _LIKELY_KEYS | {"auth", "basic", "bearer", "cookie", "cookies", "session"}
-# Words behind the one that counts: `TOKEN_VALUE`, `PASSWORD_PROD`.
 _STAGES = {"env", "prod", "production", "dev", "staging", "test", "live", "old", "new", "backup"}
 _QUALIFIERS = _STAGES | {"value", "main", "default", "base64", "b64"}
-# Last words that say what else the value is: `TOKEN_FILE`, `SECRET_NAME`.
 _PLACES = {"file", "path", "dir", "directory", "folder", "url", "uri", "endpoint", "host", "port"}
 _TRAITS = {"type", "name", "names", "limit", "count", "ttl", "version", "arn", "issuer", "scope"}
 _COINS = {"address", "contract", "mint", "symbol"}
 _ABOUT = _PLACES | _TRAITS | _COINS | {"policy", "store", "manager", "provider"}
 _PUBLIC = {"public", "publishable"}
-
 _NUMERALS = "0123456789"
 _HEX = frozenset("0123456789abcdefABCDEF-")
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
-
 _LONGEST_WORD = 12
-# A shorter value of a variable that nobody refers to is as good as any word.
 _SHORTEST_GIVEN = 6
-# Characters, bytes: what is shorter is found in texts that do not hold it.
 _SHORTEST_LINE = 8
 _SHORTEST_ENCODED = 8
+_SEQUENCES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"
 
+def promise(name):
+ words = words_of(name)
+ while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
+  words.pop()
+ if not words:
+  return NOTHING
+ last = words[-1] = words[-1].rstrip(_NUMERALS) or words[-1]
+ if "".join(words).endswith(_ENDS) or last in _LAST:
+  return SURE
+ if last in _LIKELY_LAST:
+  return NOTHING if _PUBLIC.intersection(words) else LIKELY
+ if last not in _ABOUT and any(word.endswith(_ENDS) for word in words):
+  return LIKELY
+ return NOTHING
 
-def promise(name: str) -> int:
-    """Return how much the name of a variable, a flag or a header promises a secret."""
-    words = words_of(name)
-    while len(words) > 1 and (words[-1] in _QUALIFIERS or words[-1].isdigit()):
-        words.pop()
-    if not words:
-        return NOTHING
-    last = words[-1] = words[-1].rstrip(_NUMERALS) or words[-1]
-    if "".join(words).endswith(_ENDS) or last in _LAST:
-        return SURE
-    if last in _LIKELY_LAST:
-        return NOTHING if _PUBLIC.intersection(words) else LIKELY
-    if last not in _ABOUT and any(word.endswith(_ENDS) for word in words):
-        return LIKELY
-    return NOTHING
+def words_of(name):
+ parts = []
+ for before, char in zip(" " + name, name):
+  if not char.isalnum():
+   parts.append(" ")
+  elif char.isupper() and not before.isupper():
+   parts.append(" " + char)
+  else:
+   parts.append(char)
+ return "".join(parts).lower().split()
 
+def looks_random(text):
+ if len(text) < 16 or not _RANDOM.issuperset(text):
+  return False
+ if 32 <= len(text) <= 36 and _HEX.issuperset(text):
+  return True
+ if text.isalpha() or not any(char.isdigit() for char in text):
+  return False
+ for mark in "-./+=~%":
+  text = text.replace(mark, "_")
+ return not all(_readable(piece) for piece in text.split("_"))
 
-def words_of(name: str) -> list[str]:
-    """Return the words of a name, in lower case: of `exaApiKey`, `X-Api-Key`, `API_KEY`."""
-    parts = []
-    for before, char in zip(" " + name, name):  # noqa: B905 - Python 3.9
-        if not char.isalnum():
-            parts.append(" ")
-        elif char.isupper() and not before.isupper():
-            parts.append(" " + char)
-        else:
-            parts.append(char)
-    return "".join(parts).lower().split()
+def _readable(piece):
+ word = piece.strip(_NUMERALS)
+ if word == piece or len(piece) - len(word) <= 4:
+  return not word or (word.isalpha() and (_one_case(word) or len(word) > 3))
+ return not word
 
+def is_word(text):
+ return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
 
-def looks_random(text: str) -> bool:
-    """Tell a value that a machine made from words and numbers: `created_at_2024` is none."""
-    if len(text) < 16 or not _RANDOM.issuperset(text):
-        return False
-    if 32 <= len(text) <= 36 and _HEX.issuperset(text):
-        return True
-    if text.isalpha() or not any(char.isdigit() for char in text):
-        return False
-    for mark in "-./+=~%":
-        text = text.replace(mark, "_")
-    return not all(_readable(piece) for piece in text.split("_"))
+def _one_case(word):
+ return word.islower() or word.isupper() or word[1:].islower()
 
+def secrets_in(env):
+ found = {}
+ for name, value in env.items():
+  grade = promise(name)
+  could_be = looks_random(value) if grade == LIKELY else not _is_ordinary(value)
+  if grade != NOTHING and could_be:
+   found[value] = name
+  if "://" in value and (password := url_password(value)):
+   found[password] = name
+ return found
 
-def _readable(piece: str) -> bool:
-    """Tell whether a piece is a word, a number, or a word with a number at one end: `v2`."""
-    word = piece.strip(_NUMERALS)
-    if word == piece or len(piece) - len(word) <= 4:
-        # `aB` is none; what is longer may be two words.
-        return not word or (word.isalpha() and (_one_case(word) or len(word) > 3))
-    return not word
+def _is_ordinary(value):
+ if len(value) < _SHORTEST_GIVEN or is_word(value):
+  return True
+ path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
+ return path or "://" in value or (value.isdigit() and len(value) < 8)
 
-
-def is_word(text: str) -> bool:
-    """Whether a value is a word that stands in many texts, such as `development` or `None`."""
-    return text.isalpha() and _one_case(text) and len(text) <= _LONGEST_WORD
-
-
-def _one_case(word: str) -> bool:
-    return word.islower() or word.isupper() or word[1:].islower()
-
-
-def secrets_in(env: Mapping[str, str]) -> dict[str, str]:
-    """Return {secret: name} of the variables of an environment whose names promise secrets.
-
-    A password within a URL is one, whatever the name. Paths, numbers of few digits and words are
-    none.
-    """
-    found = {}
-    for name, value in env.items():
-        grade = promise(name)
-        could_be = looks_random(value) if grade == LIKELY else not _is_ordinary(value)
-        if grade != NOTHING and could_be:
-            found[value] = name
-        if "://" in value and (password := url_password(value)):
-            found[password] = name
-    return found
-
-
-def _is_ordinary(value: str) -> bool:
-    if len(value) < _SHORTEST_GIVEN or is_word(value):
-        return True
-    path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
-    return path or "://" in value or (value.isdigit() and len(value) < 8)
-
-
-def url_password(text: str) -> str:
-    """Return the password in a URL, or nothing where it has none that is worth hiding."""
-    authority = text.partition("://")[2].partition("/")[0]
-    password = authority.rpartition("@")[0].partition(":")[2]
-    return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
-
+def url_password(text):
+ authority = text.partition("://")[2].partition("/")[0]
+ password = authority.rpartition("@")[0].partition(":")[2]
+ return "" if len(password) < _SHORTEST_GIVEN or is_word(password) else password
 
 class Redactor:
-    """Finds secrets in text, {secret: name}, also spelled as JSON, URLs, base64 and hex do.
+ def __init__(self, secrets):
+  plain = {}
+  encoded = {}
+  for secret, name in secrets.items():
+   for spelled in _spellings(secret):
+    plain.setdefault(spelled, name)
+   octets = secret.encode("utf-8", "surrogateescape")
+   for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
+    encoded.setdefault(run, name)
+  self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
+  self.encoded = list(encoded.items())
+ def names(self, text):
+  found = {name for spelled, name in self.plain if spelled in text}
+  return sorted(found | {name for run, name in self.encoded if run in text})
+ def redact(self, text):
+  for spelled, name in self.plain:
+   text = text.replace(spelled, f"${{{name}}}")
+  for run, name in self.encoded:
+   at = text.find(run)
+   while at >= 0:
+    start, end = _around(text, at, at + len(run))
+    put = f"${{{name}}}"
+    text = text[:start] + put + text[end:]
+    at = text.find(run, start + len(put))
+  return text
 
-    Base64, or hex, is found wherever the secret stands in what was encoded: `user:secret`, say.
-    """
+def _around(text, start, end):
+ while start and text[start - 1] in _BASE64:
+  start -= 1
+ while end < len(text) and text[end] in _BASE64:
+  end += 1
+ return start, end
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
-        plain: dict[str, str] = {}
-        encoded: dict[str, str] = {}
-        for secret, name in secrets.items():
-            for spelled in _spellings(secret):
-                plain.setdefault(spelled, name)
-            octets = secret.encode("utf-8", "surrogateescape")
-            for run in _encoded_runs(octets) if len(octets) >= _SHORTEST_ENCODED else ():
-                encoded.setdefault(run, name)
-        self.plain = sorted(plain.items(), key=lambda pair: -len(pair[0]))
-        self.encoded = list(encoded.items())
+def _spellings(secret):
+ found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
+ found.update([quote(one)[1:-1] for one in found])
+ found.update([_escaped(one) for one in found])
+ if looks_random(secret):
+  found.update((secret.lower(), secret.upper()))
+ for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
+  spelled = _percent(secret, kept)
+  found.update((spelled, spelled.replace("%20", "+")))
+  found.add("".join(_lowered(spelled)))
+ return found
 
-    def names(self, text: str) -> list[str]:
-        """Return the names of the secrets that stand in `text`."""
-        found = {name for spelled, name in self.plain if spelled in text}
-        return sorted(found | {name for run, name in self.encoded if run in text})
+def _escaped(text):
+ for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
+  text = text.replace(char, escape)
+ return text
 
-    def redact(self, text: str) -> str:
-        """Return `text` with `${NAME}` in the place of secrets."""
-        for spelled, name in self.plain:
-            text = text.replace(spelled, f"${{{name}}}")
-        for run, name in self.encoded:
-            at = text.find(run)
-            while at >= 0:
-                start, end = _around(text, at, at + len(run))
-                put = f"${{{name}}}"
-                text = text[:start] + put + text[end:]
-                at = text.find(run, start + len(put))
-        return text
+def _percent(text, kept):
+ return "".join(
+  (
+   char
+   if char in _UNRESERVED or char in kept
+   else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
+  )
+  for char in text
+ )
 
+def _lowered(spelled):
+ first, *rest = spelled.split("%")
+ yield first
+ for part in rest:
+  yield f"%{part[:2].lower()}{part[2:]}"
 
-def _around(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the span of the encoded text that has something at text[start:end]."""
-    while start and text[start - 1] in _BASE64:
-        start -= 1
-    while end < len(text) and text[end] in _BASE64:
-        end += 1
-    return start, end
+def _encoded_runs(secret):
+ yield from (secret.hex(), secret.hex().upper())
+ for shift in range(3):
+  text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
+  run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
+  yield run
+  yield run.replace("+", "-").replace("/", "_")
 
+def printable(text):
+ if text.isprintable():
+  return text
+ import re
+ text = re.sub(_SEQUENCES, "", text)
+ blanks = (" " if char.isspace() else char for char in text)
+ return "".join([char if char.isprintable() else "?" for char in blanks])
 
-def _spellings(secret: str) -> set[str]:
-    """Return how a secret may be written: each of its lines, as JSON, in a URL."""
-    # Output is cut into lines before it is looked at, and carriage returns go.
-    found = {secret, *(line for line in secret.splitlines() if len(line) >= _SHORTEST_LINE)}
-    found.update([quote(one)[1:-1] for one in found])  # in ASCII …
-    found.update([_escaped(one) for one in found])  # … and not
-    if looks_random(secret):  # some print UUIDs and hexadecimal keys in the other case
-        found.update((secret.lower(), secret.upper()))
-    # What a path, a query and JavaScript leave as it is.
-    for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
-        spelled = _percent(secret, kept)
-        found.update((spelled, spelled.replace("%20", "+")))
-        found.add("".join(_lowered(spelled)))
-    return found
+def where(fault):
+ place = ""
+ trace = fault.__traceback__
+ package = __name__.partition(".")[0]
+ while trace is not None:
+  frame = trace.tb_frame
+  if str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+   place = f" in {frame.f_code.co_name}, line {trace.tb_lineno}"
+  trace = trace.tb_next
+ return type(fault).__name__ + place
 
+# serve/messages.py: The messages of lines, as clients and as servers write them, and those of our own.
+_BETWEEN = " \t\r\n[],"
+MAXIMUM_TRIES = 16
+SHOWN_CHARACTERS = 60
 
-def _escaped(text: str) -> str:
-    for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
-        text = text.replace(char, escape)
-    return text
+def minted(identifier):
+ if type(identifier) is int:
+  return identifier
+ if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+  return int(identifier) if identifier.isdigit() else 0
+ return int(identifier) if type(identifier) is float and identifier.is_integer() else 0
 
+def id_text(identifier):
+ return quote(identifier) if type(identifier) is str else str(identifier)
 
-def _percent(text: str, kept: str) -> str:
-    return "".join(
-        (
-            char
-            if char in _UNRESERVED or char in kept
-            else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
-        )
-        for char in text
-    )
+def request(identifier, method, params=""):
+ members_ = {"id": Json(id_text(identifier), value=identifier)}
+ if params:
+  members_["params"] = Json(params)
+ return Message(members_, method)
 
+def notification(method, params=""):
+ return Message({"params": Json(params)} if params else {}, method)
 
-def _lowered(spelled: str) -> Iterator[str]:
-    """Yield a percent-encoded text with its hexadecimal digits in lower case."""
-    first, *rest = spelled.split("%")
-    yield first
-    for part in rest:
-        yield f"%{part[:2].lower()}{part[2:]}"
+def read_messages(line, batches):
+ plain = plain_message(line)
+ if plain is not None:
+  return [plain]
+ try:
+  text = decode(line)
+  if not text:
+   return []
+  if batches and text.startswith("["):
+   parts = [text[start:end] for _, start, end in elements(text, 0)]
+   return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+ except Malformed as problem:
+  return [problem]
+ return [_message(text)]
 
+def _message(text):
+ try:
+  return read_message(text)
+ except Malformed as problem:
+  return problem
 
-def _encoded_runs(secret: bytes) -> Iterator[str]:
-    """Yield what hex and base64 make of a secret, whatever stands before and behind it."""
-    yield from (secret.hex(), secret.hex().upper())
-    for shift in range(3):
-        text = binascii.b2a_base64(b"\0" * shift + secret, newline=False).decode("ascii")
-        run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
-        yield run
-        yield run.replace("+", "-").replace("/", "_")
+class Fragment:
+ __slots__ = ("id", "method", "problem")
+ def __init__(self, identifier, method, problem):
+  self.id = identifier
+  self.method = method
+  self.problem = problem
 
+def read_line(
+ line, redact=str, request=0
+):
+ found, oddity = _parsed_line(line, redact)
+ return ([_identified(one, request) for one in found] if request else found), oddity
 
-# --------------------------------------------------------------------------------------------------
-# launch: From a row of the launch table to the exact command, environment and folder of a child.
-# --------------------------------------------------------------------------------------------------
+def answered(found):
+ return [minted(one.id) for one in found if not one.method and one.id is not None]
 
+def _identified(message, request):
+ if message.id is not None or message.method:
+  return message
+ if isinstance(message, Fragment):
+  return Fragment(request, "", message.problem)
+ return message.under(str(request)) if message.is_response else message
 
-# What the official SDKs pass to every child: https://modelcontextprotocol.io, client/stdio.
+def _parsed_line(line, redact):
+ plain = plain_answer(line)
+ if plain is not None:
+  return [plain], ""
+ try:
+  text, oddity = decode(line), ""
+ except Malformed as problem:
+  text = decode(line.decode("utf-8", "replace").encode("utf-8"))
+  oddity = f"{problem}; such bytes are read as U+FFFD"
+ if not text:
+  return [], oddity
+ try:
+  return [read_message(text)], oddity
+ except Malformed:
+  found, passed_over = _parts(text)
+ return found, oddity or _shown(redact(passed_over))
+
+def _parts(text):
+ found = []
+ others = [""]
+ index = 0
+ while True:
+  start = text.find("{", index)
+  others[-1] += text[index : start if start >= 0 else len(text)]
+  if start < 0:
+   break
+  try:
+   _, index = members(text, start)
+   found.append(read_message(text[start:index]))
+   others.append("")
+  except Malformed as problem:
+   index = _next_message(text, start)
+   fragment = _fragment(text[start:index], str(problem))
+   if fragment is None:
+    others[-1] += text[start:index]
+   else:
+    found.append(fragment)
+    others.append("")
+ stripped = [other.strip(_BETWEEN) for other in others]
+ return found, next((other for other in stripped if other), "")
+
+def _shown(text):
+ return f'"{printable(text[:SHOWN_CHARACTERS])}"' if text else ""
+
+def _next_message(text, index):
+ for _ in range(MAXIMUM_TRIES):
+  index = text.find("{", index + 1)
+  if index < 0 or text.find('"jsonrpc"', index) < 0:
+   break
+  try:
+   inner, _ = members(text, index)
+  except Malformed:
+   continue
+  if "jsonrpc" in inner:
+   return index
+ return len(text)
+
+def _fragment(text, problem):
+ found = _readable_members(text)
+ mark = text.rfind('"jsonrpc"')
+ if "id" not in found:
+  found.update(_last_members(text))
+ identifier, method = found.get("id"), found.get("method")
+ if type(identifier) is float and identifier.is_integer():
+  identifier = int(identifier)
+ if mark < 0 and not is_id(identifier):
+  return None
+ return Fragment(
+  identifier if is_id(identifier) else None, method if type(method) is str else "", problem
+ )
+
+def _last_members(text):
+ for name in ('"jsonrpc"', '"id"'):
+  start = text.rfind(name)
+  try:
+   tail, end = members("{" + text[start:]) if start > 0 else ({}, 0)
+  except Malformed:
+   continue
+  if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
+   return {name: value for name, (value, _, _) in tail.items()}
+ return {}
+
+def _readable_members(text):
+ found = {}
+ try:
+  read_members(text, 0, found)
+ except Malformed:
+  return {name: value for name, (value, _, _) in found.items()}
+ return {name: value for name, (value, _, _) in found.items()}
+
+# serve/calls.py: Calls of clients on their way to one child: they wait, are in flight, and are answered.
+LONGEST_TIMES = 10
+_SENT = Message({})
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
+
+class Call:
+ __slots__ = (
+  "_latest",
+  "_limit",
+  "_message",
+  "answer",
+  "client",
+  "deadline",
+  "identifier",
+  "key",
+  "method",
+  "name",
+  "number",
+  "original",
+  "others",
+  "path",
+  "refusal",
+  "serial",
+  "token",
+ )
+ rewrites = False
+ def __init__(
+  self,
+  client,
+  message,
+  name,
+  path=(),
+  original="",
+ ):
+  self.client = client
+  self.answer = client.deliver
+  self.method = message.method or ""
+  self.identifier = message.raw("id")
+  self.key = message.id
+  self.name = name
+  self.path = path
+  self.original = original
+  self.others = []
+  self.refusal = ""
+  self.serial = 0
+  self.number = 0
+  self.token = ""
+  self.deadline = FOREVER
+  self._latest = FOREVER
+  self._limit = 0.0
+  self._message = message
+ @property
+ def params(self):
+  return self._message.params
+ def overhear(self, listen):
+  deliver = self.answer
+  def answer(message):
+   listen(message)
+   deliver(message)
+  self.answer = answer
+ def limit(self, seconds, now):
+  self._limit = seconds
+  self._latest = now + LONGEST_TIMES * seconds
+  self.deadline = now + seconds
+  return self.deadline
+ def progressed(self, now):
+  if self.deadline < FOREVER:
+   self.deadline = min(now + self._limit, self._latest)
+ def sent_as(self, number):
+  self.number = number
+  message = self._message
+  if not self.others:
+   self._message = _SENT
+  params, text = message.json("params"), message.raw("params")
+  changes = []
+  if self.path:
+   changes.append((params.place(self.path), quote(self.original)))
+  token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
+  if token not in ("", "null"):
+   self.token = token
+   changes.append((params.place(("_meta", "progressToken")), str(number)))
+  return request(number, self.method, spliced(text, changes) if changes else text)
+ def is_settled_by(self, code):
+  return False
+ def succeeded(self, server, message):
+  return message
+ def failed(self):
+  pass
+
+class CallQueue:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  requests,
+  lists,
+  catalogues,
+  origins,
+ ):
+  self._connection = connection
+  self._effects = connection.effects
+  self._lifecycle = lifecycle
+  self._requests = requests
+  self._lists = lists
+  self._catalogues = catalogues
+  self._origins = origins
+  self._guarded = connection.options.on_drift == "refuse"
+  self._limit = connection.row.get("timeout") or connection.options.timeout
+  self._waiting = []
+  self._unknown = []
+ @property
+ def any_waits(self):
+  return bool(self._waiting or self._unknown)
+ @property
+ def any_is_unknown(self):
+  return bool(self._unknown)
+ def all(self):
+  return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+ def of(self, client):
+  return [call for call in self.all() if call.client is client]
+ def clear(self):
+  calls, self._waiting, self._unknown = self.all(), [], []
+  self._connection.calls = {}
+  return calls
+ def limit(self, call):
+  if self._limit:
+   self._effects.arm(call.limit(self._limit, self._effects.clock()))
+ def submit(self, call):
+  if not self._lifecycle.is_ready:
+   if self._lifecycle.is_down_for_good:
+    self._refused(call, self._connection.gone(self._lifecycle.reason))
+    return
+   self._lifecycle.want(call.client)
+   self._effects.starts_due = True
+  self._waiting.append(call)
+  self.flush()
+ def submit_unknown(self, call):
+  self._unknown.append(call)
+  self._lifecycle.want(call.client)
+  self._effects.starts_due = True
+ def settle_unknown(self):
+  unknown, self._unknown = self._unknown, []
+  for call in unknown:
+   tool = self._catalogues["tools"].find(call.name)
+   if tool is not None and tool.server == self._connection.name:
+    call.original = tool.original
+    self._waiting.append(call)
+   else:
+    self._refuse(call, tool_not_found(call.name))
+ def flush(self):
+  if not self._lifecycle.is_ready:
+   return
+  if self._requests:
+   self._requests.flush_replies()
+  if self._guarded and not self._lists.compared:
+   self._give_up_waiting()
+   return
+  if not self._waiting:
+   return
+  waiting, self._waiting = self._waiting, []
+  full = asked = False
+  for call in waiting:
+   full = full or self._requests.blocks(call.client)
+   if self._guarded and self._is_withheld(call):
+    continue
+   if full:
+    self._requests.hurry(call.client)
+    self._waiting.append(call)
+   else:
+    asked = self._forward(call) or asked
+  if asked:
+   self.flush()
+ def _give_up_waiting(self):
+  for kind in self._lists.given_up(self._effects.clock()):
+   waiting, self._waiting = self._waiting, []
+   for call in waiting:
+    what = f"its list of {kind.name}"
+    self.fail(call, f"changes {what} too often to compare it with the snapshot")
+ def _is_withheld(self, call):
+  reason = self._lists.withheld(call.method, call.name)
+  if reason is not None:
+   self.fail(call, reason)
+   return True
+  if call.path != ("name",):
+   return False
+  item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
+  if item is None or item.server != self._connection.name:
+   self._refuse(call, tool_not_found(call.name))
+   return True
+  return False
+ def _forward(self, call):
+  number = self._connection.mint()
+  self._connection.calls[number] = call
+  self._lifecycle.touch()
+  self._connection.send(call.sent_as(number))
+  return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
+ def answered(self, number, message):
+  call = self._connection.calls[number]
+  self._lifecycle.touch()
+  if not message.is_error:
+   self._origins.learn(message, self._connection.name)
+   passed = call.succeeded(self._connection.name, message)
+   call.answer(passed.under(call.identifier))
+   del self._connection.calls[number]
+   return
+  del self._connection.calls[number]
+  if call.is_settled_by(message.code):
+   call.others, call.refusal = [], ""
+  self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+ def _refused(self, call, refusal, *, unknown=False):
+  if not call.refusal or not unknown:
+   call.refusal = refusal
+  if call.others:
+   call.others.pop(0)(call)
+   return
+  call.failed()
+  self._refuse(call, call.refusal)
+ def progress(self, message):
+  token = message.params.get("progressToken")
+  call = self._connection.calls.get(token) if type(token) is int else None
+  if call is not None and call.token:
+   call.progressed(self._effects.clock())
+   params = replaced(message.raw("params"), "progressToken", call.token)
+   call.client.deliver(notification(PROGRESS, params))
+ def withdraw(self, call, params):
+  for line in (self._waiting, self._unknown):
+   if call in line:
+    line.remove(call)
+    return
+  if self._connection.calls.pop(call.number, None) is not None:
+   self._connection.send(notification(CANCELLED, params(str(call.number))))
+ def time_out(self, now):
+  late = [call for call in self.all() if call.deadline <= now]
+  for call in late:
+   self._time_out(call)
+  for call in self.all():
+   if call.deadline < FOREVER:
+    self._effects.arm(call.deadline)
+  return bool(late)
+ def _time_out(self, call):
+  self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+  reason = f"Server '{self._connection.name}' did not answer in time"
+  self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
+ def abandon(self, calls, reason):
+  for call in calls:
+   self._refused(call, self._connection.gone(reason))
+ def fail(self, call, reason):
+  self._refuse(call, self._connection.gone(reason))
+ def _refuse(self, call, refusal):
+  call.answer(failure(call.identifier, refusal))
+
+def tool_not_found(name):
+ return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+def tool_of_nobody(name):
+ return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
+
+# serve/connection.py: The connection to one child: its port, what it is sent, and the requests that it owes.
+MAXIMUM_LOST = 16
+
+class LegacyChildPort:
+ def __init__(
+  self, child, effects, receive
+ ):
+  self._child = child
+  self._effects = effects
+  self.receive = receive
+ def deliver(self, message):
+  self._effects.send(self._child, message)
+ def tick(self, now):
+  pass
+
+class OwnRequest:
+ __slots__ = ("deadline", "finish", "prepare")
+ def __init__(
+  self,
+  finish,
+  prepare,
+  deadline,
+ ):
+  self.finish = finish
+  self.prepare = prepare
+  self.deadline = deadline
+
+class LostAnswers:
+ __slots__ = ("_lost",)
+ def __init__(self):
+  self._lost = []
+ def add(self, in_flight, error):
+  if in_flight:
+   self._lost.append((set(in_flight), error))
+ def settled(self, in_flight):
+  left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
+  self._lost = [(ids, error) for ids, error in left if ids]
+  if len(self._lost) > MAXIMUM_LOST:
+   lost, self._lost = self._lost, []
+   return {number: error for ids, error in lost for number in ids}
+  for ids, _ in self._lost:
+   within = [lost for lost in self._lost if lost[0] <= ids]
+   if len(within) >= len(ids):
+    self._lost = [lost for lost in self._lost if lost not in within]
+    return dict(zip(sorted(ids), [error for _, error in within]))
+  return {}
+ def __len__(self):
+  return len(self._lost)
+
+class Connection:
+ def __init__(
+  self,
+  child,
+  receive,
+  row,
+  options,
+  effects,
+ ):
+  self.child = child
+  self.name = child.name
+  self.row = row
+  self.options = options
+  self.effects = effects
+  self.calls = {}
+  self.own = {}
+  self.lost = LostAnswers()
+  self._last_id = 0
+  self._legacy = LegacyChildPort(child, effects, receive)
+  self.port = self._legacy
+  self._masks = None
+  self.warned = False
+  self._ambiguity_said = False
+ def clear(self):
+  self.calls, self.own, self.lost = {}, {}, LostAnswers()
+  self.port = self._legacy
+ def open(self, port, masks):
+  self.port = self._legacy if port is None else port
+  self._masks = masks
+ @property
+ def is_masked(self):
+  return self._masks is not None
+ def send(self, message):
+  masked = message if self._masks is None else self._masks.to_child(message)
+  self.port.deliver(masked)
+ def unmasked(self, message):
+  return message if self._masks is None else self._masks.from_child(message)
+ def mint(self):
+  self._last_id += 1
+  return self._last_id
+ def ask(
+  self,
+  method,
+  params,
+  finish=lambda message: None,
+  *,
+  prepare=lambda message: None,
+  deadline=None,
+ ):
+  number = self.mint()
+  if deadline is None:
+   deadline = self.effects.clock() + self.options.connect_timeout
+  self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
+  self.send(request(number, method, params))
+  return number
+ def asked(self, number):
+  return self.own.get(number), self.calls.get(number)
+ def give_up(self, now):
+  for number, own in [*self.own.items()]:
+   if own.deadline <= now:
+    del self.own[number]
+   elif own.deadline < FOREVER:
+    self.effects.arm(own.deadline)
+ def owed(self):
+  return {*self.own, *self.calls}
+ def lose(self, problem):
+  owed = self.owed()
+  self.warn_of_lost(owed)
+  self.lost.add(owed, problem)
+ def settled(self):
+  while self.lost:
+   settled = self.lost.settled(self.owed())
+   if not settled:
+    return
+   yield from settled.items()
+ def say(self, text):
+  self.effects.say(f"server '{self.name}' {text}")
+ def warn(self, oddity):
+  if oddity and not self.warned:
+   self.warned = True
+   self.say(f"wrote something else than JSON-RPC: {oddity}")
+ def warn_of_lost(self, in_flight):
+  if len(in_flight) > 1 and not self._ambiguity_said:
+   self._ambiguity_said = True
+   how = "without a usable id while several requests were in flight"
+   self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
+ def gone(self, reason):
+  data = obj(server=quote(self.name))
+  return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
+ def unusable(self, how):
+  return self.gone(f"gave an answer {how}")
+ def without_id(self, message):
+  if message.is_error:
+   return message.raw("error")
+  return self.unusable("without the id of a request")
+
+# serve/clients.py: The clients: who is connected, what they are told, and what servers are told of them.
+class Clients:
+ def __init__(self, logs):
+  self.level = ""
+  self._logs = logs
+  self._watched = {}
+  self._ended = set()
+ def __iter__(self):
+  return iter([*self._watched])
+ def __contains__(self, client):
+  return client in self._watched
+ def connect(self, client):
+  self._watched[client] = {}
+ def end_input(self, client):
+  self._ended.add(client)
+ def may_answer(self, client):
+  return client not in self._ended
+ def disconnect(self, client):
+  self._ended.discard(client)
+  return self._watched.pop(client)
+ def watch(self, client, uri, server):
+  if client in self._watched:
+   self._watched[client][uri] = server
+ def unwatch(self, client, uri):
+  return self._watched.get(client, {}).pop(uri, None)
+ def is_watched(self, uri, server):
+  return any(watched.get(uri) == server for watched in self._watched.values())
+ def watched(self, server):
+  found = [w.items() for w in self._watched.values()]
+  return list(dict.fromkeys([uri for w in found for uri, owner in w if owner == server]))
+ def set_level(self, client, level):
+  client.level = level
+  return self.settle_level()
+ def settle_level(self):
+  asked = [one.level for one in self if one.level]
+  before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
+  return self.level != before
+ def list_changed(self, catalogue, server, names):
+  conditional = catalogue.conditional[server]
+  public = [name for name in names if name not in conditional]
+  for client in self:
+   if client.initialized and (public or (names and client.capable)):
+    client.deliver(notification(catalogue.kind.announcement))
+ def all_changed(self, catalogues, server):
+  told = set()
+  for catalogue in catalogues.values():
+   served = catalogue.served(server)
+   if served and catalogue.kind.announcement not in told:
+    told.add(catalogue.kind.announcement)
+    self.list_changed(catalogue, server, [item.original for item in served])
+ def pass_on(self, server, message, callers):
+  connections = {client.connection for client in callers}
+  params = message.raw("params")
+  if message.method == LOG_MESSAGE:
+   params = attributed_log(message.json("params"), server)
+  passed = notification(message.method or "", params)
+  told = []
+  for client in self:
+   hears = client.initialized or callers == {client}
+   foreign = bool(connections - {client.connection})
+   if not hears or not self._concerns(client, server, message):
+    continue
+   if foreign and message.method != RESOURCE_UPDATED:
+    continue
+   if message.method != LOG_MESSAGE or client.connection not in told:
+    told.append(client.connection)
+    client.deliver(passed)
+ def _concerns(self, client, server, message):
+  if message.method == RESOURCE_UPDATED:
+   uri = message.params.get("uri")
+   watched = [one for one, owner in self._watched[client].items() if owner == server]
+   return type(uri) is str and any(_lies_in(uri, one) for one in watched)
+  if message.method == LOG_MESSAGE:
+   return self._logs and _is_loud(message.params.get("level"), client.level)
+  return True
+
+def inability(client, message):
+ method = message.method or ""
+ able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+ if able is None:
+  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+ declared, params = parse(able), message.params
+ if method == "elicitation/create":
+  mode = params.get("mode", "form")
+  if (mode == "url" or "url" in declared) and mode not in declared:
+   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+ if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+  return error(INVALID_PARAMS, "The client has no tools for sampling")
+ return ""
+
+def _is_loud(level, threshold):
+ return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+def _lies_in(uri, watched):
+ if not uri.startswith(watched):
+  return False
+ return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
+
+def attributed_log(params, server):
+ logger = params.value.get("logger")
+ named = f"{server}/{logger}" if type(logger) is str and logger else server
+ return edited_object(params, add={"logger": quote(named)})
+
+def attributed(method, params, server, several):
+ meta = params.value.get("_meta")
+ old = params.part("_meta") if type(meta) is dict else "{}"
+ add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
+ message = params.value.get("message")
+ if several and method == "elicitation/create" and type(message) is str:
+  add["message"] = quote(f"[{server}] {message}")
+ return edited_object(params, add=add)
+
+def attributed_input(result, server, several):
+ if type(result.value.get("inputRequests")) is not dict:
+  return result.text
+ text = result.part("inputRequests")
+ requests = {
+  key: _attributed_entry(entry, text[begin:stop], server, several)
+  for key, (entry, begin, stop) in members(text)[0].items()
+ }
+ return edited_object(result, add={"inputRequests": edited(text, add=requests)})
+
+def _attributed_entry(entry, text, server, several):
+ method = entry.get("method") if type(entry) is dict else None
+ params = entry.get("params", {}) if type(entry) is dict else None
+ if type(method) is not str or type(params) is not dict:
+  return text
+ asked = Json(text).part("params") or "{}"
+ return edited(text, add={"params": attributed(method, Json(asked), server, several)})
+
+def mark_of(params):
+ mark = place_of(params, ("_meta", SERVER_MARK))
+ return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""
+
+def relayed(client):
+ able = dict(client.capabilities)
+ if client.extensions:
+  able["extensions"] = _passing_extensions(client)
+ return obj(able)
+
+def able(client):
+ if not isinstance(client, ModernRequest):
+  return relayed(client)
+ if not client.extensions:
+  return client.declared
+ return edited(client.declared, add={"extensions": _passing_extensions(client)})
+
+def visits_urls(request):
+ return "url" in parse(request.capabilities.get("elicitation", "{}"))
+
+def _passing_extensions(client):
+ if TASKS not in client.extensions:
+  return client.extensions
+ return edited(client.extensions, drop=(TASKS,))
+
+# serve/lifecycle.py: A child's life: created → queued → starting → ready → down, or created again when put to sleep.
+CREATED = "created"
+QUEUED = "queued"
+STARTING = "starting"
+READY = "ready"
+DOWN = "down"
+TRANSITIONS = {
+ CREATED: (QUEUED,),
+ QUEUED: (STARTING,),
+ STARTING: (READY, DOWN),
+ READY: (CREATED, DOWN),
+ DOWN: (QUEUED,),
+}
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+SOUND_SECONDS = 60.0
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
+
+class IllegalTransition(Exception):
+ pass
+
+class Lifecycle:
+ def __init__(self, connection, plan):
+  self._connection = connection
+  self._effects = connection.effects
+  self._plan = plan
+  self._recorded = plan.children.get(connection.name, {}).get("protocol")
+  self.state = CREATED
+  self.reason = ""
+  self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+  self._era_switched = False
+  self._failures = 0
+  self._retry_at = -FOREVER
+  self._forget()
+ def _forget(self):
+  self.client = None
+  self.protocol = ""
+  self.capabilities = {}
+  self.starting_at = self.ready_at = FOREVER
+  self.active_at = FOREVER
+  self._deadline = FOREVER
+ def enter(self, state, reason=""):
+  if state not in TRANSITIONS[self.state]:
+   name = self._connection.name
+   raise IllegalTransition(f"{name}: from {self.state} to {state}")
+  if state in (CREATED, DOWN):
+   self._forget()
+  self.state = state
+  self.reason = reason
+  self._effects.entered(self._connection.child, state, reason)
+ @property
+ def is_ready(self):
+  return self.state == READY
+ @property
+ def is_alive(self):
+  return self.state in (STARTING, READY)
+ @property
+ def is_down_for_good(self):
+  return self.state == DOWN and not self._may_retry()
+ def _may_retry(self):
+  if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
+   return False
+  return self._retry_at <= self._effects.clock()
+ @property
+ def declared(self):
+  if self.is_ready:
+   return self.capabilities
+  about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
+  declared = about.get("capabilities", {})
+  return declared
+ def touch(self):
+  self.active_at = self._effects.clock()
+ def want(self, client):
+  if self.state == CREATED or (self.state == DOWN and self._may_retry()):
+   self.enter(QUEUED)
+   self.client = client.connection.audience or client
+ def start(self):
+  self.enter(STARTING)
+  self._launch()
+ def _launch(self):
+  self.starting_at = self._effects.clock()
+  limit = self._connection.options.connect_timeout
+  self._deadline = self._effects.arm(self.starting_at + limit)
+  self._effects.start(self._connection.child)
+ def introduction(self):
+  legacy = self._recorded in LEGACY_VERSIONS
+  version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+  able, info = "{}", ""
+  if self.client is not None:
+   version = min(version, self.client.version)
+   able, info = relayed(self.client), self.client.info
+  return obj(
+   protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
+  )
+ def ready(self, answer):
+  said = answer.value("result")
+  self.enter(READY)
+  self.protocol = said["protocolVersion"]
+  capabilities = said.get("capabilities")
+  self.capabilities = capabilities if type(capabilities) is dict else {}
+  self._era_switched = False
+  self._deadline = FOREVER
+  self.ready_at = self.active_at = self._effects.clock()
+ def refused(self, answer):
+  if not (self._means_other_era(answer) and self.switch_era()):
+   detail = f"refused the handshake: {answer.raw('error')}"
+   self.give_up(detail)
+ def give_up(self, reason):
+  self._effects.stop(self._connection.child, reason)
+ def _means_other_era(self, answer):
+  if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
+   return True
+  return knows_no_handshake(answer)
+ def switch_era(self):
+  if self._era_switched:
+   return False
+  self._era_switched = True
+  self.era = _other(self.era)
+  self._connection.own = {}
+  self._effects.sleep(self._connection.child)
+  self._launch()
+  return True
+ def fail(self, reason):
+  if self._era_switched:
+   self.era, self._era_switched = _other(self.era), False
+  now = self._effects.clock()
+  sound = now - self.ready_at > SOUND_SECONDS
+  self._failures = 1 if sound else self._failures + 1
+  pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
+  self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+  self.enter(DOWN, reason)
+ def tick(self, now):
+  if self._deadline <= now:
+   limit = f"{self._connection.options.connect_timeout:g} s"
+   self._deadline = FOREVER
+   reason = f"did not finish its handshake within {limit}"
+   self.give_up(reason)
+  self._effects.arm(self._deadline)
+ def sleep_if_idle(self, now, *, busy):
+  limit = self._connection.options.idle_stop
+  if not limit or self.state != READY:
+   return False
+  due = (now if busy else self.active_at) + limit
+  if due > now:
+   self._effects.arm(due)
+   return False
+  self.enter(CREATED, f"had nothing to do for {limit:g} s")
+  self._effects.sleep(self._connection.child)
+  return True
+
+def introduction_fault(method, said):
+ if type(said) is not dict:
+  return f"answered {method} with a result that is no JSON object"
+ if method == "initialize":
+  names_version = type(said.get("protocolVersion")) is str
+ else:
+  versions = said.get("supportedVersions")
+  names_version = type(versions) is list and bool(versions)
+ return "" if names_version else "names no protocol version that it speaks"
+
+def knows_no_handshake(refusal):
+ return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+
+def speaks_modern(refusal):
+ error = refusal.value("error")
+ data = error.get("data") if type(error) is dict else None
+ supported = data.get("supported") if type(data) is dict else None
+ if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
+  return False
+ text = refusal.raw("error")
+ return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
+
+def _other(era):
+ return LEGACY if era == MODERN else MODERN
+
+# serve/differences.py: How a list of a child differs from another one: by value, and in which classes.
+_TEXTS = ("title", "description", "icons")
+_PAGE = ("ui", "ui/resourceUri")
+SETS = ("required", "type")
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+class Difference:
+ __slots__ = ("added", "changed", "removed")
+ def __init__(self, old, new):
+  before = {item.original: item for item in old}
+  now = {item.original: item for item in new}
+  self.added = [name for name in now if name not in before]
+  self.removed = [name for name in before if name not in now]
+  both = [name for name in now if name in before]
+  changed = {name: classes(before[name], now[name]) for name in both}
+  self.changed = {name: found for name, found in changed.items() if found}
+ def __bool__(self):
+  return bool(self.added or self.removed or self.changed)
+ def __str__(self):
+  changed = [f"{name}({found})" for name, found in self.changed.items()]
+  marks = (("+", self.added), ("-", self.removed), ("~", changed))
+  signed = [mark + name for mark, names in marks for name in names]
+  shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
+  more = len(shown) - SHOWN_NAMES
+  said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
+  return printable(said)
+
+def drift(catalogue, server, items, shows_pages):
+ listed = {item.original: item for item in items}
+ absent = catalogue.conditional[server] - listed.keys()
+ expected = [item for item in catalogue.recorded(server) if item.original not in absent]
+ if not shows_pages and catalogue.kind is TOOLS:
+  pages = [_without_page(item, listed.get(item.original)) for item in expected]
+  expected = [item for item in pages if item is not None]
+ return Difference(expected, items)
+
+def _without_page(item, now):
+ value = parse(item.listed(""))
+ meta = value.get("_meta")
+ if type(meta) is not dict or not any(name in meta for name in _PAGE):
+  return item
+ value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+ if not value["_meta"]:
+  del value["_meta"]
+ return now if now is None or same(value, parse(now.listed("")), SETS) else item
+
+def renewed(old, new):
+ before = {item.original: item for item in old}
+ now = {item.original: item for item in new}
+ return [
+  name
+  for name in {**before, **now}
+  if name not in before or name not in now or not _look_alike(before[name], now[name])
+ ]
+
+def _look_alike(one, other):
+ same_text = one.head == other.head and one.tail == other.tail
+ return same_text or _equal_of(one) is _equal_of(other)
+
+def _equal_of(item):
+ return item.compared[0] if item.compared is not None and not item.compared[1] else item
+
+def classes(old, new):
+ if new.compared is None or new.compared[0] is not old:
+  same_text = old.head == new.head and old.tail == new.tail
+  found = "" if same_text else _classes(parse(old.listed("")), parse(new.listed("")))
+  new.compared = old, found
+ return new.compared[1]
+
+def _classes(before, now):
+ if same(before, now, SETS):
+  return ""
+ found = dict.fromkeys(
+  member_class(name, before.get(name), now.get(name))
+  for name in {**before, **now}
+  if not (name in before and name in now and same(before[name], now[name], SETS))
+ )
+ return ",".join(found)
+
+def member_class(name, before, now):
+ if name in _TEXTS:
+  return "text"
+ found = "hint" if name == "annotations" else "other"
+ if name.endswith("Schema") or name == "arguments":
+  found = "schema"
+ if found == "other":
+  return found
+ try:
+  return "text" if same(_without_texts(before), _without_texts(now), SETS) else found
+ except RecursionError:
+  return found
+
+def _without_texts(value):
+ if type(value) is list:
+  return [_without_texts(part) for part in value]
+ if type(value) is not dict:
+  return value
+ return {
+  name: _without_texts(part)
+  for name, part in value.items()
+  if name not in ("title", "description") or type(part) is not str
+ }
+
+def same(one, other, sets=()):
+ pairs = [(one, other)]
+ while pairs:
+  one, other = pairs.pop()
+  if type(one) is dict and type(other) is dict:
+   if one.keys() != other.keys():
+    return False
+   pairs += [
+    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+    for key in one
+   ]
+  elif type(one) is list and type(other) is list:
+   if len(one) != len(other):
+    return False
+   pairs += [(one[index], other[index]) for index in range(len(one))]
+  elif type(one) is bool or type(other) is bool:
+   if one is not other:
+    return False
+  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
+   return False
+ return True
+
+def _sorted(value):
+ if type(value) is list and all(type(item) is str for item in value):
+  return sorted(value)
+ return value
+
+# serve/deep.py: Reads JSON beyond what the C scanner does: too deep, too large, integers too long.
+MAXIMUM_DEPTH = 100_000
+WINDOW = 1 << 20
+LONG_STRING = 1 << 24
+_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
+
+def deep_value(text, index):
+ try:
+  return _value(text, index)
+ except IndexError:
+  raise Malformed("it ends too early") from None
+
+def _value(text, index):
+ open_values = []
+ while True:
+  if text[index] in "[{":
+   value, end = ({}, "}") if text[index] == "{" else ([], "]")
+   index = skip(text, index + 1)
+   if text[index] != end:
+    if len(open_values) == MAXIMUM_DEPTH:
+     raise Malformed("nested too deep")
+    key, index = _key(text, index) if end == "}" else ("", index)
+    open_values.append((value, key))
+    continue
+   index += 1
+  else:
+   value, index = scanned(text, index)
+  while open_values:
+   outer, key = open_values.pop()
+   if type(outer) is dict:
+    outer[key] = value
+   else:
+    outer.append(value)
+   index = skip(text, index)
+   if text[index] == ",":
+    index = skip(text, index + 1)
+    key, index = _key(text, index) if type(outer) is dict else ("", index)
+    open_values.append((outer, key))
+    break
+   if text[index] != ("}" if type(outer) is dict else "]"):
+    raise Malformed(f"no comma at character {index}")
+   value, index = outer, index + 1
+  else:
+   return value, index
+
+def _key(text, index):
+ if text[index] != '"':
+  raise Malformed(f"no member name at character {index}")
+ key, index = scanned(text, index)
+ index = skip(text, index)
+ if text[index] != ":":
+  raise Malformed(f"no colon at character {index}")
+ return key, skip(text, index + 1)
+
+def extents(text, index):
+ if text[index : index + 1] != "[":
+  raise Malformed("not a JSON array")
+ index = skip(text, index + 1)
+ while text[index : index + 1] != "]":
+  end, depth = extent(text, index)
+  yield index, end, depth
+  index = skip(text, end)
+  if text[index : index + 1] == ",":
+   index = skip(text, index + 1)
+  elif text[index : index + 1] != "]":
+   raise Malformed(f"no comma at character {index}")
+
+def extent(text, index):
+ if text[index : index + 1] not in ("{", "["):
+  is_string = text[index : index + 1] == '"'
+  return (_string_end(text, index) if is_string else scanned(text, index)[1]), 0
+ awaited = []
+ deepest = 0
+ while index < len(text):
+  limit = index + WINDOW
+  for found in _MARK.finditer(text, index, limit):
+   mark, index = found[0], found.end()
+   if mark in "{[":
+    awaited.append("}" if mark == "{" else "]")
+    deepest = max(deepest, len(awaited))
+    if deepest > MAXIMUM_DEPTH:
+     raise Malformed("nested too deep")
+   elif mark in "}]":
+    if awaited.pop() != mark:
+     raise Malformed(f"no comma at character {index - 1}")
+    if not awaited:
+     return index, deepest
+   elif mark == '"':
+    index = _string_end(text, index - 1)
+    break
+  else:
+   index = max(index, limit)
+ raise Malformed("it ends too early")
+
+def _string_end(text, index):
+ while True:
+  index = text.find('"', index + 1)
+  if index < 0:
+   raise Malformed("it ends too early")
+  behind = index
+  while text[behind - 1] == "\\":
+   behind -= 1
+  if (index - behind) % 2 == 0:
+   return index + 1
+
+def outline(text, index, levels=3):
+ kind = text[index : index + 1]
+ if kind == "{" and levels:
+  found = {}
+  end = read_members(text, index, found, levels=levels - 1)
+  return {name: value for name, (value, _, _) in found.items()}, end
+ if kind not in ("{", "[", '"'):
+  return value_at(text, index)
+ end, _ = extent(text, index)
+ if kind == '"' and end - index <= LONG_STRING:
+  return value_at(text, index)
+ return {"{": {}, "[": [], '"': ""}[kind], end
+
+class _Number(str):
+ __slots__ = ()
+
+def _integer(digits):
+ try:
+  return int(digits)
+ except ValueError:
+  return _Number(digits)
+
+class _LongIntegers(ScannerOptions):
+ parse_int = staticmethod(_integer)
+
+class _Pairs(_LongIntegers):
+ object_pairs_hook = list
+_scan_long = new_scanner(_LongIntegers())
+_scan_pairs = new_scanner(_Pairs())
+
+def scanned_again(text, index):
+ import json.decoder
+ return _scan_long(text, index)
+
+def member_stands_twice(text, start):
+ pairs = _scan_pairs(text, start)[0]
+ return len({name for name, _ in pairs}) < len(pairs)
+
+# serve/listing.py: Reads a list that a server gives: which of its entries are listed, and why the others are not.
+MAXIMUM_PAGES = 1000
+MAXIMUM_ENTRY_DEPTH = 100
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+class Listing:
+ __slots__ = ("_first", "_followed", "_server", "faults", "kind", "wanted")
+ def __init__(self, kind, server):
+  self.kind = kind
+  self.wanted = "{}"
+  self.faults = []
+  self._server = server
+  self._first = {}
+  self._followed = set()
+ @property
+ def items(self):
+  return list(self._first.values())
+ def take(self, result):
+  self.wanted = None
+  found, _ = members(result)
+  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+   raise Malformed(f"no list of {self.kind.member}")
+  cursor = found["nextCursor"][0] if "nextCursor" in found else None
+  in_circle = type(cursor) is str and cursor in self._followed
+  for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+   if len(self._first) == MAXIMUM_ENTRIES:
+    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+    self.faults.append(f"{what}; the list ends there")
+    return
+   fault = _entry_fault(self.kind, value, result, start, odd)
+   if fault:
+    self.faults.append(f"lists {fault}; it is left out")
+    continue
+   _, begin, stop = members(result, start)[0][self.kind.label]
+   key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
+   item = Item(self._server, key, value[self.kind.label], head, tail)
+   if self._first.setdefault(key, item) is not item and not in_circle:
+    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+    self.faults.append(f"{what}; the first one counts")
+  if type(cursor) is not str:
+   return
+  if in_circle or len(self._followed) == MAXIMUM_PAGES:
+   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+   return
+  self._followed.add(cursor)
+  self.wanted = obj(cursor=quote(cursor))
+
+def _entries(text, start):
+ if len(text) <= LARGE:
+  for value, begin, end in elements(text, start):
+   yield value, begin, end, ""
+  return
+ for begin, end, depth in extents(text, start):
+  if depth > MAXIMUM_ENTRY_DEPTH:
+   odd = TOO_DEEP
+  else:
+   odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
+  entry = text[begin:end]
+  yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
+
+def _entry_fault(kind, value, text, start, odd):
+ what = kind.name[:-1]
+ name = value.get(kind.label) if type(value) is dict else None
+ key = value.get(kind.key) if type(value) is dict else None
+ if type(name) is not str or type(key) is not str or not key:
+  return f"a {what} without a {kind.label}" + (
+   f" or {kind.key}" if kind.key != kind.label else ""
+  )
+ if odd == TOO_LARGE:
+  return f"the {what} {key!r} with {odd}"
+ odd = odd or unreadable(value)
+ if not odd and member_stands_twice(text, start):
+  odd = "a member that stands twice"
+ return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
+
+def unreadable(value):
+ todo = [(value, 1)]
+ while todo:
+  item, depth = todo.pop()
+  if type(item) is dict or type(item) is list:
+   if depth > MAXIMUM_ENTRY_DEPTH:
+    return TOO_DEEP
+   if type(item) is dict:
+    if not all(_has_utf8(key) for key in item):
+     return "a lone surrogate"
+    item = list(item.values())
+   todo += [(inner, depth + 1) for inner in item]
+  elif type(item) is str:
+   if not _has_utf8(item):
+    return "a lone surrogate"
+  elif not (item is None or type(item) is bool) and not _is_finite(item):
+   return "a number that no double holds"
+ return ""
+
+def _has_utf8(text):
+ if text.isascii():
+  return True
+ try:
+  text.encode("utf-8")
+ except UnicodeEncodeError:
+  return False
+ return True
+
+def _is_finite(number):
+ return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
+
+# serve/names.py: The names that clients see.
+PORTABLE_LIMIT = 50
+_HASH_LENGTHS = (6, 12, 32)
+_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+def offered(tool, row):
+ expose, hide = row.get("expose"), row.get("hide", ())
+ if expose is None and not hide:
+  return True
+ from fnmatch import fnmatchcase
+ if any(fnmatchcase(tool, glob) for glob in hide):
+  return False
+ return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+def hides_address(uri, row):
+ globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+ if not globs:
+  return False
+ from fnmatch import fnmatchcase
+ return any(fnmatchcase(uri, glob) for glob in globs)
+
+def exposed_name(server, tool, row, separator):
+ renamed = row.get("rename", {}).get(tool)
+ return renamed if renamed is not None else server + separator + tool
+
+def portable_names(exposed):
+ names = {name: _cleaned(name) for name in exposed}
+ for length in _HASH_LENGTHS:
+  count = {}
+  for short in names.values():
+   count[short] = count.get(short, 0) + 1
+  for name, short in names.items():
+   taken = short in names and short != name
+   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+    names[name] = _hashed(name, length)
+ return names
+
+def prefix_of(name, servers, separator):
+ known = prefixes(servers, separator)
+ return next((server for server, prefix in known if name.startswith(prefix)), None)
+
+def prefixes(servers, separator):
+ spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+ found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
+ return sorted(found, key=lambda pair: -len(pair[0]))
+
+def hashed_name(name):
+ return _hashed(name, _HASH_LENGTHS[0])
+
+def server_address(uri, server):
+ scheme, mark, path = uri.partition("://")
+ return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
+
+def own_address(uri, server):
+ scheme, _, path = uri.partition("://")
+ first, mark, rest = path.partition("/")
+ return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
+
+def name_items(
+ catalogue, server, row, items, options
+):
+ if catalogue.kind is TOOLS:
+  items = [item for item in items if offered(item.original, row)]
+ elif catalogue.kind.capability == RESOURCES.capability:
+  items = [item for item in items if not hides_address(item.original, row)]
+ if catalogue.kind.key == "name":
+  return _named(catalogue, server, row, items, options)
+ for item in items:
+  if catalogue.kind.label == "name":
+   item.exposed = item.portable = labelled(server, item.exposed)
+  elif catalogue.apart:
+   item.exposed = item.portable = server_address(item.original, server)
+ return items
+
+def _named(
+ catalogue, server, row, items, options
+):
+ recorded, live = catalogue.recorded(server), catalogue.live
+ known = {item.original: item for item in [*live.get(server, ()), *recorded]}
+ taken = {}
+ for other in [t for others in live.values() for t in others]:
+  taken[other.exposed] = taken[other.portable] = other.server, other.original
+ for exposed, route in catalogue.routes.items():
+  taken[exposed] = taken[route[2]] = route[0], route[1]
+ is_anothers = _foreign(server, row, catalogue.servers, options)
+ named = {}
+ for item in items:
+  if item.original in known:
+   item.exposed = known[item.original].exposed
+  elif options.names != "bare":
+   item.exposed = exposed_name(server, item.original, row, options.separator)
+  owner = server, item.original
+  free = taken.get(item.exposed, owner) == owner
+  if free and item.original not in known and is_anothers(item.exposed):
+   item.exposed = hashed_name(item.exposed)
+  if taken.setdefault(item.exposed, owner) == owner:
+   named[item.original] = item
+ portable = portable_names([*taken])
+ for item in named.values():
+  same = known.get(item.original)
+  item.portable = same.portable if same else portable[item.exposed]
+  if same is None and item.portable != item.exposed and is_anothers(item.portable):
+   item.portable = hashed_name(item.exposed)
+ return list(named.values())
+
+def _foreign(
+ server, row, servers, options
+):
+ chosen = frozenset(row.get("rename", {}).values())
+ known = prefixes([name for name in servers if name], options.separator)
+ def is_anothers(name):
+  owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
+  return options.names != "bare" and name not in chosen and owner != server
+ return is_anothers
+
+def _encoded(server):
+ kept = _PORTABLE | frozenset(".~")
+ return "".join(
+  [
+   char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
+   for char in server
+  ]
+ )
+
+def _cleaned(name):
+ text = "".join([char if char in _PORTABLE else "_" for char in name])
+ while "__" in text:
+  text = text.replace("__", "_")
+ return text.strip("_")
+
+def _hashed(name, length):
+ from hashlib import sha256
+ mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+ return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+
+# serve/uris.py: What URIs tell: whether one fits a template (RFC 6570), and which server named it.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+MAXIMUM_ITEMS = 1_000
+
+def fits(template, uri):
+ first, *parts = template.split("{")
+ if not uri.startswith(first):
+  return False
+ index = len(first)
+ plain, pending = True, False
+ for part in parts:
+  expression, _, literal = part.partition("}")
+  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+  pending = True
+  if not literal:
+   continue
+  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+  if found < 0 or (plain and _crosses(uri[index:found])):
+   return False
+  index, plain, pending = found + len(literal), True, False
+ rest = uri[index:]
+ return not (plain and _crosses(rest)) if pending else not rest
+
+def _crosses(text):
+ return any(mark in text for mark in "/?#")
+
+class Origins:
+ def __init__(self):
+  self._servers = {}
+ def add(self, uri, server):
+  if len(uri) > LONGEST_URI:
+   return
+  self._servers.pop(uri, None)
+  self._servers[uri] = server
+  if len(self._servers) > MAXIMUM_URIS:
+   del self._servers[next(iter(self._servers))]
+ def learn(self, answer, server):
+  if not answer.may_name_uris():
+   return
+  result = answer.value("result")
+  if type(result) is dict:
+   for uri in _uris_in(result):
+    self.add(uri, server)
+ def of(self, uri):
+  return self._servers.get(uri)
+
+def _uris_in(result):
+ parts = [message.get("content") for message in _items(result, "messages")]
+ for member in ("content", "contents", "resources"):
+  parts += _items(result, member)
+ for part in parts:
+  if type(part) is dict:
+   embedded = part.get("resource")
+   uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
+   if type(uri) is str:
+    yield uri
+
+def _items(result, member):
+ value = result.get(member)
+ some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
+ return [item for item in some if type(item) is dict]
+
+# serve/lists.py: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
+SETTLE_SECONDS = 0.5
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
+CALM_SECONDS = 10.0
+_DOES = {
+ "live": "its live list is served",
+ "warn": "the snapshot is served",
+ "refuse": "what differs is withheld",
+}
+
+class Page:
+ __slots__ = ("_catalogue", "_listing", "_read", "_server", "fault")
+ def __init__(self, listing, catalogue, server):
+  self._listing = listing
+  self._catalogue = catalogue
+  self._server = server
+  self._read = False
+  self.fault = ""
+ def read(self, answer):
+  if self._read:
+   return
+  self._read = True
+  try:
+   self._listing.take(answer.raw("result"))
+  except Malformed as problem:
+   self.fault = str(problem)
+ def prepare(self, answer):
+  if answer.is_error:
+   return
+  self.read(answer)
+  if self._listing.wanted is None:
+   recorded = self._catalogue.recorded(self._server)
+   known = {item.original: item for item in recorded}
+   for item in self._listing.items:
+    if item.original in known:
+     classes(known[item.original], item)
+
+class Reports:
+ def __init__(self, connection):
+  self._connection = connection
+  self._said = {}
+ def say(self, about, text):
+  if self._said.get(about) != text:
+   self._said[about] = text
+   self._connection.say(text)
+ def say_first(self, about, faults):
+  if faults:
+   more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
+   self.say(about, faults[0] + more)
+  else:
+   self.forget(about)
+ def forget(self, about):
+  self._said.pop(about, None)
+
+class Listed:
+ __slots__ = ("clients", "connection", "is_awaited", "lifecycle", "settled")
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  clients,
+  settled,
+  is_awaited,
+ ):
+  self.connection = connection
+  self.lifecycle = lifecycle
+  self.clients = clients
+  self.settled = settled
+  self.is_awaited = is_awaited
+
+class ListReader:
+ def __init__(self, catalogue, child):
+  self.kind = catalogue.kind
+  self._catalogue = catalogue
+  self._connection = child.connection
+  self._effects = child.connection.effects
+  self._options = child.connection.options
+  self._lifecycle = child.lifecycle
+  self._clients = child.clients
+  self._settled = child.settled
+  self._is_awaited = child.is_awaited
+  self._guarded = child.connection.options.on_drift == "refuse"
+  self._reports = Reports(child.connection)
+  self.clear()
+ def clear(self):
+  self.compared = False
+  self.drift = ""
+  self.refused = {}
+  self.give_up_at = FOREVER
+  self._asked = 0
+  self._listing = Listing(self.kind, self._connection.name)
+  self._deadline = FOREVER
+  self._again_at = FOREVER
+  self._pause = 0.0
+  self._served_at = -FOREVER
+  self._drift_at_start = None
+ @property
+ def is_known(self):
+  return self.compared and not self._asked
+ @property
+ def is_at_rest(self):
+  return not self._asked and self._again_at == FOREVER
+ def read_first(self):
+  declared = self.kind.is_declared(self._lifecycle.capabilities)
+  if declared or self._catalogue.recorded(self._connection.name):
+   self.read()
+  else:
+   self.compared = True
+ def read(self):
+  if self._asked:
+   return
+  self._again_at = FOREVER
+  if not self.kind.is_declared(self._lifecycle.capabilities):
+   self._compare([])
+   self._settled()
+   return
+  self._listing = Listing(self.kind, self._connection.name)
+  self._ask_page("{}")
+ def _ask_page(self, wanted):
+  limit = self._options.connect_timeout
+  self._deadline = self._effects.arm(self._effects.clock() + limit)
+  page = Page(self._listing, self._catalogue, self._connection.name)
+  self._asked = self._connection.ask(
+   self.kind.method,
+   wanted,
+   lambda answer: self._take(page, answer),
+   prepare=page.prepare,
+   deadline=FOREVER,
+  )
+ def _take(self, page, answer):
+  if self.kind is not TOOLS and answer.code == METHOD_NOT_FOUND:
+   answer = result(answer.raw("id"), obj({self.kind.member: "[]"}))
+  if answer.is_error:
+   self._unread(answer.raw("error"))
+   return
+  page.read(answer)
+  if page.fault:
+   self._unread(page.fault)
+  elif self._listing.wanted is not None:
+   self._ask_page(self._listing.wanted)
+  else:
+   self._complete()
+ def _complete(self):
+  self._end_reading()
+  self._reports.say_first(self.kind.method, self._listing.faults)
+  connection, items = self._connection, self._listing.items
+  items = name_items(self._catalogue, connection.name, connection.row, items, self._options)
+  self._listing = Listing(self.kind, connection.name)
+  self._compare(items)
+  self._settled()
+ def _unread(self, problem):
+  self._end_reading()
+  self.drift = f"not given ({problem})"
+  what = f"gave no list of {self.kind.name}"
+  if self._guarded:
+   what += f" to compare ({problem})"
+   recorded = self._catalogue.recorded(self._connection.name)
+   self.refused = {name: what for item in recorded for name in self._names_of(item)}
+   self._serve([])
+   self._reports.say(self.kind.name, f"{what}; its snapshot is withheld")
+  else:
+   self._reports.say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+  self.compared = True
+  self._settled()
+ def _end_reading(self):
+  self._connection.own.pop(self._asked, None)
+  self._asked = 0
+  self._deadline = FOREVER
+  self._lifecycle.touch()
+  self._effects.arm(self._again_at)
+ def tick(self, now):
+  if self._deadline <= now:
+   self._unread(f"no answer within {self._options.connect_timeout:g} s")
+  if self._again_at <= now:
+   self.read()
+  self._effects.arm(self._deadline)
+  if not self._asked:
+   self._effects.arm(self._again_at)
+  if self.give_up_at > now:
+   self._effects.arm(self.give_up_at)
+ def announced(self):
+  if self._again_at < FOREVER or not self._lifecycle.is_ready:
+   return
+  pause, longest = self._pause, LONGEST_PAUSE_SECONDS
+  if self._guarded:
+   self.compared = False
+   longest = LONGEST_HOLD_SECONDS
+  self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
+  self._again_at = self._effects.arm(self._effects.clock() + pause)
+ def _compare(self, items):
+  client, now = self._lifecycle.client, self._effects.clock()
+  shows_pages = client is not None and PAGES in client.extensions
+  difference = drift(self._catalogue, self._connection.name, items, shows_pages)
+  overtaken = self._again_at < FOREVER and self._guarded
+  settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
+  if difference and now < settled_at and not self._is_awaited():
+   self._again_at = self._effects.arm(settled_at)
+   return
+  self._apply(items, difference)
+  self.drift = str(difference)
+  if self._drift_at_start is None:
+   self._drift_at_start = self.drift
+  self._report(difference)
+  self.compared = not overtaken
+  if not overtaken:
+   self.give_up_at = FOREVER
+  elif self.give_up_at == FOREVER:
+   self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
+ def _apply(self, items, difference):
+  if self._options.on_drift == "live":
+   recorded = self._catalogue.recorded(self._connection.name)
+   differs = difference or Difference(recorded, items)
+   if differs or self._connection.name in self._catalogue.live:
+    self._serve(items)
+  elif self._guarded:
+   self._refuse_changed(items, difference)
+ def _refuse_changed(self, items, difference):
+  self.refused = {}
+  for item in items:
+   how = "changed" if item.original in difference.changed else "is new"
+   if item.original in difference.changed or item.original in difference.added:
+    what = f"a {self.kind.name[:-1]} '{item.original}'"
+    reason = f"has {what} that {how} since this proxy was compiled"
+    for name in self._names_of(item):
+     self.refused[name] = reason
+  gone = {*difference.changed, *difference.removed}
+  recorded = self._catalogue.recorded(self._connection.name)
+  self._serve([item for item in recorded if item.original not in gone])
+ def _names_of(self, item):
+  named = self.kind.key == self.kind.label
+  return (item.exposed, item.portable) if named else (item.original,)
+ def _serve(self, items):
+  server = self._connection.name
+  names = renewed(self._catalogue.served(server), items)
+  if names:
+   self._catalogue.serve(server, items)
+   self._clients.list_changed(self._catalogue, server, names)
+   now = self._effects.clock()
+   if now >= self._served_at + CALM_SECONDS:
+    self._pause = 0.0
+   self._served_at = now
+ def _report(self, difference):
+  if not difference:
+   self._reports.forget(self.kind.name)
+   return
+  what = "" if self.kind is TOOLS else f" {self.kind.name}"
+  how = f"differs from its snapshot:{what} {self.drift}"
+  does = _DOES[self._options.on_drift]
+  advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
+  self._reports.say(self.kind.name, f"{how}; {does}{advice}")
+
+class Lists:
+ def __init__(self, catalogues, child):
+  self._readers = {kind.name: ListReader(catalogues[kind.name], child) for kind in KINDS}
+ def __iter__(self):
+  return iter(self._readers.values())
+ def __getitem__(self, kind):
+  return self._readers[kind]
+ @property
+ def compared(self):
+  return all(reader.compared for reader in self)
+ def given_up(self, now):
+  return [one.kind for one in self if not one.compared and one.give_up_at <= now]
+ def clear(self):
+  for reader in self:
+   reader.clear()
+ def read(self):
+  for reader in self:
+   reader.read_first()
+ def tick(self, now):
+  for reader in self:
+   reader.tick(now)
+ def announced(self, method):
+  for reader in self:
+   if method == reader.kind.announcement:
+    reader.announced()
+ def withheld(self, method, name):
+  for reader in [one for one in self if one.refused]:
+   kind = reader.kind
+   meant = method.startswith((kind.name, kind.capability)) or (
+    method == "completion/complete" and kind is not TOOLS
+   )
+   for refused, reason in reader.refused.items():
+    if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
+     return reason
+  return None
+
+# serve/server_requests.py: Requests of one child to clients: whom they are for, and whose turn it is.
+ANSWER_SECONDS = 60.0
+ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+
+class ServerRequest:
+ __slots__ = ("client", "deadline", "identifier", "key", "number", "reply", "token")
+ def __init__(self, client, message, number):
+  self.client = client
+  self.identifier = message.raw("id")
+  self.key = message.id
+  self.number = number
+  self.reply = None
+  self.token = ""
+  self.deadline = FOREVER
+
+class ServerRequests:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  clients,
+  *,
+  asks,
+  several,
+ ):
+  self._connection = connection
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self._asks = asks
+  self._several = several
+  self._pending = []
+  self._deferred = []
+ def __bool__(self):
+  return bool(self._pending)
+ def receive(self, message):
+  if message.method == "ping":
+   self._connection.send(result(message.raw("id"), "{}"))
+   return
+  if message.method in ABOUT_A_CALL:
+   self._asks = True
+  client = self._client_for(message.method or "")
+  if client is None and self._may_defer(message):
+   self._deferred.append(message)
+  else:
+   self.ask(client, message)
+ def _may_defer(self, message):
+  starter = self._lifecycle.client
+  started = starter is not None and starter.connection in self._clients
+  return started and not self._connection.calls and message.method == "roots/list"
+ def ask_deferred(self, client):
+  starter = self._lifecycle.client
+  if not self._deferred or starter is None or starter.connection is not client.connection:
+   return False
+  deferred, self._deferred = self._deferred, []
+  for message in deferred:
+   self.ask(client, message)
+  return True
+ def ask(self, client, message):
+  refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+  if client is not None and message.id is not None:
+   refusal = inability(client, message)
+  if client is None or refusal:
+   self._connection.send(failure(message.raw("id") or "null", refusal))
+   return
+  if not self._clients.may_answer(client):
+   self._refuse_gone(message.raw("id"))
+   return
+  asked = ServerRequest(client, message, client.mint())
+  self._pending.append(asked)
+  params, method = message.json("params"), message.method or ""
+  token = params.part("_meta", "progressToken")
+  if token not in ("", "null"):
+   asked.token = token
+   place = params.place(("_meta", "progressToken"))
+   params = Json(spliced(params.text, [(place, str(asked.number))]))
+  text = attributed(method, params, self._connection.name, self._several)
+  client.deliver(request(asked.number, method, text))
+ def _client_for(self, method):
+  callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
+  if not callers:
+   starter = self._lifecycle.client
+   return starter if starter in self._clients else None
+  if any(client.connection is not callers[0].connection for client in callers):
+   return None
+  at_work = self._at_work()
+  certain = len(at_work) == 1 or len(callers) == 1
+  chosen = [client for client in callers if client in at_work] or callers
+  return chosen[-1] if certain or method not in ABOUT_A_CALL else None
+ @property
+ def _takes_turns(self):
+  return self._asks and self._lifecycle.era == LEGACY
+ def _at_work(self):
+  callers = {call.client for call in self._connection.calls.values()}
+  return callers - {asked.client for asked in self._pending}
+ def blocks(self, client):
+  if not self._takes_turns:
+   return False
+  calls = self._connection.calls.values()
+  foreign = any(call.client.connection is not client.connection for call in calls)
+  return foreign or bool(self._at_work() - {client})
+ def hurry(self, client):
+  effects = self._connection.effects
+  for asked in self._pending:
+   if asked.client.connection is not client.connection and asked.deadline == FOREVER:
+    asked.deadline = effects.clock() + ANSWER_SECONDS
+   effects.arm(asked.deadline)
+ def give_up(self, now, *, awaited):
+  for asked in [one for one in self._pending if one.deadline < FOREVER]:
+   if not awaited or asked.reply is not None:
+    asked.deadline = FOREVER
+   elif asked.deadline > now:
+    self._connection.effects.arm(asked.deadline)
+   else:
+    self._pending.remove(asked)
+    late = error(REQUEST_TIMEOUT, "The client did not answer while others waited")
+    self._connection.send(failure(asked.identifier, late))
+    params = obj(requestId=str(asked.number))
+    asked.client.deliver(notification(CANCELLED, params))
+ def _find(self, client, number):
+  asked = [one for one in self._pending if one.client is client and one.number == number]
+  return asked[0] if asked and asked[0].reply is None else None
+ def reply(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None:
+   asked.reply = message
+   self.flush_replies()
+  return asked is not None
+ def progress(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None and asked.token:
+   params = replaced(message.raw("params"), "progressToken", asked.token)
+   self._connection.send(notification(PROGRESS, params))
+ def flush_replies(self):
+  for asked, reply in [(one, one.reply) for one in self._pending if one.reply is not None]:
+   client = asked.client
+   busy = self._takes_turns and any(
+    other is not client and other.connection is client.connection
+    for other in self._at_work()
+   )
+   if not busy:
+    self._pending.remove(asked)
+    self._lifecycle.touch()
+    self._connection.send(reply.under(asked.identifier))
+ def withdraw(self, message):
+  key = message.params.get("requestId")
+  if not is_id(key):
+   return
+  self._deferred = [one for one in self._deferred if one.id != key]
+  found = [asked for asked in self._pending if asked.key == key]
+  if found:
+   asked = found[-1]
+   self._pending.remove(asked)
+   if asked.reply is None:
+    params = replaced(message.raw("params"), "requestId", str(asked.number))
+    asked.client.deliver(notification(CANCELLED, params))
+ def disconnected(self, client):
+  for asked in [one for one in self._pending if one.client is client]:
+   self._pending.remove(asked)
+   self._refuse_gone(asked.identifier)
+ def input_ended(self, client):
+  for asked in [one for one in self._pending if one.client is client and one.reply is None]:
+   self._pending.remove(asked)
+   self._refuse_gone(asked.identifier)
+ def _refuse_gone(self, identifier):
+  gone = error(METHOD_NOT_FOUND, "The client is gone")
+  self._connection.send(failure(identifier, gone))
+ def clear(self):
+  pending, self._pending, self._deferred = self._pending, [], []
+  for asked in pending:
+   if asked.reply is None:
+    params = obj(requestId=str(asked.number))
+    asked.client.deliver(notification(CANCELLED, params))
+
+# serve/child.py: One server behind the proxy, over all its lives.
+class Child:
+ def __init__(
+  self, name, answers, effects, clients, origins
+ ):
+  plan = answers.plan
+  facts = plan.children.get(name, {})
+  self.name = name
+  self.row = plan.servers[name]
+  self._clients = clients
+  self._catalogues = answers.catalogues
+  self._outages = answers.outages
+  self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+  self.lifecycle = Lifecycle(self.connection, plan)
+  self.requests = ServerRequests(
+   self.connection,
+   self.lifecycle,
+   clients,
+   asks=bool(facts.get("conditional")),
+   several=len(plan.servers) > 1,
+  )
+  listed = Listed(
+   self.connection,
+   self.lifecycle,
+   clients,
+   settled=self._lists_settled,
+   is_awaited=lambda: self.calls.any_is_unknown,
+  )
+  self.lists = Lists(self._catalogues, listed)
+  self.calls = CallQueue(
+   self.connection,
+   self.lifecycle,
+   self.requests,
+   self.lists,
+   self._catalogues,
+   origins,
+  )
+ @property
+ def state(self):
+  return self.lifecycle.state
+ @property
+ def era(self):
+  return self.lifecycle.era
+ def up(self, port, masks):
+  if self.state != STARTING:
+   return
+  masked = None
+  if "masks" in self.row:
+   masked = Masks(self.row["masks"], masks)
+  self.connection.open(port, masked)
+  hello = self.lifecycle.introduction()
+  self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+ def _shake_hands(self, answer):
+  if answer.is_error:
+   self.lifecycle.refused(answer)
+   return
+  fault = introduction_fault("initialize", answer.value("result"))
+  if fault:
+   self.lifecycle.give_up(fault)
+   return
+  self.lifecycle.ready(answer)
+  self.connection.send(notification(INITIALIZED))
+  if self._outages.end(self.name):
+   self._clients.all_changed(self._catalogues, self.name)
+  self._inform()
+  self.calls.flush()
+  self.lists.read()
+  self._lists_settled()
+  self._sleep_if_idle(self.lifecycle.ready_at)
+ def renewed(self):
+  if self.lifecycle.is_ready:
+   self._inform()
+   self.lists.read()
+ def _inform(self):
+  self.set_level()
+  for uri in self._clients.watched(self.name):
+   self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+ def set_level(self):
+  level = self._clients.level
+  if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
+   self.connection.ask("logging/setLevel", obj(level=quote(level)))
+ def down(self, reason, last_words):
+  if not self.lifecycle.is_alive:
+   return
+  shaking = self.state == STARTING and bool(self.connection.own)
+  if shaking and self.era == MODERN and self.lifecycle.switch_era():
+   return
+  self.calls.abandon(self.calls.clear(), reason)
+  self.requests.clear()
+  self.lifecycle.fail(reason)
+  self._forget()
+  words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
+  self.connection.say(reason + words)
+  if self._outages.begin(self.name):
+   self._clients.all_changed(self._catalogues, self.name)
+ def _forget(self):
+  self.connection.clear()
+  self.lists.clear()
+ def tick(self, now):
+  self.lifecycle.tick(now)
+  self.connection.port.tick(now)
+  self.lists.tick(now)
+  late = self.calls.time_out(now)
+  self.connection.give_up(now)
+  self._settle_lost()
+  self.requests.give_up(now, awaited=self.calls.any_waits)
+  if late or self.lists.given_up(now):
+   self.calls.flush()
+  self._sleep_if_idle(now)
+ def _sleep_if_idle(self, now):
+  owes = self.connection.owed() or self.calls.any_waits or self.requests
+  busy = bool(owes or self._clients.watched(self.name))
+  if self.lifecycle.sleep_if_idle(now, busy=busy):
+   self._forget()
+ def read(self, line, redact, request=0):
+  unread = unread_answer(line)
+  if unread is not None:
+   call = self.connection.calls.get(minted(unread.id))
+   if call is not None and self._passes_untouched(call):
+    unread.prepare(call.identifier)
+    return [unread], ""
+  said = read_line(line, str if self.connection.warned else redact, request)
+  for message in said[0]:
+   if isinstance(message, Message) and message.method is None and not message.is_error:
+    own, call = self.connection.asked(minted(message.value("id")))
+    if own is not None:
+     own.prepare(message)
+    elif call is not None and len(line) > LARGE and self._passes_untouched(call):
+     message.prepare(call.identifier)
+  return said
+ def _passes_untouched(self, call):
+  of_one_era = self.era == LEGACY and call.client.connection is call.client
+  return of_one_era and not self.connection.is_masked and not call.rewrites
+ def receive(self, message):
+  if isinstance(message, Fragment):
+   self._unreadable(message)
+  elif message.method is None:
+   self._answered(message)
+  elif "id" in message.members:
+   self.ask(None, message)
+  elif message.method == CANCELLED:
+   self.requests.withdraw(message)
+  elif message.method in LISTS_CHANGED:
+   self.lists.announced(message.method)
+  elif message.method == PROGRESS:
+   self.calls.progress(self.connection.unmasked(message))
+  elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
+   if message.method != RESOURCE_UPDATED:
+    message = self.connection.unmasked(message)
+   callers = {call.client for call in self.connection.calls.values()}
+   self._clients.pass_on(self.name, message, callers)
+ def ask(self, client, message):
+  message = self.connection.unmasked(message)
+  if client is not None:
+   self.requests.ask(client, message)
+  else:
+   self.requests.receive(message)
+  self.calls.flush()
+ def _answered(self, message):
+  number = minted(message.value("id"))
+  own, call = self.connection.asked(number)
+  if own is not None:
+   del self.connection.own[number]
+   own.finish(message)
+  elif call is not None:
+   self.calls.answered(number, self.connection.unmasked(message))
+   self.calls.flush()
+  elif message.id is None and not number and message.is_response:
+   self.connection.lose(self.connection.without_id(message))
+  if self.connection.lost:
+   self._settle_lost()
+ def _unreadable(self, fragment):
+  self.connection.warn(fragment.problem)
+  if fragment.method:
+   if fragment.id is not None:
+    refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
+    self.connection.send(failure(id_text(fragment.id), refusal))
+   return
+  number = minted(fragment.id)
+  problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
+  if number in self.connection.owed():
+   self._answered(failure(str(number), problem))
+  elif fragment.id is None:
+   self.connection.lose(problem)
+   self._settle_lost()
+ def _settle_lost(self):
+  for number, problem in self.connection.settled():
+   self._answered(failure(str(number), problem))
+ def submit(self, call):
+  self.calls.submit(call)
+ def submit_unknown(self, call):
+  self.calls.submit_unknown(call)
+  if self.lifecycle.is_ready:
+   self.lists["tools"].read()
+ def withdraw(self, call, params):
+  self.calls.withdraw(call, params)
+  self._settle_lost()
+  self.calls.flush()
+ def _lists_settled(self):
+  if self.lists["tools"].is_known:
+   self.calls.settle_unknown()
+  self.calls.flush()
+
+# serve/resources.py: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
+APP_SCHEME = "ui://"
+READING_METHODS = SKILL_METHODS | {"resources/read"}
+
+class SubscriptionCall(Call):
+ __slots__ = ("_clients", "_origins")
+ def __init__(
+  self, client, message, uri, clients, origins
+ ):
+  super().__init__(client, message, uri)
+  self._clients = clients
+  self._origins = origins
+ def succeeded(self, server, message):
+  if self.method == "resources/subscribe":
+   self._clients.watch(self.client, self.name, server)
+   self._origins.add(self.name, server)
+  else:
+   self._clients.unwatch(self.client, self.name)
+  return message
+ def failed(self):
+  if self.method == "resources/subscribe":
+   self._clients.unwatch(self.client, self.name)
+
+class SkillCall(Call):
+ __slots__ = ()
+ rewrites = True
+ def succeeded(self, server, message):
+  if type(message.value("result")) is not dict:
+   return message
+  return result(message.raw("id"), moved_result(message.raw("result"), server))
+
+class ResourceRouting:
+ def __init__(
+  self,
+  answers,
+  children,
+  clients,
+  origins,
+  dispatch,
+ ):
+  self._answers = answers
+  self._catalogues = answers.catalogues
+  self._children = children
+  self._clients = clients
+  self._origins = origins
+  self._dispatch = dispatch
+ def request(self, client, message):
+  uri = message.params.get("uri")
+  if type(uri) is not str:
+   text = f"{message.method} needs a uri in params"
+   self._dispatch.deny(client, message, INVALID_PARAMS, text)
+  elif self._dispatch.refuse_withheld(client, message, uri):
+   return
+  elif message.method == "resources/unsubscribe":
+   self._unsubscribe(client, message, uri)
+  else:
+   self._find(client, message, uri)
+ def _find(self, client, message, uri):
+  owners, own = self._holders(message.method or "", uri)
+  if not owners and message.method in SKILL_METHODS:
+   text = f"No skill is served at {uri}"
+   self._dispatch.deny(client, message, INVALID_PARAMS, text)
+  elif not owners:
+   data = obj(uri=quote(uri))
+   text = f"Resource not found: {uri}"
+   self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
+  else:
+   self._dispatch.send(self._call(client, message, uri, own), owners)
+ def _call(self, client, message, uri, own):
+  if message.method in ("resources/subscribe", "resources/unsubscribe"):
+   return SubscriptionCall(client, message, uri, self._clients, self._origins)
+  if own != uri:
+   return SkillCall(client, message, uri, ("uri",), own)
+  skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
+  return (SkillCall if skilled else Call)(client, message, uri)
+ def _unsubscribe(self, client, message, uri):
+  server = self._clients.unwatch(client, uri)
+  if server is None:
+   self._find(client, message, uri)
+   return
+  child = self._children[server]
+  if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
+   client.deliver(result(message.raw("id"), "{}"))
+  else:
+   self._dispatch.send(self._call(client, message, uri, uri), [child])
+ def complete(self, client, message, uri):
+  item = self._catalogues["templates"].find(uri)
+  owners = [self._children[item.server]] if item is not None else self.owners(uri)
+  able = [child for child in owners if "completions" in child.lifecycle.declared]
+  if owners:
+   self._dispatch.send(Call(client, message, uri), able or owners)
+  else:
+   self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
+ def _holders(self, method, uri):
+  extended = self._answers.extended
+  skilled = [
+   child
+   for name, child in self._children.items()
+   if SKILLS.capability in extended.get(name, ())
+  ]
+  listed = self._catalogues["resources"].find(uri) is not None
+  if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
+   for child in skilled:
+    own = own_address(uri, child.name)
+    if own is not None:
+     return [child], own
+  owners = self.owners(uri)
+  if method in SKILL_METHODS:
+   item = self._catalogues["skills"].find(uri)
+   first = [self._children[item.server]] if item is not None else []
+   owners = [*first, *(child for child in owners if child in skilled), *skilled]
+   return list(dict.fromkeys(owners)), uri
+  if method == "resources/subscribe":
+   owners = [child for child in owners if _tells_of_resources(child)] or owners
+  return owners, uri
+ def owners(self, uri):
+  item = self._catalogues["resources"].find(uri)
+  if item is not None:
+   return [self._children[item.server]]
+  templates, tools = self._catalogues["templates"], self._catalogues["tools"]
+  servers = [
+   server
+   for server in self._children
+   if any(fits(item.original, uri) for item in templates.served(server))
+  ]
+  guarded = self._answers.plan.options.on_drift == "refuse"
+  if not guarded:
+   servers += [self._origins.of(uri) or ""]
+  if uri.startswith(APP_SCHEME):
+   servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
+  if not guarded:
+   servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
+  owners = [self._children[name] for name in dict.fromkeys(servers) if name]
+  shown = [child for child in owners if not hides_address(uri, child.row)]
+  return sorted(shown, key=lambda child: child.state == DOWN)
+
+def _tells_of_resources(child):
+ declared = child.lifecycle.declared.get("resources")
+ return type(declared) is dict and declared.get("subscribe") is True
+
+# serve/routing.py: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
+_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
+_ROUTED = {
+ "tools/call": "name",
+ "prompts/get": "name",
+ "resources/read": "uri",
+ "resources/subscribe": "uri",
+ "resources/unsubscribe": "uri",
+ "skills/get": "uri",
+ "resources/directory/read": "uri",
+ "completion/complete": "ref",
+}
+_OF_REFERENCE = ("type", "name", "uri")
+
+class Dispatch:
+ def __init__(self, children):
+  self._children = children
+  self._serial = 0
+ def send(self, call, children):
+  first, *others = children
+  self._register(call, first)
+  if others:
+   call.others = [child.submit for child in others]
+  first.submit(call)
+ def send_unknown(self, call, child):
+  self._register(call, child)
+  child.submit_unknown(call)
+ def withdraw(self, call, child, params):
+  child.withdraw(call, params)
+ def _register(self, call, child):
+  self._serial += 1
+  call.serial = self._serial
+  child.calls.limit(call)
+ def deny(self, client, message, code, text, data=""):
+  self.refuse(client, message, error(code, text, data))
+ def refuse(self, client, message, refusal):
+  client.deliver(failure(message.raw("id"), refusal))
+ def refuse_withheld(self, client, message, name):
+  for child in self._children.values():
+   reason = child.lists.withheld(message.method or "", name)
+   if reason is not None:
+    self.refuse(client, message, child.connection.gone(reason))
+    return True
+  return False
+
+class NameRouting:
+ def __init__(
+  self,
+  plan,
+  catalogues,
+  children,
+  dispatch,
+ ):
+  self._plan = plan
+  self._options = plan.options
+  self._catalogues = catalogues
+  self._children = children
+  self._dispatch = dispatch
+ def call(self, client, message):
+  name = message.params.get("name")
+  kind = TOOLS if message.method == "tools/call" else PROMPTS
+  if type(name) is not str:
+   self._deny(client, message, f"{message.method} needs a name in params")
+   return
+  item = self._catalogues[kind.name].find(name)
+  if item is not None and not item.server:
+   self._call_subtool(client, message, item)
+  elif item is not None:
+   self._send(client, message, name, item)
+  elif not self._dispatch.refuse_withheld(client, message, name):
+   self._call_by_own_name(client, message, kind, name)
+ def _send(
+  self,
+  client,
+  message,
+  name,
+  item,
+  path=("name",),
+ ):
+  call = Call(client, message, name, path, item.original)
+  self._dispatch.send(call, [self._children[item.server]])
+ def _call_by_own_name(self, client, message, kind, name):
+  items = self.named(kind, name)
+  if len(items) == 1:
+   self._call_listed(client, message, kind, items[0])
+  elif items:
+   meant = " or ".join([getattr(item, client.spelling) for item in items])
+   self._deny(client, message, f"{_UNKNOWN[kind]}: {name}; say {meant}")
+  elif kind is TOOLS:
+   self._call_unknown(client, message, name)
+  else:
+   self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+ def _call_listed(self, client, message, kind, item):
+  name = item.exposed
+  if self._catalogues[kind.name].find(name) is not None:
+   self._send(client, message, name, item)
+  elif self._dispatch.refuse_withheld(client, message, name):
+   return
+  elif kind is TOOLS:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+  else:
+   self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+ def named(self, kind, name):
+  catalogue = self._catalogues[kind.name]
+  listed = catalogue.find(name)
+  if listed is not None:
+   return [listed]
+  guarded = self._options.on_drift == "refuse"
+  items = catalogue.recorded if guarded else catalogue.served
+  return [i for server in self._children for i in items(server) if i.original == name]
+ def _call_subtool(self, client, message, composite):
+  allowed = self._plan.subtools[composite.original]
+  call = Subcall(message, composite.original, allowed)
+  if call.fault:
+   self._deny(client, message, call.fault)
+   return
+  recorded = self._catalogues["tools"].recorded(call.server)
+  hidden = Item(call.server, call.tool, "", "", "")
+  item = next((item for item in recorded if item.original == call.tool), hidden)
+  self._send(client, call.message, item.exposed, item)
+ def _call_unknown(self, client, message, name):
+  separator = self._options.separator
+  server = prefix_of(name, self._children, separator)
+  if server is None and self._options.names != "bare" and separator not in name:
+   self._dispatch.refuse(client, message, tool_of_nobody(name))
+   return
+  child = self._children[server] if server is not None else None
+  live = self._options.on_drift == "live"
+  if child is None or not live or child.lifecycle.is_down_for_good:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+   return
+  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+ def complete(self, client, message, name):
+  items = self.named(PROMPTS, name)
+  if len(items) == 1:
+   self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
+  else:
+   self._deny(client, message, f"Nothing to complete: {name}")
+ def _deny(self, client, message, text):
+  self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+def ambiguity(message):
+ member = _ROUTED.get(message.method or "")
+ params = message.members.get("params")
+ if member is None or params is None or (member != "ref" and params.names_once(member)):
+  return ""
+ if not message.params:
+  return ""
+ text = params.text
+ fault = repeated(text, 0, (member,))
+ if not fault and member == "ref" and type(message.params.get("ref")) is dict:
+  fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
+ return fault
+
+# serve/router.py: The router: clients, children, and which of the latter a message of the former is for.
+MAXIMUM_STARTING = 8
+MAXIMUM_IN_BACKGROUND = 7
+
+class ExtensionCall(Call):
+ __slots__ = ()
+ def is_settled_by(self, code):
+  return code != METHOD_NOT_FOUND
+
+class Router:
+ def __init__(self, answers, effects, dispatching):
+  self.answers = answers
+  self.plan = answers.plan
+  self.effects = effects
+  self.clients = Clients("logging" in answers.declared)
+  origins = Origins()
+  self.children = {
+   name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
+  }
+  self._dispatch = dispatching(self.children)
+  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+  self.resources = ResourceRouting(
+   answers, self.children, self.clients, origins, self._dispatch
+  )
+ def admit(self):
+  queued = [child for child in self.children.values() if child.state == QUEUED]
+  if not queued:
+   return
+  starting = sum(child.state == STARTING for child in self.children.values())
+  queued.sort(key=lambda child: not child.calls.any_waits)
+  for child in queued:
+   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+   if starting >= limit:
+    return
+   starting += 1
+   child.lifecycle.start()
+ def connect(self, client):
+  self.clients.connect(client)
+  if client.starter is not None:
+   self.want_children(client.starter)
+ def end_input(self, client):
+  self.clients.end_input(client)
+  for child in self.children.values():
+   child.requests.input_ended(client)
+ def disconnect(self, client):
+  calls = self._calls_of(client)
+  asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
+  watched = {**asked, **self.clients.disconnect(client)}
+  if client.connection is client and self.clients.settle_level():
+   self._tell_level()
+  for server, call in reversed(calls):
+   child = self.children[server]
+   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
+  for child in self.children.values():
+   child.requests.disconnected(client)
+  for uri, server in watched.items():
+   child = self.children[server]
+   if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
+    child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+ def _calls_of(self, client):
+  found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
+  return sorted(found, key=lambda pair: pair[1].serial)
+ def owes(self, client):
+  return any(child.calls.of(client) for child in self.children.values())
+ def want_children(self, client):
+  if self.plan.options.start == "eager":
+   for child in self.children.values():
+    if child.name not in self.answers.outages:
+     child.lifecycle.want(client)
+ def receive(self, client, message):
+  if isinstance(message, Malformed):
+   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+  elif message.method is None:
+   if "result" in message.members or "error" in message.members:
+    self._client_answer(client, message)
+   else:
+    self._invalid(client, message)
+  elif "id" not in message.members:
+   self._client_notification(client, message)
+  elif message.id is None:
+   self._invalid(client, message)
+  else:
+   self._client_request(client, message)
+ def _invalid(self, client, message):
+  identifier = "null" if message.id is None else message.raw("id")
+  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+ def _client_answer(self, client, message):
+  number = minted(message.value("id"))
+  any(child.requests.reply(client, number, message) for child in self.children.values())
+ def _client_request(self, client, message):
+  method = message.method or ""
+  if FORWARDED.get(method) in self.answers.declared:
+   self._forward(client, message, method)
+   return
+  answer = self.answers.answer(client, message)
+  if answer is not None:
+   client.deliver(answer)
+  else:
+   self._extension(client, message)
+ def _forward(self, client, message, method):
+  params = message.value("params")
+  if type(params) is dict or params is None:
+   fault = ambiguity(message)
+  else:
+   fault = "params must be an object"
+  if fault:
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif method in ("tools/call", "prompts/get"):
+   self.names.call(client, message)
+  elif method == "logging/setLevel":
+   self._set_level(client, message)
+  elif method == "completion/complete":
+   self._complete(client, message)
+  else:
+   self.resources.request(client, message)
+ def _set_level(self, client, message):
+  level = message.params.get("level")
+  if type(level) is not str or level not in LEVELS:
+   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+   return
+  if self.clients.set_level(client, level):
+   self._tell_level()
+  client.deliver(result(message.raw("id"), "{}"))
+ def _tell_level(self):
+  for child in self.children.values():
+   child.set_level()
+ def _complete(self, client, message):
+  reference = message.params.get("ref")
+  of = reference if type(reference) is dict else {}
+  name, uri = of.get("name"), of.get("uri")
+  if type(name) is str and of.get("type") == "ref/prompt":
+   self.names.complete(client, message, name)
+  elif type(uri) is str and of.get("type") == "ref/resource":
+   self.resources.complete(client, message, uri)
+  else:
+   fault = "completion/complete needs a ref"
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+ def _extension(self, client, message):
+  method = message.method or ""
+  children = [self.children[name] for name in self.answers.extenders(method)]
+  if children:
+   self._dispatch.send(ExtensionCall(client, message, method), children)
+  else:
+   fault = f"Method not found: {method}"
+   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
+ def _client_notification(self, client, message):
+  method = message.method or ""
+  if method == CANCELLED:
+   self._cancel(client, message)
+  elif method == INITIALIZED:
+   client.shake_hands()
+   self.want_children(client)
+  elif method == PROGRESS:
+   number = message.params.get("progressToken")
+   if type(number) is int:
+    for child in self.children.values():
+     child.requests.progress(client, number, message)
+  elif method.startswith("notifications/") and method not in OF_SERVERS:
+   for_all = method != ROOTS_CHANGED
+   for child in self.children.values():
+    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+     child.connection.send(notification(method, message.raw("params")))
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
+  if found:
+   server, call = found[-1]
+   params = message.raw("params")
+   child = self.children[server]
+   self._dispatch.withdraw(call, child, lambda n: replaced(params, "requestId", n))
+
+# serve/core.py: The core of the proxy: takes the events of all peers, of either era, one at a time.
+class Core:
+ def __init__(
+  self,
+  answers,
+  clock,
+  mint,
+  dispatching=Dispatch,
+ ):
+  self.effects = Effects(clock)
+  self.router = Router(answers, self.effects, dispatching)
+  self.children = self.router.children
+  self._mint = mint
+  self.modern = None
+ @property
+ def alarm(self):
+  return self.effects.alarm
+ def _done(self):
+  effects = self.effects
+  effects.settle()
+  if effects.starts_due:
+   effects.starts_due = False
+   self.router.admit()
+  return effects.taken()
+ def connect(self, client):
+  client.attach(lambda message: self.effects.send(client, message))
+  self.router.connect(client)
+  return self._done()
+ def end_input(self, client):
+  self.router.end_input(client)
+  return self._done()
+ def disconnect(self, client):
+  if self.modern is not None:
+   self.modern.close(client)
+  self.router.disconnect(client)
+  return self._done()
+ def from_client(self, client, line):
+  return self.take(client, read_messages(line, client.version == BATCH_VERSION))
+ def take(self, client, messages):
+  for message in messages:
+   if isinstance(message, Malformed) or not self._is_modern(client, message):
+    self.router.receive(client, message)
+   self.effects.settle()
+  return self._done()
+ def _is_modern(self, client, message):
+  if self.modern is None:
+   if not is_enveloped(message) or message.id is None or message.method == "initialize":
+    return False
+   load_part("modern")
+   self.modern = ModernClients(self.router, self._mint)
+  return self.modern.receive(client, message)
+ def owes(self, client):
+  waits = self.modern is not None and self.modern.owes(client)
+  return waits or self.router.owes(client)
+ def end_subscriptions(self):
+  if self.modern is not None:
+   self.modern.end_subscriptions()
+  return self._done()
+ def wake(self, child, client):
+  child.lifecycle.want(client)
+  return self._done()
+ def child_up(self, child, masks={}):
+  if child.era == MODERN:
+   load_part("modern")
+   child.up(ModernChildPort(child, self.router.answers), masks)
+  else:
+   child.up(None, masks)
+  return self._done()
+ def child_down(self, child, reason, last_words=""):
+  child.down(reason, last_words)
+  return self._done()
+ def schema_of(self, child, tool):
+  served = self.router.answers.catalogues["tools"].served(child.name)
+  return next((item.listed("") for item in served if item.original == tool), "")
+ def child_renewed(self, child):
+  child.renewed()
+  return self._done()
+ def request_failed(self, child, request, reason):
+  if child.lifecycle.is_alive:
+   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
+  return self._done()
+ def read(
+  self, child, line, redact, request=0
+ ):
+  return child.read(line, redact, request)
+ def from_child(self, child, said):
+  messages, oddity = said
+  if child.lifecycle.is_alive:
+   child.connection.warn(oddity)
+   for message in messages:
+    child.connection.port.receive(message)
+    self.effects.settle()
+  return self._done()
+ def tick(self):
+  now = self.effects.clock()
+  self.effects.disarm()
+  if self.modern is not None:
+   self.modern.tick(now)
+  for child in self.children.values():
+   child.tick(now)
+  return self._done()
+
+# serve/platforms.py: Where systems differ: names of variables, programs, the processes of a child, exit codes.
+WINDOWS = sys.platform == "win32"
+OFTEN_USED_FOLDERS = (
+ "/opt/homebrew/bin",
+ "/usr/local/bin",
+ "~/.local/bin",
+ "~/.nvm/versions/node/*/bin",
+ "~/.volta/bin",
+ "~/.bun/bin",
+ "~/.cargo/bin",
+ "~/.pyenv/shims",
+)
+CRASHES = {
+ 0xC0000005: "access violation",
+ 0xC00000FD: "stack overflow",
+ 0xC0000135: "a DLL was not found",
+ 0xC0000142: "a DLL could not be initialized",
+ 0xC0000374: "heap corruption",
+ 0xC0000409: "it aborted",
+}
+INTERRUPTED = 0xC000013A
+FIRST_CRASH = 0xC0000000
+
+def variable_key(name, windows=WINDOWS):
+ return name.upper() if windows else name
+
+def find_program(command, env, folder):
+ if WINDOWS:
+  load_part("windows")
+  return find_windows_program(command, env, folder)
+ folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+ places = [os.path.join(folder, one, command) for one in folders]
+ return next((place for place in places if is_program(place)), None)
+
+def is_program(path):
+ return os.path.isfile(path) and os.access(path, os.X_OK)
+
+def not_found(command, env):
+ searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
+ return f"{searched}; {where_to_find(command)}"
+
+def where_to_find(command):
+ for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
+  for folder in _matching(os.path.expanduser(pattern)):
+   place = os.path.join(folder, command)
+   if is_program(place):
+    return f"write {place} as `command`, or add its folder to PATH in `env`"
+ return "install it, or write its absolute path"
+
+def _matching(pattern):
+ before, star, after = pattern.partition("*")
+ if not star:
+  return [pattern]
+ try:
+  names = sorted(os.listdir(before), reverse=True)
+ except OSError:
+  return []
+ return [before + name + after for name in names]
+
+def command_line(argv):
+ if not WINDOWS:
+  return argv
+ if not os.path.isabs(argv[0]):
+  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+ load_part("windows")
+ return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
+
+def start_options():
+ if not WINDOWS:
+  return {"start_new_session": True}
+ load_part("windows")
+ return {"creationflags": START_FLAGS}
+
+def lead_group(pid):
+ if not WINDOWS:
+  return SessionGroup(pid)
+ load_part("windows")
+ return Job(pid)
+
+class SessionGroup:
+ def __init__(self, leader):
+  self.leader = leader
+ def signal(self, number):
+  if sys.platform != "win32":
+   try:
+    os.killpg(self.leader, number)
+   except ProcessLookupError:
+    return False
+   except PermissionError:
+    return False
+  return True
+
+def describe(status):
+ if status == INTERRUPTED:
+  return "was interrupted"
+ if status >= FIRST_CRASH:
+  known = CRASHES.get(status)
+  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
+ if status >= 0:
+  return f"exited with status {status}"
+ import signal
+ try:
+  return f"was killed by {signal.Signals(-status).name}"
+ except ValueError:
+  return f"was killed by signal {-status}"
+
+def crashed(status):
+ return status < 0 or status >= FIRST_CRASH
+
+# serve/variables.py: Variables: references to them inside config strings, and the files that set them.
+CONFIG_FOLDER = "workspaceFolder"
+_DIGITS = "0123456789"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+
+class MissingVariable(Exception):
+ def __init__(self, name):
+  super().__init__(name)
+  self.name = name
+
+def references(text):
+ return [(name, default) for _, name, default in _pieces(text) if name and name != CONFIG_FOLDER]
+
+def resolve(text, lookup):
+ parts = []
+ for literal, name, default in _pieces(text):
+  parts.append(literal)
+  if not name:
+   continue
+  value = lookup(name)
+  if default is not None:
+   value = value or default
+  elif value is None:
+   raise MissingVariable(name)
+  parts.append(value)
+ return "".join(parts)
+
+def _pieces(text):
+ start = index = 0
+ while True:
+  index = text.find("$", index)
+  if index < 0:
+   yield text[start:], "", None
+   return
+  if text.startswith("$$", index):
+   yield text[start : index + 1], "", None
+   start = index = index + 2
+   continue
+  reference = reference_at(text, index)
+  if reference is None:
+   index += 1
+   continue
+  name, default, end = reference
+  yield text[start:index], name, default
+  start = index = end
+
+def reference_at(text, index):
+ braced = text.startswith("${", index)
+ start = index + 1 + braced
+ if text.startswith("env:", start) and braced:
+  start += 4
+ end = start
+ while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
+  end += 1
+ name = text[start:end]
+ if not name:
+  return None
+ if not braced:
+  return name, None, end
+ close = text.find("}", end)
+ if close < 0:
+  return None
+ if close == end:
+  return name, None, end + 1
+ if text.startswith(":-", end):
+  return name, text[end + 2 : close], close + 1
+ return None
+
+def parse_env_file(text):
+ if "\0" in text:
+  raise ValueError("holds a NUL character")
+ found = {}
+ rest = text.lstrip("\ufeff").replace("\r\n", "\n")
+ while rest:
+  line, _, rest = rest.partition("\n")
+  name, equals, value = line.partition("=")
+  name = name.strip().removeprefix("export ").strip()
+  if not equals or not name or name.startswith("#"):
+   continue
+  value = value.lstrip()
+  if value[:1] in ("'", '"'):
+   quoted, after = _quoted_value(value + "\n" + rest)
+   if quoted is not None:
+    found[name], rest = quoted, after
+    continue
+  found[name] = (" " + value).partition(" #")[0].strip()
+ return found
+
+def _quoted_value(text):
+ quote, index = text[0], 1
+ parts = []
+ while index < len(text):
+  character = text[index]
+  if character == quote:
+   return "".join(parts), text[index:].partition("\n")[2]
+  if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
+   index += 1
+   character = _DOTENV_ESCAPES[text[index]]
+  parts.append(character)
+  index += 1
+ return None, ""
+
+# serve/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
 _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
 BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
-
-# Nobody's own: that one entry sets them takes them from no other.
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
 COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
 
-
 class Location:
-    """Where a string stands in a row: printed as `command`, `env.TOKEN` or `args[1]`.
-
-    `key` is the name or the index within the field, None if the field is the string itself.
-    """
-
-    __slots__ = ("field", "key")
-
-    def __init__(self, field: str, key: str | int | None = None) -> None:
-        self.field = field
-        self.key = key
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
-
-    def __hash__(self) -> int:
-        return hash((self.field, self.key))
-
-    def __str__(self) -> str:
-        if self.key is None:
-            return self.field
-        return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
-
-    __repr__ = __str__
-
+ __slots__ = ("field", "key")
+ def __init__(self, field, key=None):
+  self.field = field
+  self.key = key
+ def __eq__(self, other):
+  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+ def __hash__(self):
+  return hash((self.field, self.key))
+ def __str__(self):
+  if self.key is None:
+   return self.field
+  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+ __repr__ = __str__
 
 class MissingVariables(Exception):
-    """Raised when a row refers to variables that are not set, with (location, variable) of each."""
-
-    def __init__(self, missing: list[tuple[Location, str]]) -> None:
-        uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
-        super().__init__(f"not set in the environment: {uses}")
-        self.missing = missing
-
+ def __init__(self, missing):
+  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
+  super().__init__(f"not set in the environment: {uses}")
+  self.missing = missing
 
 class Launch:
-    """A child ready to be started: `argv`, the whole `env`, and `cwd` or None for the caller's.
+ __slots__ = (
+  "_redactor",
+  "argv",
+  "cwd",
+  "env",
+  "headers",
+  "masks",
+  "mentioned",
+  "name",
+  "transport",
+  "url",
+ )
+ def __init__(
+  self,
+  argv,
+  env,
+  cwd,
+  mentioned,
+  url="",
+  headers=None,
+  masks=None,
+  transport="stdio",
+  *,
+  name="",
+ ):
+  self.argv = argv
+  self.env = env
+  self.cwd = cwd
+  self.mentioned = mentioned
+  self.name = name
+  self.url = url
+  self.transport = transport
+  self.headers = dict(headers or {})
+  self.masks = dict(masks or {})
+  self._redactor = None
+ def over(self, transport):
+  mentioned, env = self.mentioned, self.env
+  return Launch(
+   self.argv,
+   env,
+   self.cwd,
+   mentioned,
+   self.url,
+   self.headers,
+   self.masks,
+   transport,
+   name=self.name,
+  )
+ def secrets(self):
+  return {**secrets_in(self.env), **self.mentioned}
+ def hide(self, secret, name):
+  if secret not in self.mentioned:
+   self.mentioned[secret] = name
+   self._redactor = None
+ def redact(self, text):
+  if self._redactor is None:
+   self._redactor = Redactor(self.secrets())
+  return self._redactor.redact(text)
 
-    `argv` begins with the absolute path of the program, or with the command as it was written if
-    there is no such program.
+def strings(row):
+ plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+ found = [(Location(key), row[key]) for key in plain]
+ found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
+ for group in ("env", "headers"):
+  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+ masks = row.get("masks", {}).items()
+ return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
 
-    For a remote child, `url` and `headers` instead. `mentioned` maps the value of every variable
-    that the row refers to back to its name. `masks` {name: value} are the variables that clients
-    name and never see.
-    """
+def uses(row):
+ own = row.get("env", {})
+ return [
+  (location, name, default)
+  for location, text in strings(row)
+  for name, default in references(text)
+  if name not in own or location == Location("env", name)
+ ]
 
-    __slots__ = ("_redactor", "argv", "cwd", "env", "headers", "masks", "mentioned", "url")
-
-    def __init__(
-        self,
-        argv: list[str],
-        env: dict[str, str],
-        cwd: str | None,
-        mentioned: dict[str, str],
-        url: str = "",
-        headers: Mapping[str, str] | None = None,
-        masks: Mapping[str, str] | None = None,
-    ) -> None:
-        self.argv = argv
-        self.env = env
-        self.cwd = cwd
-        self.mentioned = mentioned
-        self.url = url
-        self.headers = dict(headers or {})
-        self.masks = dict(masks or {})
-        self._redactor: Redactor | None = None
-
-    def secrets(self) -> dict[str, str]:
-        """Return {value: variable} of what the child may repeat and nobody is to read.
-
-        Those are the variables that the row refers to, and those that the child is given under a
-        name that promises a secret.
-        """
-        return {**secrets_in(self.env), **self.mentioned}
-
-    def redact(self, text: str) -> str:
-        """Return `text` with the values of variables replaced by their references."""
-        if self._redactor is None:  # most children say nothing that is shown
-            self._redactor = Redactor(self.secrets())
-        return self._redactor.redact(text)
-
-
-def strings(row: Row) -> list[tuple[Location, str]]:
-    """Return every string of a row that may hold references, with its location."""
-    plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
-    found = [(Location(key), row[key]) for key in plain]
-    found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
-    for group in ("env", "headers"):
-        found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
-    masks = row.get("masks", {}).items()
-    return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
-
-
-def uses(row: Row) -> list[tuple[Location, str, str | None]]:
-    """Return what a row asks its environment for: (location, variable, default or None).
-
-    A name that the row's own `env` defines comes from there, unless the definition itself asks.
-    """
-    own = row.get("env", {})
-    return [
-        (location, name, default)
-        for location, text in strings(row)
-        for name, default in references(text)
-        if name not in own or location == Location("env", name)
-    ]
-
-
-def mentioned(row: Row) -> set[str]:
-    """Return the variables that a row sets or refers to."""
-    names = {name for _, text in strings(row) for name, _ in references(text)}
-    return names | set(row.get("env", {}))
-
+def mentioned(row):
+ names = {name for _, text in strings(row) for name, _ in references(text)}
+ return names | set(row.get("env", {}))
 
 def prepare(
-    name: str,
-    rows: Mapping[str, Row],
-    environ: Mapping[str, str],
-    folder: str,
-    minimal: bool = False,
-) -> Launch:
-    """Resolve the row of server `name`; relative paths are meant from `folder`.
-
-    The child gets `environ` less the variables that only other rows mention, so that one server's
-    key is not every server's key (`minimal`: the basic variables alone); over it the row's
-    `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
-    definition, unless it is the definition itself that asks. The program is looked up on the
-    child's own PATH, here and nowhere else.
-
-    Raises:
-        MissingVariables: with every missing variable of the row.
-        OSError, ValueError: the `env_file` cannot be read, or is no text.
-    """
-    row = rows[name]
-    own = row.get("env", {})
-    environ = _keyed(environ)
-    folder = os.path.abspath(folder)
-    scope = _LaunchScope(own, environ, folder)
-    env = _inherited_by(name, rows, environ, minimal)
-    missing: list[tuple[Location, str]] = []
-    values: dict[Location, str] = {}
-    for location, text in strings(row):
-        owner = str(location.key) if location.field == "env" else None
-        try:
-            value = resolve(text, scope.lookup(owner))
-        except MissingVariable:
-            missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-            continue
-        values[location] = value
-        if location.field == "env_file":
-            path = _path_within(folder, value)
-            if os.path.exists(path) and not os.path.isfile(path):
-                raise ValueError(f"{path} is no file")  # reading a pipe might never end
-            with open(path, encoding="utf-8") as file:
-                scope.add_file(parse_env_file(file.read()))
-    if missing:
-        raise MissingVariables(missing)
-    env.update(scope.file)
-    env.update(_keyed({key: values[Location("env", key)] for key in own}))
-    cwd = values.get(Location("cwd"))
-    cwd = _path_within(folder, cwd) if cwd is not None else None
-    command = _program_within(values.get(Location("command"), ""), cwd or folder)
-    argv = [find_program(command, env, cwd or folder) or command]
-    argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
-    headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
-    masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
-    url = values.get(Location("url"), "")
-    return Launch(argv, env, cwd, scope.mentioned, url, headers, masks)
-
+ name,
+ rows,
+ environ,
+ folder,
+ minimal=False,
+):
+ row = rows[name]
+ own = row.get("env", {})
+ environ = _keyed(environ)
+ folder = os.path.abspath(folder)
+ scope = _LaunchScope(own, environ, folder)
+ env = _inherited_by(name, rows, environ, minimal)
+ missing = []
+ values = {}
+ for location, text in strings(row):
+  owner = str(location.key) if location.field == "env" else None
+  try:
+   value = resolve(text, scope.lookup(owner))
+  except MissingVariable:
+   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+   continue
+  values[location] = value
+  if location.field == "env_file":
+   path = _path_within(folder, value)
+   if os.path.exists(path) and not os.path.isfile(path):
+    raise ValueError(f"{path} is no file")
+   with open(path, encoding="utf-8") as file:
+    scope.add_file(parse_env_file(file.read()))
+ if missing:
+  raise MissingVariables(missing)
+ env.update(scope.file)
+ env.update(_keyed({key: values[Location("env", key)] for key in own}))
+ cwd = values.get(Location("cwd"))
+ cwd = _path_within(folder, cwd) if cwd is not None else None
+ command = _program_within(values.get(Location("command"), ""), cwd or folder)
+ argv = [find_program(command, env, cwd or folder) or command]
+ argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+ headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+ masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+ url = values.get(Location("url"), "")
+ transport = row.get("transport", "stdio")
+ return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
 
 def unset(
-    rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
-) -> dict[str, MissingVariables]:
-    """Return what is not set now, by server."""
-    missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
-    return {name: problem for name, problem in missing.items() if problem is not None}
-
+ rows, environ, folder
+):
+ missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
+ return {name: problem for name, problem in missing.items() if problem is not None}
 
 def _unset_for(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
-) -> MissingVariables | None:
-    try:
-        prepare(name, rows, environ, folder)
-    except MissingVariables as problem:
-        return problem
-    except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone
-        return None
-    return None
+ name, rows, environ, folder
+):
+ try:
+  prepare(name, rows, environ, folder)
+ except MissingVariables as problem:
+  return problem
+ except (OSError, ValueError):
+  return None
+ return None
 
+def _missing(text, lookup):
+ found = {}
+ for name, default in references(text):
+  try:
+   if lookup(name) is None and default is None:
+    found[name] = True
+  except MissingVariable as problem:
+   found[problem.name] = True
+ return list(found)
 
-def _missing(text: str, lookup: Callable[[str], str | None]) -> list[str]:
-    """Return every variable that `text` needs and `lookup` does not have, each once."""
-    found = {}
-    for name, default in references(text):
-        try:
-            if lookup(name) is None and default is None:
-                found[name] = True
-        except MissingVariable as problem:  # the definition that `name` resolves to lacks one
-            found[problem.name] = True
-    return list(found)
+def _path_within(folder, path):
+ return os.path.join(folder, os.path.expanduser(path))
 
+def _program_within(command, folder):
+ return _path_within(folder, command) if "/" in command or os.sep in command else command
 
-def _path_within(folder: str, path: str) -> str:
-    """Return `path` as meant from `folder`; `~` is a home directory."""
-    return os.path.join(folder, os.path.expanduser(path))
+def _keys(names):
+ return {variable_key(name) for name in names}
 
-
-def _program_within(command: str, folder: str) -> str:
-    """Return what is started for `command`: a path as meant from `folder`, a bare name as it is."""
-    return _path_within(folder, command) if "/" in command or os.sep in command else command
-
-
-def _keys(names: Iterable[str]) -> set[str]:
-    return {variable_key(name) for name in names}
-
-
-def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables by the names under which an environment knows them."""
-    return {variable_key(name): value for name, value in variables.items()}
-
+def _keyed(variables):
+ return {variable_key(name): value for name, value in variables.items()}
 
 def _inherited_by(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], minimal: bool
-) -> dict[str, str]:
-    """Return the part of `environ` that server `name` may see."""
-    if minimal:
-        return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
-    others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
-    hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
-    return {key: value for key, value in environ.items() if key not in hidden}
-
+ name, rows, environ, minimal
+):
+ if minimal:
+  return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
+ others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
+ hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
+ return {key: value for key, value in environ.items() if key not in hidden}
 
 class _LaunchScope:
-    """Looks variables up for one row and remembers the values that came from outside.
+ def __init__(self, own, environ, folder):
+  self.own = _keyed(own)
+  self.environ = environ
+  self.folder = folder
+  self.file = {}
+  self.mentioned = {}
+  self.open = []
+ def add_file(self, variables):
+  self.file = _keyed(variables)
+  for name, value in variables.items():
+   self._remember(name, value)
+ def lookup(self, owner):
+  return lambda name: self.value(name, owner)
+ def value(self, name, owner=None):
+  key = variable_key(name)
+  if key in self.own and key != variable_key(owner or "") and key not in self.open:
+   self.open.append(key)
+   try:
+    return resolve(self.own[key], self.lookup(name))
+   finally:
+    self.open.remove(key)
+  if name == CONFIG_FOLDER:
+   return self.folder
+  value = self.file.get(key, self.environ.get(key))
+  if value is not None:
+   self._remember(name, value)
+  return value
+ def _remember(self, name, value):
+  if len(value) > 3:
+   self.mentioned[value] = name
+  if "://" in value and (password := url_password(value)):
+   self.mentioned[password] = name
 
-    The row's own `env` comes first, then its env file, then the environment.
-    """
-
-    def __init__(self, own: Mapping[str, str], environ: Mapping[str, str], folder: str) -> None:
-        self.own = _keyed(own)
-        self.environ = environ
-        self.folder = folder
-        self.file: dict[str, str] = {}
-        self.mentioned: dict[str, str] = {}
-        self.open: list[str] = []
-
-    def add_file(self, variables: dict[str, str]) -> None:
-        self.file = _keyed(variables)
-        for name, value in variables.items():
-            self._remember(name, value)
-
-    def lookup(self, owner: str | None) -> Callable[[str], str | None]:
-        """Return what resolves the references of `owner`, a name that the row defines, or None."""
-        return lambda name: self.value(name, owner)
-
-    def value(self, name: str, owner: str | None = None) -> str | None:
-        key = variable_key(name)
-        if key in self.own and key != variable_key(owner or "") and key not in self.open:
-            self.open.append(key)
-            try:
-                return resolve(self.own[key], self.lookup(name))
-            finally:
-                self.open.remove(key)
-        if name == CONFIG_FOLDER:
-            return self.folder
-        value = self.file.get(key, self.environ.get(key))
-        if value is not None:
-            self._remember(name, value)
-        return value
-
-    def _remember(self, name: str, value: str) -> None:
-        # Short values are no secrets, and replacing them would make nonsense of every message.
-        if len(value) > 3:
-            self.mentioned[value] = name
-        if "://" in value and (password := url_password(value)):
-            self.mentioned[password] = name
-
-
-# --------------------------------------------------------------------------------------------------
-# output_schemas: Output schemas of modern tools as older revisions know them: the output is an object there.
-# --------------------------------------------------------------------------------------------------
-
-
-def legacy_item(text: str) -> str:
-    """Return a tool as older revisions know it: its output is an object.
-
-    One for which `wraps_output` is true is wrapped as {"result": …}, as the TypeScript SDK does.
-    """
-    schema = members(text)[0]["outputSchema"][0]
-    try:
-        return edited(text, add={"outputSchema": _wrapped(schema)})
-    except RecursionError:  # nobody validates by such a schema
-        return edited(text, add={"outputSchema": '{"type":"object"}'})
-
-
-def _wrapped(schema: dict[str, Any]) -> str:
-    import json
-
-    inner = dict(schema)
-    head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
-    outer = {**head, "type": "object", "properties": {"result": _moved(inner)}}
-    return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
-
-
-def _moved(part: Any) -> Any:
-    """Let the references within a schema be meant from its new place.
-
-    Those within a schema of its own identity are meant from that.
-    """
-    if type(part) is list:
-        return [_moved(item) for item in part]
-    if type(part) is not dict or type(part.get("$id")) is str:
-        return part
-    return {
-        name: (
-            "#/properties/result" + value[1:]
-            if name == "$ref"
-            and type(value) is str
-            and value.startswith("#")
-            and value[1:2] in ("", "/")
-            else _moved(value)
-        )
-        for name, value in part.items()
-    }
-
-
-# --------------------------------------------------------------------------------------------------
-# process: One life of a child started over stdio: its process group, its pipes and who reads them.
-# --------------------------------------------------------------------------------------------------
-
-
+# serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
-# How long the pipes of a dead child are read on for what is still in them: a grandchild may hold
-# them open for ever.
 LAST_WORDS_SECONDS = 0.3
 LAST_WORDS_BYTES = 4096
 LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
-
-# By number: the signal module costs a start 6 ms.
 TERMINATE = 15
 KILL = 9
 
-
 class Process:
-    """A started child.
+ def __init__(self, launch, hear, ended):
+  import subprocess
+  import threading
+  self.launch = launch
+  self.hear = hear
+  self.ended = ended
+  self.exited = threading.Event()
+  self.drained = threading.Event()
+  self.silent = threading.Event()
+  self.gone = threading.Event()
+  self.retired = False
+  self._held = False
+  self._last_words = b""
+  self._claim = _thread.allocate_lock()
+  self._open = _thread.allocate_lock()
+  ours = []
+  theirs = []
+  try:
+   for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+    for end, descriptor in zip(ends, os.pipe()):
+     end.append(descriptor)
+   ours += os.pipe()
+   self.popen = subprocess.Popen(
+    command_line(launch.argv),
+    stdin=theirs[0],
+    stdout=theirs[1],
+    stderr=theirs[2],
+    env=launch.env,
+    cwd=launch.cwd,
+    **start_options(),
+   )
+   self._group = self._led()
+  except BaseException:
+   for descriptor in ours:
+    os.close(descriptor)
+   raise
+  finally:
+   for descriptor in theirs:
+    os.close(descriptor)
+  self.writer = Writer(
+   ours[0],
+   private=True,
+   broke=lambda: self._apart(self._deaf),
+   overflowed=lambda waiting: self._apart(self._full, waiting),
+  )
+  self._stdout = ours[1]
+  self._closed, self._close = ours[3:]
+  try:
+   _thread.start_new_thread(self._read_stderr, (ours[2],))
+  except RuntimeError:
+   self._undo(self._stdout, ours[2], self._closed)
+   raise
+  try:
+   _thread.start_new_thread(self._wait, ())
+  except RuntimeError:
+   self._undo(self._stdout)
+   raise
+ def send(self, *messages):
+  self.writer.send(*[message.line() for message in messages])
+ def retire(self):
+  self.retired = True
+  self.silence()
+ def hold(self, gates, is_over):
+  self._held = True
+  for gate in gates:
+   while not is_over() and not gate.acquire(True, LOOK_SECONDS):
+    pass
+  self._held = False
+ def _led(self):
+  try:
+   return lead_group(self.popen.pid)
+  except OSError:
+   self.popen.kill()
+   self.popen.wait()
+   raise
+ def _undo(self, *descriptors):
+  self.kill()
+  self.popen.wait()
+  self.exited.set()
+  self.close()
+  for descriptor in descriptors:
+   os.close(descriptor)
+ def _apart(self, work, *arguments):
+  try:
+   _thread.start_new_thread(work, arguments)
+  except RuntimeError:
+   self.kill()
+ def read(self):
+  lines = Lines(self._endless)
+  for data in _chunks(self._stdout):
+   self.hear(*lines.feed(data))
+  self.drained.set()
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard output")
+ def _endless(self):
+  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+  self._apart(self.end, reason)
+ def _deaf(self):
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard input")
+ def _full(self, waiting):
+  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
+ def end(self, reason):
+  if self._claim.acquire(False):
+   self.ended(printable(self.launch.redact(reason)), self.last_words())
+  self.close()
+ def silence(self):
+  self._claim.acquire(False)
+ def close(self):
+  if self._open.acquire(False):
+   os.close(self._close)
+  self.writer.close()
+  if self._group_gone(STDIN_GRACE_SECONDS):
+   return
+  self._signal(TERMINATE)
+  if self._group_gone(SIGTERM_GRACE_SECONDS):
+   return
+  self._signal(KILL)
+  self._group_gone(SIGTERM_GRACE_SECONDS)
+ def kill(self):
+  self._signal(KILL)
+ def last_words(self):
+  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+  if len(self._last_words) > LAST_WORDS_BYTES:
+   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+  return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
+ def _group_gone(self, seconds):
+  from time import monotonic, sleep
+  deadline = monotonic() + seconds
+  self.exited.wait(seconds)
+  while not self.gone.is_set():
+   if self.exited.is_set() and not self._group.signal(0):
+    self.gone.set()
+   elif monotonic() > deadline:
+    return False
+   else:
+    sleep(0.01)
+  return True
+ def _signal(self, number):
+  if not self.gone.is_set():
+   self._group.signal(number)
+ def _read_stderr(self, descriptor):
+  for data in _chunks(descriptor, self._listens(descriptor)):
+   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+  self.silent.set()
+  os.close(self._closed)
+ def _listens(self, descriptor):
+  if not POLLS:
+   return lambda: None
+  poll = new_poll()
+  poll.register(descriptor, POLLIN)
+  watched = [self._closed, self.writer.descriptor]
+  for number in watched:
+   poll.register(number, 0)
+  def wait():
+   while True:
+    ready = [number for number, _ in poll.poll()]
+    closed = self._closed in ready
+    if watched and (closed or self.writer.descriptor in ready):
+     while watched:
+      poll.unregister(watched.pop())
+     if not closed:
+      self._apart(self._deaf)
+    if descriptor in ready:
+     return
+  return wait
+ def _wait(self):
+  status = self.popen.wait()
+  self.exited.set()
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+   pass
+  self.silent.wait(LAST_WORDS_SECONDS)
+  self.end(describe(status))
 
-    `hear` gets each line of its stdout, `ended` why it is gone and the end of its stderr, once.
-    """
+def _chunks(descriptor, wait=lambda: None):
+ try:
+  while True:
+   wait()
+   data = os.read(descriptor, CHUNK)
+   if not data:
+    return
+   yield data
+ except OSError:
+  return
+ finally:
+  os.close(descriptor)
 
-    def __init__(
-        self, launch: Launch, hear: Callable[[bytes], None], ended: Callable[[str, str], None]
-    ) -> None:
-        """Start it.
-
-        Raises:
-            OSError: the command cannot be started.
-            ValueError: an argument holds a NUL, or what a shell that it needs cannot be given.
-            RuntimeError: no thread can be started.
-        """
-        # Not before a child is started: these take as long to import as the rest of a start.
-        import subprocess
-        import threading
-
-        self.launch = launch
-        self.hear = hear
-        self.ended = ended
-        self.exited = threading.Event()
-        self.drained = threading.Event()
-        self.silent = threading.Event()
-        self.gone = threading.Event()
-        self.retired = False
-        """Whether it was ended on purpose."""
-        self._held = False
-        """Whether it has said so much to a client that does not read that it is not heard."""
-        self._last_words = b""
-        self._claim = _thread.allocate_lock()
-        self._open = _thread.allocate_lock()
-        ours: list[int] = []
-        theirs: list[int] = []
-        try:
-            for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
-                for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
-                    end.append(descriptor)
-            ours += os.pipe()
-            self.popen = subprocess.Popen(
-                command_line(launch.argv),
-                stdin=theirs[0],
-                stdout=theirs[1],
-                stderr=theirs[2],
-                env=launch.env,
-                cwd=launch.cwd,
-                **start_options(),
-            )
-            self._group = self._led()
-        except BaseException:
-            for descriptor in ours:
-                os.close(descriptor)
-            raise
-        finally:
-            for descriptor in theirs:
-                os.close(descriptor)
-        self.outbox = Outbox(
-            ours[0],
-            private=True,
-            broke=lambda: self._apart(self._deaf),
-            overflowed=lambda waiting: self._apart(self._full, waiting),
-        )
-        self._stdout = ours[1]
-        self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
-        try:
-            _thread.start_new_thread(self._read_stderr, (ours[2],))
-        except RuntimeError:
-            self._undo(self._stdout, ours[2], self._closed)
-            raise
-        try:
-            _thread.start_new_thread(self._wait, ())
-        except RuntimeError:
-            self._undo(self._stdout)
-            raise
-
-    def retire(self) -> None:
-        """Hear it no more, and say nothing of its end: it was ended on purpose."""
-        self.retired = True
-        self.silence()
-
-    def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
-        """Read no more of it until its clients have read: its pipe fills, not our memory.
-
-        `gates` are locks that are held until then. Called by the thread that reads it, which holds
-        no lock.
-        """
-        self._held = True
-        for gate in gates:
-            while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-                pass
-        self._held = False
-
-    def _led(self) -> Group:
-        try:
-            return lead_group(self.popen.pid)
-        except OSError:
-            self.popen.kill()
-            self.popen.wait()
-            raise
-
-    def _undo(self, *descriptors: int) -> None:
-        """End a child that nobody looks after, and close what nobody reads."""
-        self.kill()
-        self.popen.wait()
-        self.exited.set()
-        self.close()
-        for descriptor in descriptors:
-            os.close(descriptor)
-
-    def _apart(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do in a thread of its own what ends the child; without one, it is killed at once."""
-        try:
-            _thread.start_new_thread(work, arguments)
-        except RuntimeError:
-            self.kill()
-
-    def read(self) -> None:
-        """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = Lines(self._endless)
-        for data in _chunks(self._stdout):
-            for line in lines.feed(data):
-                self.hear(line)
-        self.drained.set()
-        if not self.exited.wait(LAST_WORDS_SECONDS):
-            self.end("closed its standard output")
-
-    def _endless(self) -> None:
-        """A line of the child has no end: what it means by it will never be known."""
-        reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-        self._apart(self.end, reason)
-
-    def _deaf(self) -> None:
-        """The child takes no input any more: what it owes, it owes for ever."""
-        if not self.exited.wait(LAST_WORDS_SECONDS):
-            self.end("closed its standard input")
-
-    def _full(self, waiting: int) -> None:
-        """The child is owed more than anyone would keep for it."""
-        self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
-
-    def end(self, reason: str) -> None:
-        """Report why the child is gone, if nobody has, and see that it is."""
-        if self._claim.acquire(False):
-            self.ended(printable(self.launch.redact(reason)), self.last_words())
-        self.close()
-
-    def silence(self) -> None:
-        """Report nothing from here on."""
-        self._claim.acquire(False)
-
-    def close(self) -> None:
-        """Close stdin, then end what is left of the process group; returns when it is gone."""
-        if self._open.acquire(False):
-            # Whoever polls a pipe keeps it open: first let go of the child's input, then close it.
-            os.close(self._close)
-        self.outbox.close()
-        if self._group_gone(STDIN_GRACE_SECONDS):
-            return
-        self._signal(TERMINATE)
-        if self._group_gone(SIGTERM_GRACE_SECONDS):
-            return
-        self._signal(KILL)
-        self._group_gone(SIGTERM_GRACE_SECONDS)
-
-    def kill(self) -> None:
-        """End the process group at once, and wait for nothing."""
-        self._signal(KILL)
-
-    def last_words(self) -> str:
-        """Return the end of what the child wrote to stderr, fit to be shown.
-
-        Without values of variables, and without what a terminal would act upon.
-        """
-        text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-        if len(self._last_words) > LAST_WORDS_BYTES:
-            # What stands before the first line end may be the rest of a value that was cut.
-            text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
-        lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-        return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
-
-    def _group_gone(self, seconds: float) -> bool:
-        """Wait for the end of the whole group: the leader tells it, the rest is asked for.
-
-        A group that was seen gone is never asked for again: its number may be another's by then.
-        """
-        from time import monotonic, sleep
-
-        deadline = monotonic() + seconds
-        self.exited.wait(seconds)
-        while not self.gone.is_set():
-            if self.exited.is_set() and not self._group.signal(0):
-                self.gone.set()
-            elif monotonic() > deadline:
-                return False
-            else:
-                sleep(0.01)
-        return True
-
-    def _signal(self, number: int) -> None:
-        if not self.gone.is_set():
-            self._group.signal(number)
-
-    def _read_stderr(self, descriptor: int) -> None:
-        """Read stderr, always, or the child blocks once the pipe is full; only its end is kept."""
-        for data in _chunks(descriptor, self._listens(descriptor)):
-            self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-        self.silent.set()
-        os.close(self._closed)
-
-    def _listens(self, descriptor: int) -> Callable[[], None]:
-        """Return what waits for stderr and notices when the child no longer takes input.
-
-        What was written before that is lost without a word: only the pipe itself tells.
-        """
-        if not POLLS:
-            return lambda: None
-        poll = new_poll()
-        poll.register(descriptor, POLLIN)
-        watched = [self._closed, self.outbox.descriptor]
-        for number in watched:
-            poll.register(number, 0)
-
-        def wait() -> None:
-            while True:
-                ready = [number for number, _ in poll.poll()]
-                # Once it is closed, the number may be another file's.
-                closed = self._closed in ready
-                if watched and (closed or self.outbox.descriptor in ready):
-                    while watched:
-                        poll.unregister(watched.pop())
-                    if not closed:
-                        self._apart(self._deaf)
-                if descriptor in ready:
-                    return
-
-        return wait
-
-    def _wait(self) -> None:
-        status = self.popen.wait()
-        self.exited.set()
-        while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
-            pass  # what it has said is still to come
-        self.silent.wait(LAST_WORDS_SECONDS)
-        self.end(describe(status))
-
-
-def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
-    """Read a descriptor until its end, and close it; `wait` comes before each reading."""
-    try:
-        while True:
-            wait()
-            data = os.read(descriptor, CHUNK)
-            if not data:
-                return
-            yield data
-    except OSError:
-        return
-    finally:
-        os.close(descriptor)
-
-
-# --------------------------------------------------------------------------------------------------
-# relay: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-# --------------------------------------------------------------------------------------------------
-
-
+# serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NO_THREAD = "the system has no thread for it"
+LONGEST_SLEEP_SECONDS = 3600.0
 
-
-class Relay:
-    """The core at work. One lock guards it; whoever brings an event carries out what follows.
-
-    Carrying out never blocks: lines go to outboxes, processes are started and ended by threads.
-    `folder` is where the emitted file lies, from which the launch table's relative paths are meant.
-    `log` gets a line of JSON for each state that a child enters.
-    """
-
-    def __init__(self, answers: Answers, folder: str, log: Outbox | None = None) -> None:
-        self.plan = answers.plan
-        self.folder = folder
-        self.log = log
-        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex())
-        self._lock = _thread.allocate_lock()
-        self._spawning = _thread.allocate_lock()
-        self._sinks: dict[Client, Sink] = {}
-        self._processes: dict[Child, Process] = {}
-        self._started: list[Process] = []
-        self._stderr = Outbox(2, private=False, overflowed=lambda waiting: None)
-        self._closing = False
-        self._awaited: Client | None = None
-        self._paid = _thread.allocate_lock()
-        self._alarm = Alarm(self._ring)
-        self._timeless = False
-
-    def connect(self, client: Client, sink: Sink) -> None:
-        """Take on a client, whose lines go to `sink`."""
-        self._sinks[client] = sink
-        self._attempt(lambda core: core.connect(client))
-
-    def hear(self, client: Client, line: bytes) -> None:
-        """Take one line of a client."""
-        try:
-            self._bring(lambda core: core.from_client(client, line))
-        except Exception as fault:
-            self.fail(client, line, fault)
-
-    def fail(self, client: Client, line: bytes, fault: Exception) -> None:
-        """Answer the requests of a client's line that a fault of ours has kept from an answer.
-
-        What was begun of them is taken back, as if the client had cancelled them.
-        """
-        self._say(f"internal fault: {where(fault)}")
-        with self._lock:
-            for message in read_messages(line, client.version == BATCH_VERSION):
-                if isinstance(message, Malformed) or message.id is None or not message.method:
-                    continue
-                identifier = message.raw("id")
-                params = obj(requestId=identifier)
-                cancelled = notification(CANCELLED, params).line()
-                actions = self.core.from_client(client, cancelled)
-                self._perform(actions)
-                if not any(_is_answer(action, client, identifier) for action in actions):
-                    why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
-                    self._send(client, failure(identifier, why))
-
-    def wake(self, child: Child, client: Client) -> None:
-        """See to it that a child runs, on behalf of a client."""
-        self._attempt(lambda core: core.wake(child, client))
-
-    def settle(self, client: Client, seconds: float) -> None:
-        """The client sends no more: wait until it is owed no answer, no longer than `seconds`."""
-        self._attempt(lambda core: core.end_input(client))
-        with self._lock:
-            if not self.core.owes(client):
-                return
-            self._paid.acquire()
-            self._awaited = client
-        self._paid.acquire(True, seconds)
-
-    def close(self) -> None:
-        """End all children, side by side; returns when none is left."""
-        self._attempt(lambda core: core.end_subscriptions())
-        with self._spawning, self._lock:
-            self._closing = True
-            processes = list(self._started)
-        gates = []
-        for process in processes:
-            process.silence()
-            gate = _thread.allocate_lock()
-            gate.acquire()
-            gates.append(gate)
-            if not _apart(_close, process, gate):
-                process.kill()
-                _close(process, gate)
-        for gate in gates:
-            gate.acquire()
-        self._stderr.flush(1.0)
-        if self.log is not None:
-            self.log.flush(1.0)
-
-    def kill(self) -> None:
-        """End all children at once; takes no lock, for a signal handler may call it anywhere."""
-        for process in list(self._started):
-            process.kill()
-
-    def _bring(self, event: Callable[[Core], list[Action]]) -> None:
-        """Bring an event to the core and carry out what follows."""
-        with self._lock:
-            if not self._closing:
-                self._perform(event(self.core))
-
-    def _attempt(self, event: Callable[[Core], list[Action]]) -> None:
-        """Bring an event that nobody waits for: after a fault of ours, the rest goes on."""
-        try:
-            self._bring(event)
-        except Exception as fault:
-            self._say(f"internal fault: {where(fault)}")
-
-    def _perform(self, actions: list[Action]) -> None:
-        for kind, peer, what in actions:
-            if kind == SEND:
-                self._send(peer, what)
-            elif kind == SAY:
-                self._say(what)
-            elif kind == START:
-                if not _apart(self._live, peer):
-                    self._perform(self.core.child_down(peer, f"could not be started: {NO_THREAD}"))
-            elif kind == STOP:
-                if not _apart(self._end, peer, what):
-                    self._end_at_once(peer, what)
-            elif kind == SLEEP and peer in self._processes:
-                process = self._processes.pop(peer)
-                process.retire()
-                self._close(process)
-            elif kind == STATE and self.log is not None:
-                state, reason = what
-                line = obj(
-                    time=f"{time():.3f}",
-                    server=quote(peer.name),
-                    state=quote(state),
-                    reason=quote(self.redact(reason)) if reason else "null",
-                )
-                self.log.send(line.encode("ascii") + b"\n")
-        if self._awaited is not None and not self.core.owes(self._awaited):
-            self._awaited = None
-            self._paid.release()
-        if not self._alarm.set(self.core.alarm) and not self._timeless:
-            self._say(f"no time limit is kept: {NO_THREAD}")
-            self._timeless = True
-
-    def _say(self, text: str) -> None:
-        """Write a line on standard error."""
-        line = f"{self.plan.name}: {self.redact(text)}\n"
-        self._stderr.send(line.encode("utf-8", "replace"))
-
-    def redact(self, text: str) -> str:
-        """Return a text without values of variables: servers may say what they were given."""
-        for process in self._started:
-            text = process.launch.redact(text)
-        return text
-
-    def _end(self, child: Child, reason: str) -> None:
-        process = self._processes.get(child)
-        if process is not None:
-            process.end(reason)
-        else:  # its start hangs
-            self._attempt(lambda core: core.child_down(child, reason))
-
-    def _end_at_once(self, child: Child, reason: str) -> None:
-        """End a child without a thread to wait in; the lock is held."""
-        process = self._processes.get(child)
-        if process is not None:
-            process.silence()
-            process.kill()
-        self._perform(self.core.child_down(child, reason))
-
-    def _close(self, process: Process) -> None:
-        """Close a process that nobody hears any more; without a thread to wait in, kill it."""
-        if not _apart(process.close):
-            process.kill()
-
-    def _send(self, peer: Client | Child, message: Message) -> None:
-        if isinstance(peer, Client):
-            self._sinks[peer].send(message.line())
-        elif peer in self._processes:
-            self._processes[peer].outbox.send(message.line())
-
-    def _gates(self, actions: list[Action]) -> list[Any]:
-        """Return the gates of those clients that were sent something and do not read."""
-        peers = [peer for kind, peer, _ in actions if kind == SEND]
-        gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
-        return [gate for gate in gates if gate is not None]
-
-    def _live(self, child: Child) -> None:
-        """Start a child and read what it says, all its life; runs in a thread of its own."""
-        launch: Launch | None = None
-        process: Process | None = None
-
-        def hear(line: bytes) -> None:
-            # Before the lock is taken: a long line holds up its own server alone.
-            said = self.core.read(child, line, self.redact)
-            gates = []
-            with self._lock:
-                # A grandchild may hold the pipes of a life that is over.
-                if self._processes.get(child) is process and not self._closing:
-                    actions = self.core.from_child(child, said)
-                    self._perform(actions)
-                    gates = self._gates(actions)
-            if gates and process is not None:
-                process.hold(gates, lambda: self._closing)
-
-        def ended(reason: str, last_words: str) -> None:
-            # One that was put to sleep at that moment may live again already.
-            if process is None or not process.retired:
-                self._attempt(lambda core: core.child_down(child, reason, last_words))
-
-        # Whatever happens in here, nobody may wait for ever for what this child owes.
-        try:
-            minimal = self.plan.options.env == "minimal"
-            launch = prepare(child.name, self.plan.servers, os.environ, self.folder, minimal)
-            # Whoever closes the relay waits for a start under way, and none comes after.
-            with self._spawning:
-                if self._closing:
-                    return
-                process = Process(launch, hear, ended)
-                with self._lock:
-                    self._started = [old for old in self._started if not old.gone.is_set()]
-                    self._started.append(process)
-                    self._processes[child] = process
-                    self._perform(self.core.child_up(child, launch.masks))
-                    if child.state != STARTING:  # given up meanwhile
-                        process.silence()
-                        self._close(process)
-            process.read()
-        except Exception as problem:
-            if process is not None:
-                process.end(f"was given up over an internal fault: {where(problem)}")
-            else:
-                ended(f"could not be started: {_why(problem, launch)}", "")
-
-    def _ring(self) -> float | None:
-        """Do what is due; return how long to wait for what comes next, None if nothing will."""
-        with self._lock:
-            if self._closing:
-                return None
-            wait = 0.0
-            while wait <= 0 and self.core.alarm <= monotonic():
-                try:
-                    self._perform(self.core.tick())
-                except Exception as fault:
-                    self._say(f"internal fault: {where(fault)}")
-                    wait = 1.0
-            self._alarm.note(self.core.alarm)
-            return wait or self.core.alarm - monotonic()
-
-
-def _apart(work: Callable[..., None], *arguments: Any) -> bool:
-    """Do something in a thread of its own; return whether there was one to be had."""
+class Engine:
+ def __init__(
+  self,
+  answers,
+  folder,
+  log=None,
+  mint=lambda: os.urandom(16).hex(),
+ ):
+  self.plan = answers.plan
+  self.folder = folder
+  self.log = log
+  self._refusal = ""
+  if self.plan.approval or ALLOWED_SIGNERS in os.environ:
+   load_part("tool")
+   self._refusal = refusal(self.plan.whole)
+  dispatching = Dispatch if log is None else log.dispatch
+  self.core = Core(answers, monotonic, mint, dispatching)
+  self._lock = _thread.allocate_lock()
+  self._spawning = _thread.allocate_lock()
+  self._sinks = {}
+  self._processes = {}
+  self._started = []
+  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+  self._closing = False
+  self._awaited = None
+  self._paid = _thread.allocate_lock()
+  self._alarm = Alarm(self._ring)
+  self._timeless = False
+ def connect(self, client, sink):
+  self._sinks[client] = sink
+  self._attempt(lambda core: core.connect(client))
+ def disconnect(self, client):
+  self._attempt(lambda core: core.disconnect(client))
+  with self._lock:
+   del self._sinks[client]
+ def hear(self, client, *lines):
+  faults = []
+  calls = []
+  taken = 0
+  with self._lock:
+   if self._closing:
+    return len(lines)
+   for line in lines:
+    taken += 1
     try:
-        _thread.start_new_thread(work, arguments)
-    except RuntimeError:
-        return False
-    return True
-
-
-def _why(problem: Exception, launch: Launch | None) -> str:
-    """Say why a command could not be started; where it was looked for, if that matters."""
-    if not isinstance(problem, (MissingVariables, OSError, ValueError)):
-        why = f"{where(problem)}: {problem}"
-    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
-        why = not_found(launch.argv[0], launch.env)
-    else:
-        why = str(problem)
-    return launch.redact(why) if launch is not None else why
-
-
-def _is_answer(action: Action, client: Client, identifier: str) -> bool:
-    """Whether an action answers this request of a client."""
-    kind, peer, message = action
-    if kind != SEND or peer is not client:
-        return False
-    return message.method is None and message.raw("id") == identifier
-
-
-def _close(process: Process, gate: Any) -> None:
+     calls = self._gathered(calls, self.core.from_client(client, line), client)
+    except Exception as fault:
+     faults.append((line, fault))
+    if not calls and self._sinks[client].gate() is not None:
+     break
+   try:
+    self._perform(calls)
+   except Exception as fault:
+    faults += [(line, fault) for line in lines[:taken]]
+  for line, problem in faults:
+   self.fail(client, line, problem)
+  return taken
+ def take(self, client, messages):
+  try:
+   self._bring(lambda core: core.take(client, messages))
+  except Exception as fault:
+   self._take_back(client, messages, fault)
+ def fail(self, client, line, fault):
+  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
+ def _take_back(
+  self, client, messages, fault
+ ):
+  self._say(f"internal fault: {where(fault)}")
+  with self._lock:
+   for message in messages:
+    if isinstance(message, Malformed) or message.id is None or not message.method:
+     continue
+    identifier = message.raw("id")
+    params = obj(requestId=identifier)
+    cancelled = notification(CANCELLED, params).line()
+    actions = self.core.from_client(client, cancelled)
+    self._perform(actions)
+    if not any(_is_answer(action, client, identifier) for action in actions):
+     why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
+     self._send_all({client: [failure(identifier, why)]})
+ def wake(self, child, client):
+  self._attempt(lambda core: core.wake(child, client))
+ def settle(self, client, seconds):
+  self._attempt(lambda core: core.end_input(client))
+  with self._lock:
+   if not self.core.owes(client):
+    return
+   self._paid.acquire()
+   self._awaited = client
+  self._paid.acquire(True, seconds)
+ def end_subscriptions(self):
+  self._attempt(lambda core: core.end_subscriptions())
+ def close(self):
+  self.end_subscriptions()
+  with self._spawning, self._lock:
+   self._closing = True
+   processes = list(self._started)
+  gates = []
+  for process in processes:
+   process.silence()
+   gate = _thread.allocate_lock()
+   gate.acquire()
+   gates.append(gate)
+   if not _apart(_close, process, gate):
+    process.kill()
+    _close(process, gate)
+  for gate in gates:
+   gate.acquire()
+  self._stderr.flush(1.0)
+  if self.log is not None:
+   self.log.flush(1.0)
+ def kill(self):
+  for process in list(self._started):
+   process.kill()
+ def _bring(self, event):
+  with self._lock:
+   if not self._closing:
+    self._perform(event(self.core))
+ def _attempt(self, event):
+  try:
+   self._bring(event)
+  except Exception as fault:
+   self._say(f"internal fault: {where(fault)}")
+ def _gathered(
+  self, calls, actions, speaker
+ ):
+  if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
+   calls.append(actions[0])
+   return calls
+  self._perform([*calls, *actions])
+  return []
+ def _perform(self, actions):
+  messages = {}
+  for kind, peer, what in actions:
+   if kind == SEND:
+    messages.setdefault(peer, []).append(what)
+    continue
+   self._send_all(messages)
+   messages = {}
+   if kind == SAY:
+    self._say(what)
+   elif kind == START:
+    why = self._refusal or ("" if _apart(self._live, peer) else NO_THREAD)
+    if why:
+     self._perform(self.core.child_down(peer, f"could not be started: {why}"))
+   elif kind == STOP:
+    if not _apart(self._end, peer, what):
+     self._end_at_once(peer, what)
+   elif kind == SLEEP and peer in self._processes:
+    process = self._processes.pop(peer)
+    process.retire()
+    self._close(process)
+   elif kind == STATE and self.log is not None:
+    state, reason = what
+    line = obj(
+     time=f"{time():.3f}",
+     server=quote(peer.name),
+     state=quote(state),
+     reason=quote(self.redact(reason)) if reason else "null",
+    )
+    self.log.send(line.encode("ascii") + b"\n")
+  self._send_all(messages)
+  if self._awaited is not None and not self.core.owes(self._awaited):
+   self._awaited = None
+   self._paid.release()
+  alarm = self.core.alarm
+  if alarm < self._alarm.due and not self._alarm.set(alarm) and not self._timeless:
+   self._say(f"no time limit is kept: {NO_THREAD}")
+   self._timeless = True
+ def _say(self, text):
+  line = f"{self.plan.name}: {self.redact(text)}\n"
+  self._stderr.send(line.encode("utf-8", "replace"))
+ def redact(self, text):
+  for process in self._started:
+   text = process.launch.redact(text)
+  return text
+ def _end(self, child, reason):
+  process = self._processes.get(child)
+  if process is not None:
+   process.end(reason)
+  else:
+   self._attempt(lambda core: core.child_down(child, reason))
+ def _end_at_once(self, child, reason):
+  process = self._processes.get(child)
+  if process is not None:
+   process.silence()
+   process.kill()
+  self._perform(self.core.child_down(child, reason))
+ def _close(self, process):
+  if not _apart(process.close):
+   process.kill()
+ def _send_all(self, messages):
+  for peer, those in messages.items():
+   if isinstance(peer, Client):
+    if peer in self._sinks:
+     self._sinks[peer].send(*those)
+   elif peer in self._processes:
+    self._processes[peer].send(*those)
+ def _take(self, child, process, said):
+  calls = []
+  actions = []
+  try:
+   for one in said:
+    if self._processes.get(child) is not process or self._closing:
+     break
+    found = self.core.from_child(child, one)
+    actions += found
+    calls = self._gathered(calls, found, child)
+  finally:
+   self._perform(calls)
+  peers = {peer for kind, peer, _ in actions if kind == SEND}
+  gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
+  return [gate for gate in gates if gate is not None]
+ def _live(self, child):
+  launch = None
+  process = None
+  def hear(*lines, request=0):
+   said = [self.core.read(child, line, self.redact, request) for line in lines]
+   if process is not None:
+    with self._lock:
+     gates = self._take(child, process, said)
+    if gates:
+     process.hold(gates, lambda: self._closing)
+   return [number for messages, _ in said for number in answered(messages)]
+  def ended(reason, last_words):
+   if process is None or not process.retired:
+    self._attempt(lambda core: core.child_down(child, reason, last_words))
+  try:
+   minimal = self.plan.options.env == "minimal"
+   launch = prepare(child.name, self.plan.whole.servers, os.environ, self.folder, minimal)
+   with self._spawning:
+    if self._closing:
+     return
+    process = self._started_life(child, launch, hear, ended)
+    with self._lock:
+     self._started = [old for old in self._started if not old.gone.is_set()]
+     self._started.append(process)
+     self._processes[child] = process
+     self._perform(self.core.child_up(child, launch.masks))
+     if child.state != STARTING:
+      process.silence()
+      self._close(process)
+   process.read()
+  except Exception as problem:
+   if process is not None:
+    process.end(f"was given up over an internal fault: {where(problem)}")
+   else:
+    ended(f"could not be started: {_why(problem, launch)}", "")
+ def _started_life(
+  self,
+  child,
+  launch,
+  hear,
+  ended,
+ ):
+  if launch.transport == "stdio":
+   return Process(launch, hear, ended)
+  load_part("remote")
+  config = os.path.join(self.folder, self.plan.config) if self.plan.config else "CONFIG"
+  return RemoteConnection(
+   launch,
+   hear,
+   ended,
+   lambda request, why: self._attempt(
+    lambda core: core.request_failed(child, request, why)
+   ),
+   lambda: self._attempt(lambda core: core.child_renewed(child)),
+   lambda tool: self.core.schema_of(child, tool),
+   f"mcpagg/{self.plan.compiler}",
+   config,
+  )
+ def _ring(self):
+  with self._lock:
+   if self._closing:
+    return None
+   wait = 0.0
+   while wait <= 0 and self.core.alarm <= monotonic():
     try:
-        process.close()
-    finally:
-        gate.release()
+     self._perform(self.core.tick())
+    except Exception as fault:
+     self._say(f"internal fault: {where(fault)}")
+     wait = 1.0
+   self._alarm.note(self.core.alarm)
+   return wait or self.core.alarm - monotonic()
+
+def _apart(work, *arguments):
+ try:
+  _thread.start_new_thread(work, arguments)
+ except RuntimeError:
+  return False
+ return True
+
+def _why(problem, launch):
+ if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+  why = f"{where(problem)}: {problem}"
+ elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+  why = not_found(launch.argv[0], launch.env)
+ else:
+  why = str(problem)
+ return launch.redact(why) if launch is not None else why
+
+def _is_answer(action, client, identifier):
+ kind, peer, message = action
+ if kind != SEND or peer is not client:
+  return False
+ return message.method is None and message.raw("id") == identifier
+
+def _close(process, gate):
+ try:
+  process.close()
+ finally:
+  gate.release()
+
+class Alarm:
+ def __init__(self, ring):
+  self._ring = ring
+  self.due = FOREVER
+  self._woken = None
+ def note(self, due):
+  self.due = due
+ def set(self, due):
+  if due >= self.due:
+   return True
+  self.due = due
+  if self._woken is None:
+   self._woken = _thread.allocate_lock()
+   self._woken.acquire()
+   try:
+    _thread.start_new_thread(self._run, ())
+   except RuntimeError:
+    self._woken, self.due = None, FOREVER
+    return False
+  elif self._woken.locked():
+   self._woken.release()
+  return True
+ def _run(self):
+  while True:
+   wait = self._ring()
+   if wait is None:
+    return
+   self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+# serve/output_schemas.py: Output schemas of modern tools as older revisions know them: the output is an object there.
+def legacy_item(text):
+ schema = members(text)[0]["outputSchema"][0]
+ try:
+  return edited(text, add={"outputSchema": _wrapped(schema)})
+ except RecursionError:
+  return edited(text, add={"outputSchema": '{"type":"object"}'})
+
+def _wrapped(schema):
+ import json
+ inner = dict(schema)
+ head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
+ outer = {**head, "type": "object", "properties": {"result": _moved(inner)}}
+ return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
+
+def _moved(part):
+ if type(part) is list:
+  return [_moved(item) for item in part]
+ if type(part) is not dict or type(part.get("$id")) is str:
+  return part
+ return {
+  name: (
+   "#/properties/result" + value[1:]
+   if name == "$ref"
+   and type(value) is str
+   and value.startswith("#")
+   and value[1:2] in ("", "/")
+   else _moved(value)
+  )
+  for name, value in part.items()
+ }
+
+# serve/write_queue.py: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
+MAXIMUM_WAITING_BYTES = 1 << 26
+STALL_SECONDS = 10.0
+PATIENCE_FACTOR = 8
+PIECE = 1 << 20
+
+class WriteQueue:
+ def __init__(self, writer):
+  self.writer = writer
+  self.alive = False
+  self.waiting = 0
+  self._queue = []
+  self._batch = []
+  self._gates = []
+  self._took_at = 0.0
+ def begin(self, rest):
+  self._took_at = monotonic()
+  try:
+   _thread.start_new_thread(self._drain, (rest,))
+   self.alive = True
+  except RuntimeError:
+   self.writer.break_off()
+ def add(self, line):
+  self._queue.append(line)
+  self.waiting += len(line)
+ def discard(self):
+  self._queue, self._batch, self.waiting = [], [], 0
+ @property
+ def crowded(self):
+  return self.waiting > MAXIMUM_WAITING_BYTES
+ def overflows(self):
+  if not self.crowded:
+   return False
+  stalled = monotonic() - self._took_at >= STALL_SECONDS
+  return stalled or self.waiting > PATIENCE_FACTOR * MAXIMUM_WAITING_BYTES
+ def gate(self, emptied):
+  if not self._shut(emptied):
+   return None
+  gate = _thread.allocate_lock()
+  gate.acquire()
+  self._gates.append((emptied, gate))
+  return gate
+ def _shut(self, emptied):
+  return self.alive and (emptied or self.crowded)
+ def _open_gates(self):
+  for emptied, gate in self._gates:
+   if not self._shut(emptied):
+    gate.release()
+  self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
+ def _drain(self, rest):
+  line = rest
+  while line:
+   view = memoryview(line)
+   try:
+    while view:
+     view = view[self._write(view) :]
+   except OSError:
+    self.writer.break_off()
+   with self.writer.lock:
+    line = self._next()
+ def _write(self, data):
+  try:
+   taken = os.write(self.writer.descriptor, data[:PIECE])
+   self._took_at = monotonic()
+   return taken
+  except BlockingIOError:
+   writable(self.writer.descriptor, None)
+   return 0
+ def _next(self):
+  line = b""
+  if not self._batch:
+   self._batch, self._queue = self._queue[::-1], []
+  if self._batch and not self.writer.broken:
+   line = self._batch.pop()
+   self.waiting -= len(line)
+  else:
+   self.alive = False
+   self.discard()
+   if self.writer.closing:
+    os.close(self.writer.descriptor)
+  self._open_gates()
+  return line
 ''')
 define_part("windows", r'''
-from __future__ import annotations
-
 import _thread
 import os
+load_part("start")
 
-
-# --------------------------------------------------------------------------------------------------
-# input: Standard input on a system where nothing can wait for a pipe and a signal at once.
-# --------------------------------------------------------------------------------------------------
-
-
-# How long a signal may wait for its handler: nothing wakes the thread that would call it.
+# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
 SIGNAL_SECONDS = 0.2
 
-
 class ThreadedInput:
-    """Standard input, which a thread of its own reads, one piece ahead.
+ def __init__(self, output):
+  self.output = output
+  self._data = b""
+  self._problem = None
+  self._full = _thread.allocate_lock()
+  self._full.acquire()
+  self._empty = _thread.allocate_lock()
+  self._empty.acquire()
+  _thread.start_new_thread(self._fill, ())
+ def ready(self, seconds):
+  if not self._full.acquire(True, seconds):
+   return False
+  self._full.release()
+  return True
+ def read(self):
+  while not self._full.acquire(True, SIGNAL_SECONDS):
+   if self.output.broken:
+    raise Stopped
+  if self._problem is not None:
+   raise self._problem
+  data = self._data
+  self._empty.release()
+  return data
+ def _fill(self):
+  while True:
+   try:
+    self._data = os.read(0, STDIN_CHUNK)
+   except OSError as problem:
+    self._problem, self._data = problem, b""
+   self._full.release()
+   if not self._data:
+    return
+   self._empty.acquire()
 
-    Whoever waits for the next piece wakes up now and then, so that the handlers of signals run.
-    """
-
-    def __init__(self, output: Outbox) -> None:
-        self.output = output
-        self._data = b""
-        self._problem: OSError | None = None
-        self._full = _thread.allocate_lock()  # held while there is nothing to take
-        self._full.acquire()
-        self._empty = _thread.allocate_lock()  # held while nothing may be put there
-        self._empty.acquire()
-        _thread.start_new_thread(self._fill, ())
-
-    def ready(self, seconds: float) -> bool:
-        """Wait until there is something to read, or its end, no longer than `seconds`."""
-        if not self._full.acquire(True, seconds):
-            return False
-        self._full.release()
-        return True
-
-    def read(self) -> bytes:
-        """Wait for input; b"" is its end.
-
-        Raises:
-            Stopped: the client takes nothing any more.
-            OSError: there is nothing to be read.
-        """
-        while not self._full.acquire(True, SIGNAL_SECONDS):
-            if self.output.broken:
-                raise Stopped
-        if self._problem is not None:
-            raise self._problem
-        data = self._data
-        self._empty.release()
-        return data
-
-    def _fill(self) -> None:
-        while True:
-            try:
-                self._data = os.read(0, STDIN_CHUNK)
-            except OSError as problem:
-                self._problem, self._data = problem, b""
-            self._full.release()
-            if not self._data:
-                return
-            self._empty.acquire()
-
-
-# --------------------------------------------------------------------------------------------------
-# jobs: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
-# --------------------------------------------------------------------------------------------------
-
-
-# CREATE_SUSPENDED: it must start no other process before it is in the job. CREATE_NO_WINDOW: a
-# proxy without a console would open one for each child; and the user's Ctrl-C is for the proxy.
+# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
 START_FLAGS = 0x00000004 | 0x08000000
-
-# PROCESS_TERMINATE, PROCESS_SET_QUOTA, PROCESS_SUSPEND_RESUME, SYNCHRONIZE
 _ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
-_ACCOUNTING = 1  # JobObjectBasicAccountingInformation
+_ACCOUNTING = 1
 _ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
-_LIMITS = 9  # JobObjectExtendedLimitInformation, whose size is that of a machine's pointers
+_LIMITS = 9
 _LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
 _KILL_ON_JOB_CLOSE = 0x2000
 _WAIT_TIMEOUT = 258
 _ENDED_BY_US = 1
 
-
 class Job:
-    """The processes of one child, its descendants included.
+ def __init__(self, pid):
+  import ctypes
+  self._process = self._job = None
+  self._ctypes = ctypes
+  self._kernel = _library("kernel32")
+  for name in ("OpenProcess", "CreateJobObjectW"):
+   getattr(self._kernel, name).restype = ctypes.c_void_p
+  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+  if not self._process.value:
+   raise OSError(f"Windows does not let process {pid} be opened")
+  self._job = self._created()
+  if _library("ntdll").NtResumeProcess(self._process):
+   raise OSError(f"Windows does not let process {pid} run")
+ def _created(self):
+  ctypes = self._ctypes
+  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+  given = (ctypes.c_char * len(limits)).from_buffer(limits)
+  if (
+   job.value
+   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+   and self._kernel.AssignProcessToJobObject(job, self._process)
+  ):
+   return job
+  self._kernel.CloseHandle(job)
+  return None
+ def signal(self, number):
+  if number and self._job is not None:
+   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+  elif number:
+   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+  if self._job is None:
+   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+ def __del__(self):
+  for handle in (self._process, self._job):
+   if handle is not None and handle.value:
+    self._kernel.CloseHandle(handle)
 
-    The system ends them when the last handle of the job is closed: also when this process is ended
-    in a way that leaves it no time for anything. Where there can be no job, the child is alone.
-    """
+def _library(name):
+ import ctypes
+ loader = ctypes
+ return loader.WinDLL(name)
 
-    def __init__(self, pid: int) -> None:
-        """Take in a suspended process and let it run.
-
-        Raises:
-            OSError: it cannot be made to run.
-        """
-        import ctypes
-
-        self._process = self._job = None
-        self._ctypes = ctypes
-        self._kernel = _library("kernel32")
-        for name in ("OpenProcess", "CreateJobObjectW"):
-            getattr(self._kernel, name).restype = ctypes.c_void_p
-        self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
-        if not self._process.value:
-            raise OSError(f"Windows does not let process {pid} be opened")
-        self._job = self._created()
-        if _library("ntdll").NtResumeProcess(self._process):
-            raise OSError(f"Windows does not let process {pid} run")
-
-    def _created(self) -> Any:
-        """Return a job with the process in it, None if the system does not allow that."""
-        ctypes = self._ctypes
-        job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
-        limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
-        limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-        given = (ctypes.c_char * len(limits)).from_buffer(limits)
-        if (
-            job.value
-            and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
-            and self._kernel.AssignProcessToJobObject(job, self._process)
-        ):
-            return job
-        self._kernel.CloseHandle(job)
-        return None
-
-    def signal(self, number: int) -> bool:
-        """End the processes (0: only ask); return whether there are any."""
-        if number and self._job is not None:
-            self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
-        elif number:
-            self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
-        if self._job is None:
-            return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-        found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
-        self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
-        return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
-
-    def __del__(self) -> None:
-        for handle in (self._process, self._job):
-            if handle is not None and handle.value:
-                self._kernel.CloseHandle(handle)
-
-
-def _library(name: str) -> Any:
-    """Return a library of Windows; no other system's `ctypes` has a way to it."""
-    import ctypes
-
-    loader: Any = ctypes
-    return loader.WinDLL(name)
-
-
-# --------------------------------------------------------------------------------------------------
-# programs: Which program Windows starts for a command, and how arguments get through its shell.
-# --------------------------------------------------------------------------------------------------
-
-
-# What can be started; PATHEXT names more, which only the desktop opens.
+# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
 PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
 BATCH_SUFFIXES = (".bat", ".cmd")
-# What ends the command line of a batch file, whatever stands around it.
 UNQUOTABLE = ("\0", "\r", "\n")
-# The part of no length of a variable that always exists. Behind a percent sign, it keeps the shell
-# from taking what follows for the name of a variable.
 EMPTY_PART = "%cd:~,%"
 
-
 def find_windows_program(
-    command: str,
-    env: Mapping[str, str],
-    folder: str,
-    is_file: Callable[[str], bool] = os.path.isfile,
-    path: Any = os.path,
-) -> str | None:
-    """Return the path of what is started for a command, None if there is no such program.
+ command,
+ env,
+ folder,
+ is_file=os.path.isfile,
+ path=os.path,
+):
+ if path.dirname(command) or path.splitdrive(command)[0]:
+  places = [path.join(folder, command)]
+ else:
+  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+  places = [path.join(one, command) for one in folders if path.isabs(one)]
+ suffixes = _suffixes(env.get("PATHEXT", ""))
+ found = (file for place in places for file in _files_meant(place, suffixes, path))
+ return next((file for file in found if is_file(file)), None)
 
-    The system itself adds no suffix but `.exe`, searches the PATH of its caller, and before that
-    the current folder, where anyone may have put something. So it is never asked: a bare name is
-    looked up in the absolute folders of the PATH of `env`, with the suffixes of its PATHEXT.
-    `path` is the module for paths.
-    """
-    if path.dirname(command) or path.splitdrive(command)[0]:
-        places = [path.join(folder, command)]
-    else:
-        folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-        places = [path.join(one, command) for one in folders if path.isabs(one)]
-    suffixes = _suffixes(env.get("PATHEXT", ""))
-    found = (file for place in places for file in _files_meant(place, suffixes, path))
-    return next((file for file in found if is_file(file)), None)
+def _suffixes(variable):
+ named = [suffix.strip().lower() for suffix in variable.split(";")]
+ return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
 
+def _files_meant(place, suffixes, path):
+ if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+  yield place
+ for suffix in suffixes:
+  yield place + suffix
 
-def _suffixes(variable: str) -> list[str]:
-    """Return the suffixes to try, in the order of PATHEXT, or in the system's own."""
-    named = [suffix.strip().lower() for suffix in variable.split(";")]
-    return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+def is_batch_file(program):
+ return program.lower().endswith(BATCH_SUFFIXES)
 
+def batch_line(argv):
+ for word in argv:
+  if any(character in word for character in UNQUOTABLE):
+   raise ValueError("an argument of a batch file holds a line break or a NUL")
+ return " ".join([_quoted(word) for word in argv])
 
-def _files_meant(place: str, suffixes: list[str], path: Any) -> Iterator[str]:
-    """Yield the files that a path may mean. One without a suffix is a program of other systems."""
-    if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
-        yield place
-    for suffix in suffixes:
-        yield place + suffix
+def _quoted(word):
+ parts = []
+ backslashes = 0
+ for character in word:
+  if character == '"':
+   parts.append("\\" * backslashes + '"')
+  elif character == "%":
+   parts.append("%" + EMPTY_PART[:-1])
+  backslashes = backslashes + 1 if character == "\\" else 0
+  parts.append(character)
+ return '"' + "".join(parts) + "\\" * backslashes + '"'
 
-
-def is_batch_file(program: str) -> bool:
-    """Whether it is the shell that runs a program."""
-    return program.lower().endswith(BATCH_SUFFIXES)
-
-
-def batch_line(argv: Sequence[str]) -> str:
-    """Return the line with which the shell, cmd.exe, runs a batch file.
-
-    Each argument stands in double quotes, within which the shell leaves all but two characters
-    alone: a quote is doubled, which both the shell and the C runtime of the program read as one,
-    and a percent sign gets EMPTY_PART behind it. Rust's standard library does the same.
-
-    Raises:
-        ValueError: an argument holds a line break or a NUL, for which there is no way.
-    """
-    for word in argv:
-        if any(character in word for character in UNQUOTABLE):
-            raise ValueError("an argument of a batch file holds a line break or a NUL")
-    return " ".join([_quoted(word) for word in argv])
-
-
-def _quoted(word: str) -> str:
-    parts = []
-    backslashes = 0
-    for character in word:
-        if character == '"':  # the C runtime halves the backslashes before a quote
-            parts.append("\\" * backslashes + '"')
-        elif character == "%":
-            parts.append("%" + EMPTY_PART[:-1])
-        backslashes = backslashes + 1 if character == "\\" else 0
-        parts.append(character)
-    return '"' + "".join(parts) + "\\" * backslashes + '"'
-
-
-def shell_command(line: str, environ: Mapping[str, str]) -> str:
-    """Return the command line of a shell that runs a line of its language.
-
-    Without what the registry has it run first (/d), with the extensions that EMPTY_PART needs
-    (/e:ON), and without expanding `!` (/v:OFF). With /s it takes off the outermost quotes alone.
-    """
-    system = environ.get("SYSTEMROOT", "C:\\Windows")
-    return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
+def shell_command(line, environ):
+ system = environ.get("SYSTEMROOT", "C:\\Windows")
+ return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("modern", r'''
-from __future__ import annotations
-
-
+load_part("start")
 load_part("envelope")
 load_part("serve")
 
-
-# --------------------------------------------------------------------------------------------------
-# results: How results of the revision of 2026-07-28 differ from those of older ones.
-# --------------------------------------------------------------------------------------------------
-
-
-# The result of a call that has none, and of one that says nothing of its own.
+# modern/results.py: How results of the revision of 2026-07-28 differ from those of older ones.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-# What only this revision's results have.
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
+def completed(result, plan, method):
+ value = result.value
+ add = {}
+ if value.get("resultType", "complete") == "complete":
+  if "resultType" not in value:
+   add["resultType"] = '"complete"'
+  if method == "tools/call" and "content" not in value:
+   add["content"] = "[]"
+  if method in ("resources/read", "skills/get"):
+   add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
+ meta = value.get("_meta")
+ if type(meta) is not dict:
+  add["_meta"] = plan.signature
+ elif SERVER_KEY not in meta:
+  add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
+ return edited_object(result, add=add)
 
-def completed(result: Json, plan: Plan, method: str) -> str:
-    """Return the result of a child, whichever revision it speaks, as one of this revision.
+def legacy_result(result, wraps):
+ value = result.value
+ add = {}
+ if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+  add["structuredContent"] = obj(result=result.part("structuredContent"))
+ text = edited_object(result, drop=MODERN_MEMBERS, add=add)
+ kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
+ return Json(text, value=kept)
 
-    What is already there stays: a child of this revision says it all itself.
-    """
-    value = result.value
-    add = {}
-    if value.get("resultType", "complete") == "complete":
-        if "resultType" not in value:
-            add["resultType"] = '"complete"'
-        if method == "tools/call" and "content" not in value:
-            add["content"] = "[]"
-        if method in ("resources/read", "skills/get"):
-            add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
-    meta = value.get("_meta")
-    if type(meta) is not dict:
-        add["_meta"] = plan.signature
-    elif SERVER_KEY not in meta:
-        add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
-    return edited_object(result, add=add)
-
-
-def legacy_result(result: Json, wraps: bool) -> Json:
-    """Return a result of this revision as one of an older one.
-
-    `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
-    content is then too, as is any that is no object.
-    """
-    value = result.value
-    add = {}
-    if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
-        add["structuredContent"] = obj(result=result.part("structuredContent"))
-    text = edited_object(result, drop=MODERN_MEMBERS, add=add)
-    # What stays has been read already: the router looks for URIs in it.
-    kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
-    return Json(text, value=kept)
-
-
-# --------------------------------------------------------------------------------------------------
-# subscriptions: The subscriptions of modern clients: what they are told outside of calls.
-# --------------------------------------------------------------------------------------------------
-
-
-# What a subscription may ask for, and the capability that has it.
+# modern/subscriptions.py: Subscriptions to what happens outside of calls: those of modern clients, and of modern children.
 LISTENABLE = {
-    "toolsListChanged": "tools",
-    "promptsListChanged": "prompts",
-    "resourcesListChanged": "resources",
+ "toolsListChanged": "tools",
+ "promptsListChanged": "prompts",
+ "resourcesListChanged": "resources",
 }
-# The ids of a modern request towards the router: the call itself, and auxiliary requests; those for
-# the resources of a subscription count on from the latter.
 CALL, ASIDE = 1, 2
-# How long servers may take to say whether they tell of a resource, and how many notifications wait.
 ACKNOWLEDGE_SECONDS = 10.0
 MAXIMUM_HELD = 1_000
 
-
-def subscription(asking: ModernRequest, router: Router) -> Subscription | None:
-    """Return the subscription that a request asks for; refuse one that does not say what for."""
-    wanted = asking.message.params.get("notifications")
-    if type(wanted) is dict:
-        return Subscription(asking, router, wanted)
-    refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
-    asking.connection.deliver(failure(asking.identifier, refusal))
-    return None
-
+def subscription(asking, router):
+ wanted = asking.message.params.get("notifications")
+ if type(wanted) is dict:
+  return Subscription(asking, router, wanted)
+ refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+ asking.connection.deliver(failure(asking.identifier, refusal))
+ return None
 
 class Subscription:
-    """One subscription: what is honoured of it is said before anything else.
+ def __init__(self, asking, router, wanted):
+  self.request = asking
+  self._router = router
+  self._effects = router.effects
+  declared = parse(router.plan.capabilities)
+  self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
+  self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
+  kinds = [LISTENABLE[name] for name in self._changes]
+  self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
+  self._methods.add(RESOURCE_UPDATED)
+  uris = _watchable(declared, wanted.get("resourceSubscriptions"))
+  self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
+  self._watched = []
+  self._held = []
+  self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
+ def start(self):
+  self.request.attach(self.deliver)
+  self.request.shake_hands()
+  self._router.connect(self.request)
+  for number, uri in [*self._unanswered.items()]:
+   asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
+   self._router.receive(self.request, asked)
+  if not self._unanswered and self._held is not None:
+   self._acknowledge()
+ def deliver(self, message):
+  if message.method is None:
+   self._answered(message)
+  elif "id" in message.members:
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   answer = failure(message.raw("id"), refusal)
+   self._effects.later(lambda: self._router.receive(self.request, answer))
+  else:
+   self._tell(message)
+ def _answered(self, message):
+  uri = self._unanswered.pop(message.value("id"), None)
+  if uri is not None and not message.is_error:
+   self._watched.append(uri)
+  if uri is not None and not self._unanswered:
+   self._acknowledge()
+ def tick(self, now):
+  if self._held is None:
+   return
+  if self._deadline > now:
+   self._effects.arm(self._deadline)
+   return
+  unanswered, self._unanswered = self._unanswered, {}
+  for number in unanswered:
+   gone = notification(CANCELLED, obj(requestId=str(number)))
+   self._router.receive(self.request, gone)
+  self._acknowledge()
+ def _acknowledge(self):
+  honoured = dict.fromkeys(self._changes, "true")
+  if self._watched:
+   uris = ",".join([quote(uri) for uri in self._watched])
+   honoured["resourceSubscriptions"] = f"[{uris}]"
+  marked = obj(notifications=obj(honoured), _meta=self._mark())
+  self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
+  held, self._held = self._held or [], None
+  for message in held:
+   self._tell(message)
+ def _tell(self, message):
+  if message.method not in self._methods:
+   return
+  if self._held is None:
+   params = edited_object(message.json("params"), add={"_meta": self._mark()})
+   self.request.connection.deliver(notification(message.method or "", params))
+  elif len(self._held) < MAXIMUM_HELD:
+   self._held.append(message)
+ def _mark(self):
+  return obj({SUBSCRIPTION_KEY: self.request.identifier})
+ def end(self):
+  if self.request in self._router.clients:
+   self._router.disconnect(self.request)
+ def finish(self):
+  text = obj(resultType='"complete"', _meta=self._mark())
+  self.request.connection.deliver(result(self.request.identifier, text))
 
-    So it is acknowledged once the servers have said whether they tell of the resources in it.
-    """
+def _tells(declared, capability):
+ kind = declared.get(capability)
+ return type(kind) is dict and kind.get("listChanged") is True
 
-    def __init__(self, asking: ModernRequest, router: Router, wanted: Mapping[str, Any]) -> None:
-        """`wanted` is what the request says that it wants."""
-        self.request = asking
-        self._router = router
-        self._effects = router.effects
-        declared = parse(router.plan.capabilities)
-        self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
-        self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
-        """The changes of lists that it is told of."""
-        kinds = [LISTENABLE[name] for name in self._changes]
-        self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
-        self._methods.add(RESOURCE_UPDATED)
-        uris = _watchable(declared, wanted.get("resourceSubscriptions"))
-        self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
-        """{id of the request: URI} of the resources that no server has agreed to tell of yet."""
-        self._watched: list[str] = []
-        """The URIs of those that one has."""
-        self._held: list[Message] | None = []
-        """The notifications that come behind the acknowledgement, None once it is given."""
-        self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
-
-    def start(self) -> None:
-        """Ask the servers for the resources."""
-        self.request.attach(self.deliver)
-        self.request.shake_hands()
-        self._router.connect(self.request)
-        for number, uri in [*self._unanswered.items()]:
-            asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
-            self._router.receive(self.request, asked)
-        if not self._unanswered and self._held is not None:
-            self._acknowledge()
-
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to the client."""
-        if message.method is None:
-            self._answered(message)
-        elif "id" in message.members:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            answer = failure(message.raw("id"), refusal)
-            self._effects.later(lambda: self._router.receive(self.request, answer))
-        else:
-            self._tell(message)
-
-    def _answered(self, message: Message) -> None:
-        """Take the answer of a server to a resource that is to be watched."""
-        uri = self._unanswered.pop(message.value("id"), None)
-        if uri is not None and not message.is_error:
-            self._watched.append(uri)
-        if uri is not None and not self._unanswered:
-            self._acknowledge()
-
-    def tick(self, now: float) -> None:
-        """Wait no longer for servers that say nothing of a resource: it is not honoured."""
-        if self._held is None:
-            return
-        if self._deadline > now:
-            self._effects.arm(self._deadline)
-            return
-        unanswered, self._unanswered = self._unanswered, {}
-        for number in unanswered:
-            gone = notification(CANCELLED, obj(requestId=str(number)))
-            self._router.receive(self.request, gone)
-        self._acknowledge()
-
-    def _acknowledge(self) -> None:
-        """Say what is honoured, and then what has happened meanwhile."""
-        honoured = dict.fromkeys(self._changes, "true")
-        if self._watched:
-            uris = ",".join([quote(uri) for uri in self._watched])
-            honoured["resourceSubscriptions"] = f"[{uris}]"
-        marked = obj(notifications=obj(honoured), _meta=self._mark())
-        self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
-        held, self._held = self._held or [], None
-        for message in held:
-            self._tell(message)
-
-    def _tell(self, message: Message) -> None:
-        """Tell the client what it has subscribed to, marked as such, and nothing else."""
-        if message.method not in self._methods:
-            return
-        if self._held is None:
-            params = edited_object(message.json("params"), add={"_meta": self._mark()})
-            self.request.connection.deliver(notification(message.method or "", params))
-        elif len(self._held) < MAXIMUM_HELD:
-            self._held.append(message)
-
-    def _mark(self) -> str:
-        return obj({SUBSCRIPTION_KEY: self.request.identifier})
-
-    def end(self) -> None:
-        """Let the router forget the subscription."""
-        if self.request in self._router.clients:
-            self._router.disconnect(self.request)
-
-    def finish(self) -> None:
-        """Say that it ends: there will be no more news."""
-        text = obj(resultType='"complete"', _meta=self._mark())
-        self.request.connection.deliver(result(self.request.identifier, text))
-
-
-def _tells(declared: Mapping[str, Any], capability: str) -> bool:
-    kind = declared.get(capability)
-    return type(kind) is dict and kind.get("listChanged") is True
-
-
-def _watchable(declared: Mapping[str, Any], uris: Any) -> list[str]:
-    resources = declared.get("resources")
-    if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
-        return []
-    return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
-
-
-# --------------------------------------------------------------------------------------------------
-# streams: The streams of a modern child: by them it tells what has changed.
-# --------------------------------------------------------------------------------------------------
-
+def _watchable(declared, uris):
+ resources = declared.get("resources")
+ if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
+  return []
+ return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
 
 class Streams:
-    """The streams of one life of one child."""
+ def __init__(
+  self, child, enveloped, answer
+ ):
+  self._child = child
+  self._effects = child.connection.effects
+  self._enveloped = enveloped
+  self._answer = answer
+  self._open = {}
+ def __contains__(self, stream):
+  return stream in self._open
+ @property
+ def awaited(self):
+  return {stream for stream, (_, waiting) in self._open.items() if waiting}
+ def listen(self):
+  declared = self._child.lifecycle.capabilities
+  wanted = {
+   name: "true"
+   for name, kind in LISTENABLE.items()
+   if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+  }
+  if wanted:
+   self._begin(obj(wanted), "", [])
+ def _begin(self, wanted, uri, identifiers):
+  stream = self._child.connection.mint()
+  self._open[stream] = uri, identifiers
+  params = self._enveloped(obj(notifications=wanted))
+  self._effects.send(self._child, request(stream, LISTEN, params))
+ def subscribe(self, message):
+  uri = message.params["uri"]
+  waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
+  if not waiting:
+   wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
+   self._begin(wanted, uri, [minted(message.id)])
+  elif waiting[0]:
+   waiting[0].append(minted(message.id))
+  else:
+   self._done(message)
+ def withdraw(self, identifier):
+  for stream, (_, identifiers) in [*self._open.items()]:
+   if identifier in identifiers:
+    identifiers.remove(identifier)
+    if not identifiers:
+     self._close(stream)
+ def unsubscribe(self, message):
+  uri = message.params["uri"]
+  for stream in [s for s, (known, _) in self._open.items() if known == uri]:
+   self._close(stream)
+  self._done(message)
+ def _close(self, stream):
+  gone = notification(CANCELLED, obj(requestId=str(stream)))
+  self._effects.send(self._child, gone)
+  self.ended(stream)
+ def acknowledged(self, message):
+  meta = message.params.get("_meta")
+  stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
+  uri, identifiers = self._open.get(stream, ("", []))
+  honoured = message.params.get("notifications")
+  uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+  if not identifiers:
+   return
+  if type(uris) is list and uri in uris:
+   self._open[stream] = uri, []
+   for identifier in identifiers:
+    self._answer(result(str(identifier), "{}"))
+  else:
+   self._close(stream)
+ def ended(self, stream, why=""):
+  uri, identifiers = self._open.pop(stream, ("", []))
+  for identifier in identifiers:
+   unwatched = f"Server '{self._child.name}' does not watch {uri}"
+   self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
+ def _done(self, message):
+  self._answer(result(message.raw("id"), "{}"))
 
-    def __init__(
-        self, child: Child, enveloped: Callable[[str], str], answer: Callable[[Message], None]
-    ) -> None:
-        """`enveloped` puts the proxy's own envelope into the JSON text of params.
-
-        `answer` lets the router hear what the child answers.
-        """
-        self._child = child
-        self._effects = child.connection.effects
-        self._enveloped = enveloped
-        self._answer = answer
-        self._open: dict[int, tuple[str, list[int]]] = {}
-        """{id: (URI, the router's requests that wait for the child to honour it)}.
-
-        The URI is "" for the stream of the lists, for which none waits.
-        """
-
-    def __contains__(self, stream: object) -> bool:
-        return stream in self._open
-
-    @property
-    def awaited(self) -> set[int]:
-        """The ids of those that the child has not honoured yet."""
-        return {stream for stream, (_, waiting) in self._open.items() if waiting}
-
-    def listen(self) -> None:
-        """Open a stream for the changes of lists that the child tells of."""
-        declared = self._child.lifecycle.capabilities
-        wanted = {
-            name: "true"
-            for name, kind in LISTENABLE.items()
-            if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-        }
-        if wanted:
-            self._begin(obj(wanted), "", [])
-
-    def _begin(self, wanted: str, uri: str, identifiers: list[int]) -> None:
-        stream = self._child.connection.mint()
-        self._open[stream] = uri, identifiers
-        params = self._enveloped(obj(notifications=wanted))
-        self._effects.send(self._child, request(stream, LISTEN, params))
-
-    def subscribe(self, message: Message) -> None:
-        """Open a stream for a resource; the request is answered once the child honours it."""
-        uri = message.params["uri"]
-        waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
-        if not waiting:
-            wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
-            self._begin(wanted, uri, [minted(message.id)])
-        elif waiting[0]:  # not honoured yet
-            waiting[0].append(minted(message.id))
-        else:
-            self._done(message)
-
-    def withdraw(self, identifier: int) -> None:
-        """Forget a subscription that is not honoured yet; without any its stream is of no use."""
-        for stream, (_, identifiers) in [*self._open.items()]:
-            if identifier in identifiers:
-                identifiers.remove(identifier)
-                if not identifiers:
-                    self._close(stream)
-
-    def unsubscribe(self, message: Message) -> None:
-        """Want no more news of a resource."""
-        uri = message.params["uri"]
-        for stream in [s for s, (known, _) in self._open.items() if known == uri]:
-            self._close(stream)
-        self._done(message)
-
-    def _close(self, stream: int) -> None:
-        """Want no more of a stream; a subscription that waits for it is told so."""
-        gone = notification(CANCELLED, obj(requestId=str(stream)))
-        self._effects.send(self._child, gone)
-        self.ended(stream)
-
-    def acknowledged(self, message: Message) -> None:
-        """The child says what it honours of a stream; without the resource it is of no use."""
-        meta = message.params.get("_meta")
-        stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-        uri, identifiers = self._open.get(stream, ("", []))
-        honoured = message.params.get("notifications")
-        uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-        if not identifiers:
-            return
-        if type(uris) is list and uri in uris:
-            self._open[stream] = uri, []
-            for identifier in identifiers:
-                self._answer(result(str(identifier), "{}"))
-        else:
-            self._close(stream)
-
-    def ended(self, stream: int, why: str = "") -> None:
-        """A stream has ended; a subscription that it never acknowledged has failed.
-
-        `why` is the JSON text of an error, "" for none.
-        """
-        uri, identifiers = self._open.pop(stream, ("", []))
-        for identifier in identifiers:
-            unwatched = f"Server '{self._child.name}' does not watch {uri}"
-            self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
-
-    def _done(self, message: Message) -> None:
-        self._answer(result(message.raw("id"), "{}"))
-
-
-# --------------------------------------------------------------------------------------------------
-# child: The port of a modern child: to the router it is one that shakes hands.
-# --------------------------------------------------------------------------------------------------
-
-
-# Notifications of clients that this revision has not.
+# modern/child.py: The port of a modern child: to the router it is one that shakes hands.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
-# As many as the TypeScript SDK makes; then the call fails.
 MAXIMUM_ROUNDS = 8
-# A result that requires no input says: try again later.
 FIRST_WAIT_SECONDS = 0.05
 LONGEST_WAIT_SECONDS = 0.25
 
-
 class PendingRequest:
-    """A request that the router made, on its way through rounds."""
-
-    __slots__ = (
-        "_answers",
-        "_params",
-        "_state",
-        "client",
-        "due",
-        "method",
-        "number",
-        "questions",
-        "round",
-        "sent",
-        "wraps",
-    )
-
-    def __init__(self, message: Message, method: str, client: Client | None) -> None:
-        self.number = minted(message.id)
-        """The id that the router knows it by."""
-        self.sent = self.number
-        """The one that the child does, 0 while it is the client's turn."""
-        self.method = method
-        self.client = client
-        """Who asks, None for the proxy itself."""
-        self.round = 1
-        self.questions: dict[str, tuple[str, str]] = {}
-        """{id: (key in the result, method)} of requests to the client that are not answered yet."""
-        self.wraps = False
-        """Whether the output schema of the tool was wrapped, see `legacy_item`."""
-        self.due = FOREVER
-        """When it is made again."""
-        self._params = message.json("params")
-        self._answers: dict[str, str] = {}
-        """{key: JSON text} of what the client has answered in this round."""
-        self._state = ""
-        """The JSON text of the state that the child wants back, "" for none."""
-
-    def params(self, asking: str, info: str, level: str) -> str:
-        """Return its params, with an envelope that says who asks, and what has been answered."""
-        add = {}
-        if self._answers:
-            add["inputResponses"] = obj(self._answers)
-        if self._state:
-            add["requestState"] = self._state
-        meta = self._params.value.get("_meta")
-        old = self._params.part("_meta") if type(meta) is dict else ""
-        return edited_object(self._params, add={**add, "_meta": envelope(asking, info, level, old)})
-
-    def next_round(self, required: Json) -> None:
-        """The child requires input before it answers."""
-        self.round += 1
-        self.sent = 0
-        self._answers = {}
-        self._state = required.part("requestState")
-
-    def wait(self) -> float:
-        """Return for how long it waits if no input is required after all."""
-        return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
-
-    def questions_in(self, required: Json) -> list[Message] | None:
-        """Return what input is required as requests to the client, None if that cannot be asked."""
-        wanted = required.value["inputRequests"]
-        if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
-            return None
-        text = required.part("inputRequests")
-        asked = []
-        for key, (value, start, end) in members(text)[0].items():
-            number = f"{self.number}.{self.round}/{key}"
-            self.questions[number] = key, value["method"]
-            asked.append(_question(number, value, text[start:end]))
-        return asked
-
-    def answered(self, question: str, answer: Message) -> str:
-        """Take a client's answer; return the method that it refuses to answer, "" for none."""
-        key, method = self.questions.pop(question)
-        if not answer.is_error:
-            self._answers[key] = answer.raw("result") or "{}"
-        elif method == "elicitation/create":
-            self._answers[key] = '{"action":"cancel"}'
-        else:
-            return method
-        return ""
-
+ __slots__ = (
+  "_answers",
+  "_params",
+  "_state",
+  "client",
+  "due",
+  "method",
+  "number",
+  "questions",
+  "round",
+  "sent",
+  "wraps",
+ )
+ def __init__(self, message, method, client):
+  self.number = minted(message.id)
+  self.sent = self.number
+  self.method = method
+  self.client = client
+  self.round = 1
+  self.questions = {}
+  self.wraps = False
+  self.due = FOREVER
+  self._params = message.json("params")
+  self._answers = {}
+  self._state = ""
+ def params(self, asking, info, level):
+  add = {}
+  if self._answers:
+   add["inputResponses"] = obj(self._answers)
+  if self._state:
+   add["requestState"] = self._state
+  meta = self._params.value.get("_meta")
+  old = self._params.part("_meta") if type(meta) is dict else ""
+  return edited_object(self._params, add={**add, "_meta": envelope(asking, info, level, old)})
+ def next_round(self, required):
+  self.round += 1
+  self.sent = 0
+  self._answers = {}
+  self._state = required.part("requestState")
+ def wait(self):
+  return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
+ def questions_in(self, required):
+  wanted = required.value["inputRequests"]
+  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
+   return None
+  text = required.part("inputRequests")
+  asked = []
+  for key, (value, start, end) in members(text)[0].items():
+   number = f"{self.number}.{self.round}/{key}"
+   self.questions[number] = key, value["method"]
+   asked.append(_question(number, value, text[start:end]))
+  return asked
+ def answered(self, question, answer):
+  key, method = self.questions.pop(question)
+  if not answer.is_error:
+   self._answers[key] = answer.raw("result") or "{}"
+  elif method == "elicitation/create":
+   self._answers[key] = '{"action":"cancel"}'
+  else:
+   return method
+  return ""
 
 class ModernChildPort:
-    """One life of one modern child."""
+ def __init__(self, child, answers):
+  self._child = child
+  self._answers = answers
+  self._connection = child.connection
+  self._effects = child.connection.effects
+  self._asking, self._info = "{}", ""
+  self._level = ""
+  self._lost = LostAnswers()
+  self._pending = {}
+  self._streams = Streams(child, self._own, self._say)
+ def __len__(self):
+  return len(self._pending)
+ def deliver(self, message):
+  method = message.method
+  if method is None:
+   self._replied(message)
+  elif message.id is None:
+   if method == INITIALIZED:
+    self._streams.listen()
+   elif method == CANCELLED:
+    self._cancel(message)
+   elif method not in LEGACY_NOTIFICATIONS:
+    self._send(notification(method, message.raw("params")))
+  elif method == "initialize":
+   self._discover(message)
+  elif method == "logging/setLevel":
+   self._level = message.params["level"]
+   self._say(result(message.raw("id"), "{}"))
+  elif method == "resources/subscribe":
+   self._streams.subscribe(message)
+  elif method == "resources/unsubscribe":
+   self._streams.unsubscribe(message)
+  else:
+   self._start(message)
+ def _send(self, message):
+  self._effects.send(self._child, message)
+ def _discover(self, message):
+  params = message.json("params")
+  self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
+  empty = request(minted(message.id), "server/discover", "{}")
+  self._make(PendingRequest(empty, "server/discover", None))
+ def _start(self, message):
+  call = self._connection.calls.get(minted(message.id))
+  one = PendingRequest(message, message.method or "", call.client if call else None)
+  if call is not None and message.method == "tools/call":
+   served = self._answers.catalogues["tools"].served(self._child.name)
+   found = [item for item in served if item.original == call.original]
+   one.wraps = bool(found) and wraps_output(found[0].listed(""))
+  self._make(one)
+ def _make(self, one):
+  one.due = FOREVER
+  self._pending[one.number] = one
+  asking, info, level = self._asking, self._info, self._level
+  if one.client is not None:
+   asking, level = able(one.client), one.client.level
+   info = one.client.info or self._answers.plan.info
+  self._send(request(one.sent, one.method, one.params(asking, info, level)))
+ def _own(self, params):
+  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+ def _cancel(self, message):
+  number = message.params.get("requestId", 0)
+  one = self._pending.pop(number, None)
+  if one is None:
+   self._streams.withdraw(number)
+   return
+  self._take_back(one)
+  if one.sent:
+   params = edited_object(message.json("params"), add={"requestId": str(one.sent)})
+   self._send(notification(CANCELLED, params))
+  self._settle_lost()
+ def _take_back(self, one):
+  for question in one.questions:
+   self._say(notification(CANCELLED, obj(requestId=quote(question))))
+  one.questions = {}
+ def _replied(self, message):
+  question = str(message.id)
+  found = [one for one in self._pending.values() if question in one.questions]
+  for one in found:
+   refused = one.answered(question, message)
+   if refused:
+    self._take_back(one)
+    self._fail(one, f"asked the client for {refused} and was refused")
+   elif not one.questions:
+    self._again(one)
+ def _again(self, one):
+  one.sent = self._connection.mint()
+  self._make(one)
+ def tick(self, now):
+  for one in [*self._pending.values()]:
+   if one.due <= now:
+    self._again(one)
+   else:
+    self._effects.arm(one.due)
+ def receive(self, message):
+  if isinstance(message, Fragment):
+   self._unreadable(message)
+  elif message.method is None:
+   self._answered(message)
+  elif "id" in message.members:
+   return
+  elif message.method == ACKNOWLEDGED:
+   self._streams.acknowledged(message)
+  elif message.method == CANCELLED:
+   self._streams.ended(minted(message.params.get("requestId")))
+  else:
+   self._say(notification(message.method, _unmarked(message)))
+  self._settle_lost()
+ def _say(self, message):
+  self._effects.later(lambda: self._child.receive(message))
+ def _unreadable(self, fragment):
+  if fragment.method:
+   return
+  problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
+  if fragment.id is not None:
+   self._answered(failure(str(minted(fragment.id)), problem))
+  else:
+   self._lose(problem)
+ def _lose(self, problem):
+  owed = self._owed()
+  self._connection.warn_of_lost(owed)
+  self._lost.add(owed, problem)
+ def _owed(self):
+  return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
+ def _settle_lost(self):
+  while self._lost:
+   settled = self._lost.settled(self._owed())
+   if not settled:
+    return
+   for sent, problem in settled.items():
+    self._answered(failure(str(sent), problem))
+ def _answered(self, message):
+  sent = minted(message.value("id"))
+  if message.id is None and not sent and message.is_response:
+   self._lose(self._connection.without_id(message))
+   return
+  if sent in self._streams:
+   self._streams.ended(sent, message.raw("error") if message.is_error else "")
+   return
+  found = [one for one in self._pending.values() if sent and one.sent == sent]
+  if found:
+   self._ended(found[0], message)
+ def _ended(self, one, message):
+  number, said = str(one.number), message.json("result")
+  kind = said.value.get("resultType", "complete")
+  if message.is_error:
+   self._end(one, failure(number, _explained(message, one.client, self._child.name)))
+  elif type(message.value("result")) is not dict:
+   self._fail(one, "answered with what is no result")
+  elif one.method == "server/discover":
+   fault = introduction_fault(one.method, said.value)
+   if fault:
+    self._fail(one, fault)
+   else:
+    self._end(one, result(number, _introduction(said)))
+  elif one.client is None or one.client.is_modern:
+   if kind == "input_required":
+    several = len(self._answers.plan.servers) > 1
+    text = attributed_input(said, self._child.name, several)
+    message = result(number, text)
+   self._end(one, message.under(number))
+  elif kind == "input_required":
+   self._require(one, said)
+  elif kind == "complete":
+   wraps = one.wraps and said.value.get("isError", False) is not True
+   self._end(one, result(number, legacy_result(said, wraps)))
+  else:
+   shown = said.part("resultType")
+   how = f"answered with a result of type {shown}, which cannot be passed on"
+   self._fail(one, how)
+ def _end(self, one, message):
+  del self._pending[one.number]
+  self._say(message)
+ def _fail(self, one, reason):
+  text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
+  self._end(one, failure(str(one.number), text))
+ def _require(self, one, required):
+  one.next_round(required)
+  if one.round > MAXIMUM_ROUNDS:
+   self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+   return
+  if not required.value.get("inputRequests"):
+   one.due = self._effects.arm(self._effects.clock() + one.wait())
+   return
+  questions = one.questions_in(required)
+  if questions is None:
+   self._fail(one, "requires input of a kind that cannot be asked for")
+   return
+  for question in questions:
+   self._ask(one, question)
+ def _ask(self, one, question):
+  def ask():
+   if one.client is not None and question.id in one.questions:
+    self._child.ask(one.client, question)
+  self._effects.later(ask)
 
-    def __init__(self, child: Child, answers: Answers) -> None:
-        self._child = child
-        self._answers = answers
-        self._connection = child.connection
-        self._effects = child.connection.effects
-        self._asking, self._info = "{}", ""
-        """What the proxy says of itself in its own requests."""
-        self._level = ""
-        self._lost = LostAnswers()
-        self._pending: dict[int, PendingRequest] = {}
-        """By the id that the router knows them by."""
-        self._streams = Streams(child, self._own, self._say)
+def _explained(message, client, server):
+ value, code = message.value("error"), message.code
+ own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
+ if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+  return message.raw("error")
+ why = value.get("message")
+ why = why if type(why) is str else ""
+ if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+  needed = value["data"].get("requiredCapabilities")
+  names = ", ".join(needed) if type(needed) is dict else ""
+  why = f"{why}: {names}" if names else why
+ return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
 
-    def __len__(self) -> int:
-        """Return how many requests of the router have not ended."""
-        return len(self._pending)
+def envelope(asking, info, level, meta):
+ said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
+ if info:
+  said[INFO_KEY] = info
+ if level:
+  said[LEVEL_KEY] = quote(level)
+ rest = meta.strip()[1:].lstrip() if meta else "}"
+ return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
 
-    # From the router to the child
+def _unmarked(message):
+ meta = message.params.get("_meta")
+ if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+  return message.raw("params")
+ params = message.json("params")
+ rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
+ return (
+  edited_object(params, drop=("_meta",))
+  if rest == "{}"
+  else edited_object(params, add={"_meta": rest})
+ )
 
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to a child that shakes hands, and say it as this one wants."""
-        method = message.method
-        if method is None:
-            self._replied(message)
-        elif message.id is None:
-            if method == INITIALIZED:
-                self._streams.listen()
-            elif method == CANCELLED:
-                self._cancel(message)
-            elif method not in LEGACY_NOTIFICATIONS:
-                self._send(notification(method, message.raw("params")))
-        elif method == "initialize":
-            self._discover(message)
-        elif method == "logging/setLevel":
-            self._level = message.params["level"]
-            self._say(result(message.raw("id"), "{}"))
-        elif method == "resources/subscribe":
-            self._streams.subscribe(message)
-        elif method == "resources/unsubscribe":
-            self._streams.unsubscribe(message)
-        else:
-            self._start(message)
+def _introduction(said):
+ add = {
+  "protocolVersion": quote(MODERN_VERSION),
+  "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
+ }
+ return edited_object(said, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
 
-    def _send(self, message: Message) -> None:
-        self._effects.send(self._child, message)
+def _is_askable(value):
+ method = value.get("method") if type(value) is dict else None
+ if type(method) is not str or method not in CLIENT_METHODS:
+  return False
+ return type(value.get("params")) in (dict, type(None))
 
-    def _discover(self, message: Message) -> None:
-        params = message.json("params")
-        self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-        empty = request(minted(message.id), "server/discover", "{}")
-        self._make(PendingRequest(empty, "server/discover", None))
+def _question(number, value, text):
+ params = value.get("params")
+ asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+ if params is not None and params.get("mode") == "url":
+  asked = edited(asked, add={"elicitationId": quote(number)})
+ return request(number, value["method"], asked)
 
-    def _start(self, message: Message) -> None:
-        call = self._connection.calls.get(minted(message.id))
-        one = PendingRequest(message, message.method or "", call.client if call else None)
-        if call is not None and message.method == "tools/call":
-            served = self._answers.catalogues["tools"].served(self._child.name)
-            found = [item for item in served if item.original == call.original]
-            one.wraps = bool(found) and wraps_output(found[0].listed(""))
-        self._make(one)
-
-    def _make(self, one: PendingRequest) -> None:
-        """Make a request, or make it again with what the client has answered."""
-        one.due = FOREVER
-        self._pending[one.number] = one
-        asking, info, level = self._asking, self._info, self._level
-        if one.client is not None:
-            asking, level = able(one.client), one.client.level
-            info = one.client.info or self._answers.plan.info
-        self._send(request(one.sent, one.method, one.params(asking, info, level)))
-
-    def _own(self, params: str) -> str:
-        """Return the params of a request of the proxy's own, with its envelope."""
-        return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
-
-    def _cancel(self, message: Message) -> None:
-        number = message.params.get("requestId", 0)
-        one = self._pending.pop(number, None)
-        if one is None:
-            self._streams.withdraw(number)
-            return
-        self._take_back(one)
-        if one.sent:
-            params = edited_object(message.json("params"), add={"requestId": str(one.sent)})
-            self._send(notification(CANCELLED, params))
-        self._settle_lost()
-
-    def _take_back(self, one: PendingRequest) -> None:
-        """Take back from the client what it was asked."""
-        for question in one.questions:
-            self._say(notification(CANCELLED, obj(requestId=quote(question))))
-        one.questions = {}
-
-    def _replied(self, message: Message) -> None:
-        """Take a client's answer; with the last one the call is made again."""
-        question = str(message.id)
-        found = [one for one in self._pending.values() if question in one.questions]
-        for one in found:
-            refused = one.answered(question, message)
-            if refused:
-                self._take_back(one)
-                self._fail(one, f"asked the client for {refused} and was refused")
-            elif not one.questions:
-                self._again(one)
-
-    def _again(self, one: PendingRequest) -> None:
-        one.sent = self._connection.mint()
-        self._make(one)
-
-    def tick(self, now: float) -> None:
-        """Make the rounds that are due."""
-        for one in [*self._pending.values()]:
-            if one.due <= now:
-                self._again(one)
-            else:
-                self._effects.arm(one.due)
-
-    # From the child to the router
-
-    def receive(self, message: Message | Fragment) -> None:
-        """Take what the child says; it asks nothing by requests of its own."""
-        if isinstance(message, Fragment):
-            self._unreadable(message)
-        elif message.method is None:
-            self._answered(message)
-        elif "id" in message.members:
-            return
-        elif message.method == ACKNOWLEDGED:
-            self._streams.acknowledged(message)
-        elif message.method == CANCELLED:
-            # One of two ways in which the specification lets a server end a stream.
-            self._streams.ended(minted(message.params.get("requestId")))
-        else:
-            self._say(notification(message.method, _unmarked(message)))
-        self._settle_lost()
-
-    def _say(self, message: Message) -> None:
-        """Let the router have what the child says, in the form that it knows."""
-        self._effects.later(lambda: self._child.receive(message))
-
-    def _unreadable(self, fragment: Fragment) -> None:
-        """End what an answer that cannot be read is to, as soon as that can be told."""
-        if fragment.method:
-            return
-        problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
-        if fragment.id is not None:
-            self._answered(failure(str(minted(fragment.id)), problem))
-        else:
-            self._lose(problem)
-
-    def _lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
-        owed = self._owed()
-        self._connection.warn_of_lost(owed)
-        self._lost.add(owed, problem)
-
-    def _owed(self) -> set[int]:
-        """Return what the child is to answer, by the ids that it knows."""
-        return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
-
-    def _settle_lost(self) -> None:
-        """End the requests that answers without an id must have been for."""
-        while self._lost:
-            settled = self._lost.settled(self._owed())
-            if not settled:
-                return
-            for sent, problem in settled.items():
-                self._answered(failure(str(sent), problem))
-
-    def _answered(self, message: Message) -> None:
-        sent = minted(message.value("id"))
-        if message.id is None and not sent and message.is_response:
-            self._lose(self._connection.without_id(message))
-            return
-        if sent in self._streams:
-            self._streams.ended(sent, message.raw("error") if message.is_error else "")
-            return
-        found = [one for one in self._pending.values() if sent and one.sent == sent]
-        if found:
-            self._ended(found[0], message)
-
-    def _ended(self, one: PendingRequest, message: Message) -> None:
-        number, said = str(one.number), message.json("result")
-        kind = said.value.get("resultType", "complete")
-        if message.is_error:
-            self._end(one, failure(number, _explained(message, one.client, self._child.name)))
-        elif type(message.value("result")) is not dict:
-            self._fail(one, "answered with what is no result")
-        elif one.method == "server/discover":
-            fault = introduction_fault(one.method, said.value)
-            if fault:
-                self._fail(one, fault)
-            else:
-                self._end(one, result(number, _introduction(said)))
-        elif one.client is None or one.client.is_modern:
-            # One that speaks the same revision gets all as it is, what input is required too.
-            if kind == "input_required":
-                several = len(self._answers.plan.servers) > 1
-                text = attributed_input(said, self._child.name, several)
-                message = result(number, text)
-            self._end(one, message.under(number))
-        elif kind == "input_required":
-            self._require(one, said)
-        elif kind == "complete":
-            wraps = one.wraps and said.value.get("isError", False) is not True
-            self._end(one, result(number, legacy_result(said, wraps)))
-        else:
-            shown = said.part("resultType")
-            how = f"answered with a result of type {shown}, which cannot be passed on"
-            self._fail(one, how)
-
-    def _end(self, one: PendingRequest, message: Message) -> None:
-        del self._pending[one.number]
-        self._say(message)
-
-    def _fail(self, one: PendingRequest, reason: str) -> None:
-        text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
-        self._end(one, failure(str(one.number), text))
-
-    def _require(self, one: PendingRequest, required: Json) -> None:
-        """Ask the client what the child requires, or wait a moment where that is nothing."""
-        one.next_round(required)
-        if one.round > MAXIMUM_ROUNDS:
-            self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-            return
-        if not required.value.get("inputRequests"):
-            one.due = self._effects.arm(self._effects.clock() + one.wait())
-            return
-        questions = one.questions_in(required)
-        if questions is None:
-            self._fail(one, "requires input of a kind that cannot be asked for")
-            return
-        for question in questions:
-            self._ask(one, question)
-
-    def _ask(self, one: PendingRequest, question: Message) -> None:
-        """Ask the client something, unless it has refused something else by then."""
-
-        def ask() -> None:
-            if one.client is not None and question.id in one.questions:
-                self._child.ask(one.client, question)
-
-        self._effects.later(ask)
-
-
-def _explained(message: Message, client: Client | None, server: str) -> str:
-    """Return an error as the client should see it, None for the proxy itself.
-
-    Errors about the envelope concern the proxy's envelope, not the client's, so they become
-    internal errors; a modern client's own missing capability passes.
-    """
-    value, code = message.value("error"), message.code
-    own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
-    if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-        return message.raw("error")
-    why = value.get("message")
-    why = why if type(why) is str else ""
-    if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-        needed = value["data"].get("requiredCapabilities")
-        names = ", ".join(needed) if type(needed) is dict else ""
-        why = f"{why}: {names}" if names else why
-    return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
-
-
-def envelope(asking: str, info: str, level: str, meta: str) -> str:
-    """Return a `_meta` with an envelope: what the client can do, who it is, what it wants logged.
-
-    `meta` is the JSON text of what else is in it, "" for nothing.
-    """
-    said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
-    if info:
-        said[INFO_KEY] = info
-    if level:
-        said[LEVEL_KEY] = quote(level)
-    rest = meta.strip()[1:].lstrip() if meta else "}"
-    return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
-
-
-def _unmarked(message: Message) -> str:
-    """Return the params of a notification without the id of the stream that it came by."""
-    meta = message.params.get("_meta")
-    if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
-        return message.raw("params")
-    params = message.json("params")
-    rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
-    return (
-        edited_object(params, drop=("_meta",))
-        if rest == "{}"
-        else edited_object(params, add={"_meta": rest})
-    )
-
-
-def _introduction(said: Json) -> str:
-    """Return the result of a discovery as that of a handshake."""
-    add = {
-        "protocolVersion": quote(MODERN_VERSION),
-        "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
-    }
-    return edited_object(said, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
-
-
-def _is_askable(value: Any) -> bool:
-    method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or method not in CLIENT_METHODS:
-        return False
-    return type(value.get("params")) in (dict, type(None))
-
-
-def _question(number: str, value: Any, text: str) -> Message:
-    """Return one of the input requests of a result as a request in the router's form."""
-    params = value.get("params")
-    asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
-    if params is not None and params.get("mode") == "url":
-        # Older revisions know each visit by an id.
-        asked = edited(asked, add={"elicitationId": quote(number)})
-    return request(number, value["method"], asked)
-
-
-# --------------------------------------------------------------------------------------------------
-# client: The port of modern clients: to the router, each request is a legacy client with a single call.
-# --------------------------------------------------------------------------------------------------
-
-
-# How the request states start that are ours.
+# modern/client.py: The port of modern clients: to the router, each request is a legacy client with a single call.
 STATE_MARK = "mcpagg:"
-# How long a client may take to answer, and how many calls may wait for such answers.
 SUSPENDED_SECONDS = 600.0
 MAXIMUM_SUSPENDED = 1000
 
-
 class PendingCall:
-    """One call of a modern client, made by one request, or by one and its retries."""
-
-    def __init__(self, port: ModernClients, asking: ModernRequest) -> None:
-        self.request = asking
-        self.state = ""
-        """The request state by which the client resumes the call, "" before it was suspended."""
-        self.deadline = FOREVER
-        """When a suspended call is given up."""
-        self._port = port
-        self._router = port.router
-        self._plan = port.router.plan
-        self._asked: dict[int, tuple[str, str]] = {}
-        """{id of a request to the client: (method, params)}, what input is required."""
-        self._outcome: Message | None = None
-        """What ended the call while it was suspended."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether the router has it still."""
-        return self.request in self._router.clients
-
-    def start(self) -> None:
-        """Let the router have the call."""
-        asking = self.request
-        asking.attach(self.deliver)
-        self._router.connect(asking)
-        if asking.level and "logging" in self._router.answers.declared:
-            self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
-        ours = self._port.is_ours(asking.message)
-        params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
-        self._say(request(CALL, asking.message.method or "", params))
-
-    def cancel(self, message: Message) -> None:
-        """Take the call back; nothing more is said of it."""
-        params = edited(_unenveloped(message), add={"requestId": str(CALL)})
-        self._say(notification(CANCELLED, params))
-
-    def end(self) -> None:
-        """Let the router forget the call."""
-        if self.is_known:
-            self._router.disconnect(self.request)
-
-    def _say(self, message: Message) -> None:
-        """Say something to the router, on behalf of the client."""
-        self._router.receive(self.request, message)
-
-    def _answer(self, message: Message) -> None:
-        """Send the client something."""
-        self.request.connection.deliver(message)
-
-    # From the router to the client
-
-    def deliver(self, message: Message) -> None:
-        """Take what the router says to the call's client."""
-        asking = self.request
-        if message.method is None:
-            if message.id == CALL:
-                self._ended(message)
-        elif "id" in message.members:
-            self._require(message)
-        elif message.method == CANCELLED:
-            self._asked.pop(message.params["requestId"], None)
-        elif asking.identifier and message.method == PROGRESS:
-            # Whoever resumed the call may want none.
-            if asking.token:
-                params = edited_object(message.json("params"), add={"progressToken": asking.token})
-                self._answer(notification(PROGRESS, params))
-        elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
-            self._answer(message)
-
-    def _ended(self, message: Message) -> None:
-        asking = self.request
-        if not asking.identifier:
-            self._outcome = message
-            return
-        self._port.ended(self)
-        if message.is_error:
-            self._failed(message)
-        elif type(message.value("result")) is not dict:
-            refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-            self._answer(failure(asking.identifier, refusal))
-        else:
-            method = asking.message.method or ""
-            text = completed(message.json("result"), self._plan, method)
-            self._answer(result(asking.identifier, text))
-
-    def _failed(self, message: Message) -> None:
-        code, text = message.code, message.raw("error")
-        method, params = self.request.message.method or "", self.request.message.params
-        if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
-            return
-        if code == URL_ELICITATION_REQUIRED:
-            text = edited(text, add={"code": str(INTERNAL_ERROR)})
-        elif code == RESOURCE_NOT_FOUND:
-            uri = params.get("uri")
-            data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
-            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
-        elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-            text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
-        self._answer(failure(self.request.identifier, text))
-
-    # Input that is required
-
-    def _requires_visits(self, message: Message) -> bool:
-        """Ask the client to visit the URLs that an error names; then it makes its call again."""
-        asking = self.request
-        if asking.message.method not in MAY_ASK or not visits_urls(asking):
-            return False
-        server, several = self._port.server_of(asking.message), len(self._router.children) > 1
-        for number, params in enumerate(_visits(message)):
-            asked = params
-            if server:
-                asked = attributed("elicitation/create", Json(params), server, several)
-            self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
-        if self._asked:
-            self._suspend()
-        return bool(self._asked)
-
-    def _require(self, message: Message) -> None:
-        """A child asks the client something."""
-        number = message.value("id")
-        if self.request.message.method not in MAY_ASK:
-            refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            self._port.later(lambda: self._say(failure(str(number), refusal)))
-            return
-        self._asked[number] = message.method or "", _modern_params(message.params_text)
-        if self.request.identifier:
-            self._suspend()
-
-    def _suspend(self) -> None:
-        """Answer the call with the input that it requires; the client resumes it with that."""
-        self.state = self._port.suspended(self)
-        self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
-        asked = {
-            str(number): obj(method=quote(method), params=params)
-            for number, (method, params) in self._asked.items()
-        }
-        text = obj(
-            resultType='"input_required"',
-            requestState=quote(self.state),
-            inputRequests=obj(asked),
-            _meta=self._plan.signature,
-        )
-        identifier, self.request.identifier = self.request.identifier, ""
-        self._answer(result(identifier, text))
-
-    def is_resumed_by(self, retry: Message) -> bool:
-        """Whether a request is the same call: same method, same params but for the answers."""
-        own = ("_meta", "requestState", "inputResponses")
-        call = self.request.message
-        first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
-        return call.method == retry.method and same(first, second)
-
-    def resume(self, retry: ModernRequest) -> None:
-        """Go on, with the answers that the client brings."""
-        asking = self.request
-        asking.connection = retry.connection
-        asking.resume(retry.message)
-        for number, text in self._answers():
-            del self._asked[number]
-            if self.is_known:
-                self._say(result(str(number), text))
-        if self._outcome is not None:
-            # It has ended, whatever is still asked: nobody waits for that any more.
-            self._asked = {}
-            outcome, self._outcome = self._outcome, None
-            self._ended(outcome)
-        elif self._asked:
-            self._suspend()
-        elif not self.is_known:
-            self._port.start(retry)
-
-    def _answers(self) -> list[tuple[int, str]]:
-        """Return what the client answers of what it was asked: (id of the request, JSON text)."""
-        params = self.request.message.json("params")
-        given = params.value.get("inputResponses")
-        if type(given) is not dict:
-            return []
-        answered = [number for number in self._asked if type(given.get(str(number))) is dict]
-        return [(number, params.part("inputResponses", str(number))) for number in answered]
-
+ def __init__(self, port, asking):
+  self.request = asking
+  self.state = ""
+  self.deadline = FOREVER
+  self._port = port
+  self._router = port.router
+  self._plan = port.router.plan
+  self._asked = {}
+  self._outcome = None
+ @property
+ def is_known(self):
+  return self.request in self._router.clients
+ def start(self):
+  asking = self.request
+  asking.attach(self.deliver)
+  self._router.connect(asking)
+  if asking.level and "logging" in self._router.answers.declared:
+   self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
+  ours = self._port.is_ours(asking.message)
+  params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
+  self._say(request(CALL, asking.message.method or "", params))
+ def cancel(self, message):
+  params = edited(_unenveloped(message), add={"requestId": str(CALL)})
+  self._say(notification(CANCELLED, params))
+ def end(self):
+  if self.is_known:
+   self._router.disconnect(self.request)
+ def _say(self, message):
+  self._router.receive(self.request, message)
+ def _answer(self, message):
+  self.request.connection.deliver(message)
+ def deliver(self, message):
+  asking = self.request
+  if message.method is None:
+   if message.id == CALL:
+    self._ended(message)
+  elif "id" in message.members:
+   self._require(message)
+  elif message.method == CANCELLED:
+   self._asked.pop(message.params["requestId"], None)
+  elif asking.identifier and message.method == PROGRESS:
+   if asking.token:
+    params = edited_object(message.json("params"), add={"progressToken": asking.token})
+    self._answer(notification(PROGRESS, params))
+  elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
+   self._answer(message)
+ def _ended(self, message):
+  asking = self.request
+  if not asking.identifier:
+   self._outcome = message
+   return
+  self._port.ended(self)
+  if message.is_error:
+   self._failed(message)
+  elif type(message.value("result")) is not dict:
+   refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+   self._answer(failure(asking.identifier, refusal))
+  else:
+   method = asking.message.method or ""
+   text = completed(message.json("result"), self._plan, method)
+   self._answer(result(asking.identifier, text))
+ def _failed(self, message):
+  code, text = message.code, message.raw("error")
+  method, params = self.request.message.method or "", self.request.message.params
+  if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+   return
+  if code == URL_ELICITATION_REQUIRED:
+   text = edited(text, add={"code": str(INTERNAL_ERROR)})
+  elif code == RESOURCE_NOT_FOUND:
+   uri = params.get("uri")
+   data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
+   text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+  elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+   text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
+  self._answer(failure(self.request.identifier, text))
+ def _requires_visits(self, message):
+  asking = self.request
+  if asking.message.method not in MAY_ASK or not visits_urls(asking):
+   return False
+  server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+  for number, params in enumerate(_visits(message)):
+   asked = params
+   if server:
+    asked = attributed("elicitation/create", Json(params), server, several)
+   self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
+  if self._asked:
+   self._suspend()
+  return bool(self._asked)
+ def _require(self, message):
+  number = message.value("id")
+  if self.request.message.method not in MAY_ASK:
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   self._port.later(lambda: self._say(failure(str(number), refusal)))
+   return
+  self._asked[number] = message.method or "", _modern_params(message.params_text)
+  if self.request.identifier:
+   self._suspend()
+ def _suspend(self):
+  self.state = self._port.suspended(self)
+  self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
+  asked = {
+   str(number): obj(method=quote(method), params=params)
+   for number, (method, params) in self._asked.items()
+  }
+  text = obj(
+   resultType='"input_required"',
+   requestState=quote(self.state),
+   inputRequests=obj(asked),
+   _meta=self._plan.signature,
+  )
+  identifier, self.request.identifier = self.request.identifier, ""
+  self._answer(result(identifier, text))
+ def is_resumed_by(self, retry):
+  own = ("_meta", "requestState", "inputResponses")
+  call = self.request.message
+  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
+  return call.method == retry.method and same(first, second)
+ def resume(self, retry):
+  asking = self.request
+  asking.connection = retry.connection
+  asking.resume(retry.message)
+  for number, text in self._answers():
+   del self._asked[number]
+   if self.is_known:
+    self._say(result(str(number), text))
+  if self._outcome is not None:
+   self._asked = {}
+   outcome, self._outcome = self._outcome, None
+   self._ended(outcome)
+  elif self._asked:
+   self._suspend()
+  elif not self.is_known:
+   self._port.start(retry)
+ def _answers(self):
+  params = self.request.message.json("params")
+  given = params.value.get("inputResponses")
+  if type(given) is not dict:
+   return []
+  answered = [number for number in self._asked if type(given.get(str(number))) is dict]
+  return [(number, params.part("inputResponses", str(number))) for number in answered]
 
 class ModernClients:
-    """The calls and subscriptions of all modern clients."""
+ def __init__(self, router, mint):
+  self.router = router
+  self.later = router.effects.later
+  self._mint = mint
+  self._mark = f"{STATE_MARK}{mint()}:"
+  self._calls = {}
+  self._subscriptions = {}
+  self._suspended = {}
+ def __len__(self):
+  return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+ def receive(self, client, message):
+  if message.method == CANCELLED and "id" not in message.members:
+   return self._cancel(client, message)
+  if message.id is None or message.method in (None, "initialize"):
+   return False
+  if not is_enveloped(message):
+   return False
+  first = client.starter is None
+  asking, answer = discover(self.router.answers, client, message)
+  if answer is not None:
+   client.deliver(answer)
+  elif ambiguity(message):
+   refusal = error(INVALID_PARAMS, ambiguity(message))
+   client.deliver(failure(asking.identifier, refusal))
+  elif message.method == LISTEN:
+   self._listen(asking)
+  elif self.is_ours(message):
+   self._resume(asking)
+  elif message.params.get("requestState") is not None and self._knows_no_state(message):
+   self._refuse(asking)
+  else:
+   self.start(asking)
+  if first and client.starter is not None:
+   self.router.want_children(client.starter)
+  return True
+ def start(self, asking):
+  self._calls[asking] = call = PendingCall(self, asking)
+  call.start()
+ def _listen(self, asking):
+  wanted = subscription(asking, self.router)
+  if wanted is not None:
+   self._subscriptions[asking] = wanted
+   wanted.start()
+ def is_ours(self, message):
+  return _state_of(message).startswith(self._mark)
+ def suspended(self, call):
+  self._calls.pop(call.request, None)
+  if len(self._suspended) == MAXIMUM_SUSPENDED:
+   oldest = self._suspended.pop(next(iter(self._suspended)))
+   self.later(oldest.end)
+  state = self._mark + self._mint()
+  self._suspended[state] = call
+  return state
+ def _resume(self, retry):
+  call = self._suspended.get(_state_of(retry.message))
+  if call is None or not call.is_resumed_by(retry.message):
+   self._refuse(retry)
+   return
+  del self._suspended[call.state]
+  if call.is_known:
+   self._calls[call.request] = call
+  call.resume(retry)
+ def _refuse(self, asking):
+  why = "Unknown or expired requestState, or one of another call"
+  asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
+ def _knows_no_state(self, message):
+  name = message.params.get("uri" if message.method == "resources/read" else "name")
+  if type(name) is not str:
+   return True
+  if message.method == "resources/read":
+   return all(child.era == LEGACY for child in self.router.resources.owners(name))
+  child = self.router.children.get(self.server_of(message))
+  return child is not None and child.era == LEGACY
+ def server_of(self, message):
+  kind = PROMPTS if message.method == "prompts/get" else TOOLS
+  name = message.params.get("name")
+  items = self.router.names.named(kind, name) if type(name) is str else []
+  return items[0].server if len(items) == 1 else ""
+ def ended(self, call):
+  self._calls.pop(call.request, None)
+  self.later(call.end)
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [
+   asking
+   for asking in (*self._subscriptions, *self._calls)
+   if asking.connection is client
+   and type(key) is type(asking.message.id)
+   and asking.message.id == key
+  ]
+  if not found:
+   return False
+  call = self._calls.pop(found[-1], None)
+  if call is not None:
+   call.cancel(message)
+  (call or self._subscriptions.pop(found[-1])).end()
+  return True
+ def close(self, client):
+  for asking in [one for one in self._calls if one.connection is client]:
+   self._calls.pop(asking).end()
+  for asking in [one for one in self._subscriptions if one.connection is client]:
+   self._subscriptions.pop(asking).end()
+ def tick(self, now):
+  for subscribed in [*self._subscriptions.values()]:
+   subscribed.tick(now)
+  for state, call in [*self._suspended.items()]:
+   if call.deadline <= now:
+    self._suspended.pop(state).end()
+   else:
+    self.router.effects.arm(call.deadline)
+ def end_subscriptions(self):
+  subscriptions, self._subscriptions = self._subscriptions, {}
+  for subscribed in subscriptions.values():
+   subscribed.finish()
+ def owes(self, client):
+  return any(asking.connection is client for asking in self._calls)
 
-    def __init__(self, router: Router, mint: Callable[[], str]) -> None:
-        """`mint` returns a text that nobody can guess."""
-        self.router = router
-        self.later = router.effects.later
-        self._mint = mint
-        self._mark = f"{STATE_MARK}{mint()}:"
-        """Tells our request states from those of a child, which may be a proxy like this one."""
-        self._calls: dict[ModernRequest, PendingCall] = {}
-        """Those that are to be answered."""
-        self._subscriptions: dict[ModernRequest, Subscription] = {}
-        self._suspended: dict[str, PendingCall] = {}
-        """Those whose client is to answer, by request state."""
+def _state_of(message):
+ state = message.params.get("requestState")
+ return state if type(state) is str else ""
 
-    def __len__(self) -> int:
-        """Return how many requests there are that have not ended."""
-        return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+def _unenveloped(message, drop=()):
+ params = message.json("params")
+ if type(params.value.get("_meta")) is not dict:
+  return edited_object(params, drop=drop)
+ meta = edited(params.part("_meta"), drop=ENVELOPE)
+ if meta == "{}":
+  return edited_object(params, drop=("_meta", *drop))
+ return edited_object(params, drop=drop, add={"_meta": meta})
 
-    def receive(self, client: Client, message: Message) -> bool:
-        """Take a message of a client if it is a modern one; return whether it was."""
-        if message.method == CANCELLED and "id" not in message.members:
-            return self._cancel(client, message)
-        if message.id is None or message.method in (None, "initialize"):
-            return False
-        if not is_enveloped(message):
-            return False
-        first = client.starter is None
-        asking, answer = discover(self.router.answers, client, message)
-        if answer is not None:
-            client.deliver(answer)
-        elif ambiguity(message):
-            refusal = error(INVALID_PARAMS, ambiguity(message))
-            client.deliver(failure(asking.identifier, refusal))
-        elif message.method == LISTEN:
-            self._listen(asking)
-        elif self.is_ours(message):
-            self._resume(asking)
-        elif message.params.get("requestState") is not None and self._knows_no_state(message):
-            self._refuse(asking)
-        else:
-            self.start(asking)
-        if first and client.starter is not None:
-            self.router.want_children(client.starter)
-        return True
+def _modern_params(params):
+ mark = mark_of(params)
+ add = {"_meta": mark} if mark else {}
+ return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
 
-    def start(self, asking: ModernRequest) -> None:
-        """Begin a call."""
-        self._calls[asking] = call = PendingCall(self, asking)
-        call.start()
+def _names_no_tool(text, name):
+ return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
 
-    def _listen(self, asking: ModernRequest) -> None:
-        wanted = subscription(asking, self.router)
-        if wanted is not None:
-            self._subscriptions[asking] = wanted
-            wanted.start()
-
-    # Calls that are suspended
-
-    def is_ours(self, message: Message) -> bool:
-        """Whether a request resumes a call that was suspended here."""
-        return _state_of(message).startswith(self._mark)
-
-    def suspended(self, call: PendingCall) -> str:
-        """Note that a call waits for its client; return the state by which that resumes it."""
-        self._calls.pop(call.request, None)
-        if len(self._suspended) == MAXIMUM_SUSPENDED:
-            oldest = self._suspended.pop(next(iter(self._suspended)))
-            self.later(oldest.end)
-        state = self._mark + self._mint()
-        self._suspended[state] = call
-        return state
-
-    def _resume(self, retry: ModernRequest) -> None:
-        call = self._suspended.get(_state_of(retry.message))
-        if call is None or not call.is_resumed_by(retry.message):
-            self._refuse(retry)
-            return
-        del self._suspended[call.state]
-        if call.is_known:
-            self._calls[call.request] = call
-        call.resume(retry)
-
-    def _refuse(self, asking: ModernRequest) -> None:
-        why = "Unknown or expired requestState, or one of another call"
-        asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
-
-    def _knows_no_state(self, message: Message) -> bool:
-        """Whether no child that a call may be for has request states of its own."""
-        name = message.params.get("uri" if message.method == "resources/read" else "name")
-        if type(name) is not str:
-            return True
-        if message.method == "resources/read":
-            return all(child.era == LEGACY for child in self.router.resources.owners(name))
-        child = self.router.children.get(self.server_of(message))
-        return child is not None and child.era == LEGACY
-
-    def server_of(self, message: Message) -> str:
-        """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
-        kind = PROMPTS if message.method == "prompts/get" else TOOLS
-        name = message.params.get("name")
-        items = self.router.names.named(kind, name) if type(name) is str else []
-        return items[0].server if len(items) == 1 else ""
-
-    # What ends
-
-    def ended(self, call: PendingCall) -> None:
-        """A call has ended."""
-        self._calls.pop(call.request, None)
-        self.later(call.end)
-
-    def _cancel(self, client: Client, message: Message) -> bool:
-        """Stop a call or a subscription that its client no longer wants; nothing more is said."""
-        key = message.params.get("requestId")
-        found = [
-            asking
-            for asking in (*self._subscriptions, *self._calls)
-            if asking.connection is client
-            and type(key) is type(asking.message.id)
-            and asking.message.id == key
-        ]
-        if not found:
-            return False
-        # An id may be used again: the youngest is meant.
-        call = self._calls.pop(found[-1], None)
-        if call is not None:
-            call.cancel(message)
-        (call or self._subscriptions.pop(found[-1])).end()
-        return True
-
-    def close(self, client: Client) -> None:
-        """Let all requests of a client go."""
-        for state, call in [*self._suspended.items()]:
-            if call.request.connection is client:
-                self._suspended.pop(state).end()
-        for asking in [one for one in self._calls if one.connection is client]:
-            self._calls.pop(asking).end()
-        for asking in [one for one in self._subscriptions if one.connection is client]:
-            self._subscriptions.pop(asking).end()
-
-    def tick(self, now: float) -> None:
-        """Let calls go whose client never came back, and wait no longer for subscriptions."""
-        for subscribed in [*self._subscriptions.values()]:
-            subscribed.tick(now)
-        for state, call in [*self._suspended.items()]:
-            if call.deadline <= now:
-                self._suspended.pop(state).end()
-            else:
-                self.router.effects.arm(call.deadline)
-
-    def end_subscriptions(self) -> None:
-        """Say of every subscription that it ends."""
-        subscriptions, self._subscriptions = self._subscriptions, {}
-        for subscribed in subscriptions.values():
-            subscribed.finish()
-
-    def owes(self, client: Client) -> bool:
-        """Whether a call of a client is still to be answered."""
-        return any(asking.connection is client for asking in self._calls)
-
-
-def _state_of(message: Message) -> str:
-    state = message.params.get("requestState")
-    return state if type(state) is str else ""
-
-
-def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
-    """Return the params of a message without its envelope, if any, and the members of `drop`.
-
-    Some clients put an envelope into notifications too.
-    """
-    params = message.json("params")
-    if type(params.value.get("_meta")) is not dict:
-        return edited_object(params, drop=drop)
-    meta = edited(params.part("_meta"), drop=ENVELOPE)
-    if meta == "{}":
-        return edited_object(params, drop=("_meta", *drop))
-    return edited_object(params, drop=drop, add={"_meta": meta})
-
-
-def _modern_params(params: str) -> str:
-    """Return the params of a child's request to a client as this revision has them.
-
-    It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
-    stays which server asks.
-    """
-    mark = mark_of(params)
-    add = {"_meta": mark} if mark else {}
-    return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
-
-
-def _names_no_tool(text: str, name: Any) -> bool:
-    """Whether an error is the router's own about a tool that nobody has."""
-    return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
-
-
-def _visits(message: Message) -> list[str]:
-    """Return the params of the elicitations in an error that requires some, as JSON texts."""
-    text = message.raw("error")
-    try:
-        found = elements(text, place_of(text, ("data", "elicitations"))[0])
-    except Malformed:
-        return []
-    return [text[start:end] for value, start, end in found if type(value) is dict]
+def _visits(message):
+ text = message.raw("error")
+ try:
+  found = elements(text, place_of(text, ("data", "elicitations"))[0])
+ except Malformed:
+  return []
+ return [text[start:end] for value, start, end in found if type(value) is dict]
 ''')
 define_part("tool", r'''
-from __future__ import annotations
-
 from time import monotonic
+from time import monotonic, time
 import _thread
+import json
 import os
 import sys
+load_part("start")
 load_part("serve")
 
+# tool/aggregator.py: The proxy within a Python program: `from server import Aggregator`, on asyncio.
+class CallFailed(Exception):
+ def __init__(self, server, error):
+  self.server = server
+  self.code = error.get("code")
+  self.message = str(error.get("message"))
+  self.data = error.get("data")
+  is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
+  super().__init__(self.message if is_named else f"server '{server}': {self.message}")
 
-# --------------------------------------------------------------------------------------------------
-# offers: What the emitted file offers and needs, read from its own tables: nothing is started.
-# --------------------------------------------------------------------------------------------------
+class ProxyAggregator:
+ def __init__(self, plan, folder):
+  self._plan = plan
+  self._folder = folder
+  self._client = Client("spec")
+  self._last_id = 0
+  self._dotted = {}
+  for exposed, (server, own, _) in plan.routes["tools"].items():
+   self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
+ async def __aenter__(self):
+  import asyncio
+  answers = Answers(self._plan)
+  for server, missing in unset(self._plan.servers, os.environ, self._folder).items():
+   if not self._plan.options.allow_failed:
+    raise CallFailed(server, {"message": f"cannot be started: {missing}"})
+   answers.outages.begin(server)
+  self._inbox = _Inbox(asyncio.get_running_loop())
+  self._engine = Engine(answers, self._folder)
+  self._client.introduce(request(0, "initialize", "{}"))
+  self._client.shake_hands()
+  self._engine.connect(self._client, self._inbox)
+  return self
+ async def __aexit__(self, *_):
+  import asyncio
+  await asyncio.get_running_loop().run_in_executor(None, self._engine.close)
+  self._inbox.close()
+ async def list_tools(self):
+  listed = (await self._ask("", "tools/list", {}))["tools"]
+  return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
+ async def call_tool(
+  self, name, arguments=None
+ ):
+  exposed = self._exposed(name)
+  params = {"name": exposed, "arguments": dict(arguments or {})}
+  return await self._ask(self._owner(exposed)[0], "tools/call", params)
+ async def _ask(self, server, method, params):
+  import asyncio
+  self._last_id += 1
+  number = self._last_id
+  message = request(number, method, json.dumps(params, allow_nan=False))
+  answer = self._inbox.expect(number)
+  self._engine.hear(self._client, message.line())
+  try:
+   found = await answer
+  except asyncio.CancelledError:
+   cancelled = notification(CANCELLED, obj(requestId=str(number)))
+   self._engine.hear(self._client, cancelled.line())
+   raise
+  if "error" in found:
+   raise CallFailed(server, found["error"])
+  result = found["result"]
+  return result
+ def _owner(self, exposed):
+  route = self._plan.routes["tools"].get(exposed)
+  if route is not None:
+   return route[0], route[1]
+  for server in sorted(self._plan.servers, key=len, reverse=True):
+   prefix = server + self._plan.options.separator
+   if exposed.startswith(prefix):
+    return server, exposed[len(prefix) :]
+  return "", exposed
+ def _listed(self, exposed):
+  server, own = self._owner(exposed)
+  return f"{server}.{own}" if server else exposed
+ def _exposed(self, name):
+  known = [name] if name in self._plan.routes["tools"] else self._dotted.get(name, [])
+  if len(known) > 1:
+   raise LookupError(f"{name!r} is not one tool: say {' or '.join(known)}")
+  if known:
+   return known[0]
+  for server in sorted(self._plan.servers, key=len, reverse=True):
+   if name.startswith(f"{server}."):
+    return server + self._plan.options.separator + name[len(server) + 1 :]
+  return name
 
+class _Inbox:
+ def __init__(self, loop):
+  self._loop = loop
+  self._awaited = {}
+ def expect(self, number):
+  answer = self._awaited[number] = self._loop.create_future()
+  answer.add_done_callback(lambda _: self._awaited.pop(number, None))
+  return answer
+ def send(self, *messages):
+  for message in messages:
+   self._loop.call_soon_threadsafe(self._take, message)
+ def gate(self):
+  pass
+ def close(self):
+  for answer in list(self._awaited.values()):
+   answer.set_result({"error": {"message": "the aggregator was left before the answer"}})
+ def _take(self, message):
+  answer = self._awaited.get(message.id) if message.method is None else None
+  if answer is not None and not answer.done():
+   answer.set_result(json.loads(message.line()))
 
-# What a listing shows of an item beside its names, where the item has it.
-_SHOWN = ("inputSchema", "outputSchema", "arguments")
+def aggregator_of(plan, file):
+ folder = os.path.dirname(os.path.realpath(file))
+ if plan.profiles:
+  load_part("profiles")
+  plan = narrowed(plan, None)
+ class Aggregator(ProxyAggregator):
+  def __init__(self):
+   super().__init__(plan, folder)
+ return Aggregator
 
-
-def offers(plan: Plan) -> Iterator[str]:
-    """Say what is offered, server by server: one line an item, with its arguments in short."""
-    for server in plan.servers:
-        counts, lines = [], []
-        for kind in KINDS:
-            offered = list(offered_by(plan, server, kind))
-            if offered:
-                counts.append(
-                    f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
-                )
-            for exposed, names, item in offered:
-                shown = names[1] if names and plan.options.names == "portable" else exposed
-                text = str(item.get("description") or "").strip()
-                first = text.splitlines()[0] if text else ""
-                lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
-        yield f"{server}: {', '.join(counts) or 'nothing'}"
-        yield from lines
-    for name, allowed in plan.subtools.items():
-        calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
-        yield f"{name}: a composite tool: {', '.join(calls)}"
-
-
-def listing(plan: Plan) -> dict[str, Any]:
-    """Return what is offered: each item with its schemas, and the names that it is called by."""
-    servers: dict[str, dict[str, Any]] = {server: {} for server in plan.servers}
-    for server, found in servers.items():
-        for kind in KINDS:
-            for exposed, names, item in offered_by(plan, server, kind):
-                entry = {kind.key: exposed, "description": item.get("description")}
-                if names:
-                    entry.update(original=names[0], portable=names[1])
-                entry.update({member: item[member] for member in _SHOWN if member in item})
-                found.setdefault(kind.name, []).append(entry)
-    return {
-        "name": plan.name,
-        "version": plan.version,
-        "servers": servers,
-        "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
-    }
-
-
-def offered_by(
-    plan: Plan, server: str, kind: Kind
-) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
-    """Yield (exposed name or URI, (own name, portable name) or (), item) of a server."""
-    import json
-
-    items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
-    known = {item[kind.key]: item for item in items}
-    for exposed, (owner, *names) in plan.routes[kind.name].items():
-        if owner == server:
-            yield exposed, tuple(names), known[(names or [exposed])[0]]
-
-
-def _in_short(item: dict[str, Any]) -> str:
-    """Return the arguments of a tool or a prompt as `(needed, optional?)`."""
-    if "inputSchema" in item:
-        schema = item["inputSchema"]
-        properties, required = schema.get("properties"), schema.get("required")
-        names = list(properties) if type(properties) is dict else []
-        needed = required if type(required) is list else []
-    elif "arguments" in item:
-        given = [one for one in item["arguments"] or () if type(one) is dict]
-        names = [str(one.get("name")) for one in given]
-        needed = [one.get("name") for one in given if one.get("required") is True]
-    else:
-        return ""
-    return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
-
-
-def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
-    """Return each use of a variable: by whom, where, whether it is set or need not be."""
-    missing = unset(plan.servers, os.environ, folder)
-    found = []
-    for server, row in plan.servers.items():
-        lacking = missing[server].missing if server in missing else []
-        for location, name, default in uses(row):
-            in_file = "env_file" in row and default is None and (location, name) not in lacking
-            use = {"name": name, "set": name in os.environ or in_file}
-            use |= {"has_default": default is not None, "server": server, "place": str(location)}
-            found.append(use)
-    return found
-
-
-def needs(uses_: list[dict[str, Any]]) -> Iterator[str]:
-    """Say which variables are needed, from what `variables` returns."""
-    for use in uses_:
-        state = "set" if use["set"] else "not set"
-        if use["has_default"] and not use["set"]:
-            state = "not set, has a default"
-        yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
-
-
-# --------------------------------------------------------------------------------------------------
-# printing: What the command line of the emitted file prints: lines for people, JSON for programs.
-# --------------------------------------------------------------------------------------------------
-
-
-# The exit status where standard output takes no more.
+# tool/printing.py: What the command line of the emitted file prints: lines for people, JSON for programs.
 UNWRITABLE = 2
 
+def print_lines(lines):
+ _configure(errors="backslashreplace")
+ return _written(printable(line) for line in lines)
 
-def print_lines(lines: Iterable[str]) -> int:
-    """Print lines without what a terminal would act upon; return the exit status."""
-    _configure(errors="backslashreplace")
-    return _written(printable(line) for line in lines)
+def print_json(document):
+ import json
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+ return _written(
+  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
+ )
 
+def flush_output():
+ if sys.stdout is None:
+  return 0
+ try:
+  sys.stdout.flush()
+ except OSError as problem:
+  return _given_up(problem)
+ return 0
 
-def print_json(document: Any) -> int:
-    """Print a JSON document: UTF-8, with escapes for what a terminal would act upon."""
-    import json
+def _configure(**how):
+ if sys.stdout is not None:
+  sys.stdout.reconfigure(**how)
 
-    # What the encoding lacks is half of a surrogate pair: its escape is right in JSON as well.
-    _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
-    lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
-    return _written(
-        "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
+def _written(lines):
+ if sys.stdout is None:
+  return 0
+ try:
+  for line in lines:
+   sys.stdout.write(line + "\n")
+ except OSError as problem:
+  return _given_up(problem)
+ return flush_output()
+
+def _given_up(problem):
+ os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+ if isinstance(problem, BrokenPipeError):
+  return 0
+ complain(f"cannot write to standard output: {problem.strerror}")
+ return UNWRITABLE
+
+# tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
+_NOT_SIGNED = ("approval", "compiler")
+NAMESPACE = "mcpagg"
+NOT_MEANT = (
+ "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
+)
+TIMEOUT_SECONDS = 30.0
+
+class NotApproved(Exception):
+ pass
+
+def data_digest(plan):
+ import hashlib
+ import json
+ said = {name: table for name, table in plan.tables.items() if name not in _NOT_SIGNED}
+ text = json.dumps(said, sort_keys=True)
+ return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+def signed_text(digest):
+ return f"{digest}\n".encode("ascii")
+
+def check_unchanged(plan):
+ if not plan.approval:
+  raise NotApproved("its data is not signed")
+ digest = data_digest(plan)
+ if digest != plan.approval["data"]:
+  raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
+ return digest
+
+def signer_of(plan, allowed):
+ import tempfile
+ digest = check_unchanged(plan)
+ if not os.path.isfile(allowed):
+  raise NotApproved(f"there is no file of allowed signers {allowed}")
+ with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
+  signature = os.path.join(folder, "signature")
+  with open(signature, "w", encoding="ascii") as file:
+   file.write(plan.approval["signature"])
+  where = ["-f", allowed, "-s", signature]
+  found, _ = _ssh_keygen(["find-principals", *where], b"")
+  if not found:
+   raise NotApproved(f"its data is signed by nobody in {allowed}")
+  who = found.splitlines()[0]
+  words = ["verify", "-n", NAMESPACE, "-I", who, *where]
+  verified, why = _ssh_keygen(words, signed_text(digest))
+ if not verified:
+  raise NotApproved(f"its signature does not hold: {why}")
+ return who
+
+def refusal(plan):
+ allowed = os.environ.get(ALLOWED_SIGNERS, "")
+ try:
+  if allowed:
+   signer_of(plan, allowed)
+  elif plan.approval and plan.options.on_drift == "refuse":
+   check_unchanged(plan)
+ except NotApproved as problem:
+  return str(problem)
+ return ""
+
+def verify_approval(plan, allowed):
+ try:
+  who = signer_of(plan, allowed)
+ except NotApproved as problem:
+  complain(f"{plan.name}: {problem}")
+  return 1
+ return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
+
+def _ssh_keygen(words, text):
+ import subprocess
+ try:
+  done = subprocess.run(
+   ["ssh-keygen", "-Y", *words],
+   input=text,
+   stdout=subprocess.PIPE,
+   stderr=subprocess.PIPE,
+   timeout=TIMEOUT_SECONDS,
+   check=False,
+  )
+ except (OSError, subprocess.TimeoutExpired) as problem:
+  raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
+ said, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+ return ("" if done.returncode else said), " ".join((why or said).split())
+
+# tool/spans.py: Spans of OpenTelemetry, where its SDK is installed and configured; else nothing is imported.
+_EXPORTERS = "opentelemetry_traces_exporter"
+
+def new_spans():
+ if "opentelemetry.sdk.trace" in sys.modules:
+  return Spans()
+ exporters = os.environ.get("OTEL_TRACES_EXPORTER", "")
+ if not exporters and any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+  exporters = "otlp"
+ if sys.version_info < (3, 10) or exporters in ("", "none"):
+  return None
+ try:
+  _set_up(exporters.split(","))
+  return Spans()
+ except ImportError:
+  return None
+
+def _set_up(exporters):
+ from importlib.metadata import entry_points
+ from opentelemetry import trace
+ from opentelemetry.sdk.trace import TracerProvider
+ from opentelemetry.sdk.trace.export import BatchSpanProcessor
+ provider = TracerProvider()
+ for point in entry_points(group=_EXPORTERS):
+  if point.name in exporters:
+   provider.add_span_processor(BatchSpanProcessor(point.load()()))
+ trace.set_tracer_provider(provider)
+
+def _carrier(call):
+ meta = call.params.get("_meta")
+ given = meta.items() if type(meta) is dict else ()
+ return {name: value for name, value in given if type(value) is str}
+
+class Spans:
+ def __init__(self):
+  from opentelemetry import propagate, trace
+  self._trace = trace
+  self._extract = propagate.extract
+  self._tracer = trace.get_tracer("mcpagg")
+ def begin(self, call, server):
+  name = call.name if call.method in ASKS_FOR else ""
+  attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
+  if call.method == "tools/call":
+   attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+  return self._tracer.start_span(
+   f"{call.method} {name}".rstrip(),
+   context=self._extract(_carrier(call)),
+   kind=self._trace.SpanKind.SERVER,
+   attributes=attributes,
+  )
+ def end(self, span, outcome, code):
+  if outcome != "ok":
+   span.set_attribute("error.type", outcome)
+  if code is not None:
+   span.set_attribute("rpc.response.status_code", str(code))
+  if outcome in ("tool_error", "error"):
+   span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
+  span.end()
+ def flush(self, seconds):
+  flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
+  if flush is not None:
+   flush(int(seconds * 1000))
+
+# tool/call_log.py: The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets.
+LONGEST_NAME = 200
+
+class Log:
+ def __init__(self, writer, with_calls):
+  self.send = writer.send
+  self._writer = writer
+  self._with_calls = with_calls
+  self._spans = None
+ def flush(self, seconds):
+  if self._spans is not None:
+   self._spans.flush(seconds)
+  return self._writer.flush(seconds)
+ def dispatch(self, children):
+  if not self._with_calls:
+   return Dispatch(children)
+  self._spans = new_spans()
+  return LoggedDispatch(children, self.send, self._spans)
+
+class LoggedDispatch(Dispatch):
+ def __init__(
+  self,
+  children,
+  send,
+  spans=None,
+ ):
+  super().__init__(children)
+  self._send = send
+  self._spans = spans
+  self._running = {}
+ def _register(self, call, child):
+  super()._register(call, child)
+  span = self._spans.begin(call, child.name) if self._spans is not None else None
+  self._running[call] = time(), monotonic(), child.name, span
+  call.overhear(lambda message: self._ended(call, message))
+ def withdraw(self, call, child, params):
+  super().withdraw(call, child, params)
+  self._ended(call, None)
+ def refuse(self, client, message, refusal):
+  super().refuse(client, message, refusal)
+  asked = message.params.get("name")
+  name = asked[:LONGEST_NAME] if type(asked) is str else ""
+  self._write(
+   time(),
+   client,
+   server="null",
+   **_asked(message.method or "", name),
+   ms="0.0",
+   bytes=str(len(refusal)),
+   outcome=quote("refused"),
+   code=str(parse(refusal)["code"]),
+  )
+ def _ended(self, call, answer):
+  begun = self._running.pop(call, None)
+  if begun is None:
+   return
+  came, started, server, span = begun
+  outcome, code = _outcome(answer)
+  more = {} if code is None else {"code": str(code)}
+  self._write(
+   came,
+   call.client,
+   server=quote(server),
+   **_asked(call.method, call.name),
+   ms=f"{(monotonic() - started) * 1000:.1f}",
+   bytes=str(0 if answer is None else len(answer.line())),
+   outcome=quote(outcome),
+   **more,
+  )
+  if self._spans is not None:
+   self._spans.end(span, outcome, code)
+ def _write(self, came, client, **members):
+  line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
+  self._send(line.encode("ascii") + b"\n")
+
+def _asked(method, name):
+ return {"method": quote(method), "name": quote(name) if method in ASKS_FOR else "null"}
+
+def _outcome(answer):
+ if answer is None:
+  return "cancelled", None
+ if answer.is_error:
+  return "error", answer.code
+ said = answer.value("result")
+ failed = type(said) is dict and said.get("isError") is True
+ return ("tool_error" if failed else "ok"), None
+
+# tool/offers.py: What the emitted file offers and needs, read from its own tables: nothing is started.
+_SHOWN = ("inputSchema", "outputSchema", "arguments")
+
+def offers(plan):
+ for server in plan.servers:
+  counts, lines = [], []
+  for kind in KINDS:
+   offered = list(offered_by(plan, server, kind))
+   if offered:
+    counts.append(
+     f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
     )
+   for exposed, names, item in offered:
+    shown = names[1] if names and plan.options.names == "portable" else exposed
+    text = str(item.get("description") or "").strip()
+    first = text.splitlines()[0] if text else ""
+    lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
+  yield f"{server}: {', '.join(counts) or 'nothing'}"
+  yield from lines
+ for name, allowed in plan.subtools.items():
+  calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
+  yield f"{name}: a composite tool: {', '.join(calls)}"
 
+def listing(plan):
+ servers = {server: {} for server in plan.servers}
+ for server, found in servers.items():
+  for kind in KINDS:
+   for exposed, names, item in offered_by(plan, server, kind):
+    entry = {kind.key: exposed, "description": item.get("description")}
+    if names:
+     entry.update(original=names[0], portable=names[1])
+    entry.update({member: item[member] for member in _SHOWN if member in item})
+    found.setdefault(kind.name, []).append(entry)
+ return {
+  "name": plan.name,
+  "version": plan.version,
+  "servers": servers,
+  "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+ }
 
-def flush_output() -> int:
-    """Write out what was printed; return the exit status."""
-    if sys.stdout is None:  # closed by the caller
-        return 0
-    try:
-        sys.stdout.flush()
-    except OSError as problem:
-        return _given_up(problem)
-    return 0
+def offered_by(
+ plan, server, kind
+):
+ import json
+ items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+ known = {item[kind.key]: item for item in items}
+ if kind is TOOLS and plan.overlays:
+  load_part("profiles")
+  for (owner, tool), patch in patches_of(plan.overlays).items():
+   if owner == server:
+    known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
+ for exposed, (owner, *names) in plan.routes[kind.name].items():
+  if owner == server:
+   yield exposed, tuple(names), known[(names or [exposed])[0]]
 
+def _in_short(item):
+ if "inputSchema" in item:
+  schema = item["inputSchema"]
+  properties, required = schema.get("properties"), schema.get("required")
+  names = list(properties) if type(properties) is dict else []
+  needed = required if type(required) is list else []
+ elif "arguments" in item:
+  given = [one for one in item["arguments"] or () if type(one) is dict]
+  names = [str(one.get("name")) for one in given]
+  needed = [one.get("name") for one in given if one.get("required") is True]
+ else:
+  return ""
+ return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
 
-def _configure(**how: str) -> None:
-    if sys.stdout is not None:
-        sys.stdout.reconfigure(**how)  # type: ignore[union-attr]
+def variables(plan, folder):
+ missing = unset(plan.servers, os.environ, folder)
+ found = []
+ for server, row in plan.servers.items():
+  lacking = missing[server].missing if server in missing else []
+  for location, name, default in uses(row):
+   in_file = "env_file" in row and default is None and (location, name) not in lacking
+   use = {"name": name, "set": name in os.environ or in_file}
+   use |= {"has_default": default is not None, "server": server, "place": str(location)}
+   found.append(use)
+ return found
 
+def needs(uses_):
+ for use in uses_:
+  state = "set" if use["set"] else "not set"
+  if use["has_default"] and not use["set"]:
+   state = "not set, has a default"
+  yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
 
-def _written(lines: Iterable[str]) -> int:
-    if sys.stdout is None:
-        return 0
-    try:
-        for line in lines:
-            sys.stdout.write(line + "\n")
-    except OSError as problem:
-        return _given_up(problem)
-    return flush_output()
-
-
-def _given_up(problem: OSError) -> int:
-    """Write nothing more to standard output; return the exit status."""
-    # What is left in its buffer must go somewhere.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    if isinstance(problem, BrokenPipeError):  # the reader has enough
-        return 0
-    complain(f"cannot write to standard output: {problem.strerror}")
-    return UNWRITABLE
-
-
-# --------------------------------------------------------------------------------------------------
-# saving: Writes the images, sounds and blobs of a tool's result to files.
-# --------------------------------------------------------------------------------------------------
-
-
-# Not from the system's tables: the same result gives the same names everywhere.
+# tool/saving.py: Writes the images, sounds and blobs of a tool's result to files.
 _ENDINGS = {
-    "application/json": ".json",
-    "application/pdf": ".pdf",
-    "application/zip": ".zip",
-    "audio/mpeg": ".mp3",
-    "audio/wav": ".wav",
-    "image/gif": ".gif",
-    "image/jpeg": ".jpg",
-    "image/png": ".png",
-    "image/svg+xml": ".svg",
-    "image/webp": ".webp",
+ "application/json": ".json",
+ "application/pdf": ".pdf",
+ "application/zip": ".zip",
+ "audio/mpeg": ".mp3",
+ "audio/wav": ".wav",
+ "image/gif": ".gif",
+ "image/jpeg": ".jpg",
+ "image/png": ".png",
+ "image/svg+xml": ".svg",
+ "image/webp": ".webp",
 }
 
-
 class Folder:
-    """Where files are saved. Their names are ours, 1.png, 2.bin: a server cannot choose a place."""
+ def __init__(self, path):
+  os.makedirs(path, exist_ok=True)
+  self.path = path
+  self._number = 0
+ def saved(self, result):
+  content = result.get("content")
+  if type(content) is not list:
+   return result
+  return {**result, "content": [self._without_data(block) for block in content]}
+ def _without_data(self, block):
+  if type(block) is not dict:
+   return block
+  if type(block.get("resource")) is dict:
+   return {**block, "resource": self._replaced(block["resource"], "blob")}
+  return self._replaced(block, "data")
+ def _replaced(self, holder, member):
+  import base64
+  try:
+   data = base64.b64decode(holder.get(member, ""), validate=True)
+  except (ValueError, TypeError):
+   return holder
+  if member not in holder:
+   return holder
+  file = self._write(data, _ENDINGS.get(str(holder.get("mimeType")), ".bin"))
+  return {
+   ("file" if name == member else name): (file if name == member else value)
+   for name, value in holder.items()
+  }
+ def _write(self, data, ending):
+  while True:
+   self._number += 1
+   path = os.path.join(self.path, f"{self._number}{ending}")
+   try:
+    with open(path, "xb") as file:
+     file.write(data)
+   except FileExistsError:
+    continue
+   return path
 
-    def __init__(self, path: str) -> None:
-        """Make the folder, if there is none.
-
-        Raises:
-            OSError: it cannot be made.
-        """
-        os.makedirs(path, exist_ok=True)
-        self.path = path
-        self._number = 0
-
-    def saved(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Return a tool's result with `file` in the place of each `data` or `blob`.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
-        content = result.get("content")
-        if type(content) is not list:
-            return result
-        return {**result, "content": [self._without_data(block) for block in content]}
-
-    def _without_data(self, block: Any) -> Any:
-        if type(block) is not dict:
-            return block
-        if type(block.get("resource")) is dict:
-            return {**block, "resource": self._replaced(block["resource"], "blob")}
-        return self._replaced(block, "data")
-
-    def _replaced(self, holder: dict[str, Any], member: str) -> dict[str, Any]:
-        """Write what a member holds; one that is no base64 stays as it is."""
-        import base64
-
-        try:
-            data = base64.b64decode(holder.get(member, ""), validate=True)
-        except (ValueError, TypeError):
-            return holder
-        if member not in holder:
-            return holder
-        file = self._write(data, _ENDINGS.get(str(holder.get("mimeType")), ".bin"))
-        return {
-            ("file" if name == member else name): (file if name == member else value)
-            for name, value in holder.items()
-        }
-
-    def _write(self, data: bytes, ending: str) -> str:
-        """Write a new file, never over one that is there; return its path."""
-        while True:
-            self._number += 1
-            path = os.path.join(self.path, f"{self._number}{ending}")
-            try:
-                with open(path, "xb") as file:
-                    file.write(data)
-            except FileExistsError:
-                continue
-            return path
-
-
-# --------------------------------------------------------------------------------------------------
-# typed: Arguments of a tool as a shell gives them: one JSON object, or key=value typed by a schema.
-# --------------------------------------------------------------------------------------------------
-
-
+# tool/typed.py: Arguments of a tool as a shell gives them: one JSON object, or key=value typed by a schema.
 _TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
 
-
 class BadArgument(Exception):
-    """Raised for an argument that cannot be meant; says why."""
+ pass
 
+def arguments_of(words, schema):
+ if len(words) == 1 and ("=" not in words[0] or words[0].lstrip().startswith("{")):
+  given = _parsed(words[0])
+  if type(given) is not dict:
+   raise BadArgument(f"neither a JSON object nor key=value: {words[0]}")
+  return given
+ arguments = {}
+ for word in words:
+  key, sign, text = word.partition("=")
+  if not key or not sign:
+   raise BadArgument(f"neither a JSON object nor key=value: {word}")
+  if key in arguments:
+   raise BadArgument(f"{key} is given twice")
+  arguments[key] = _typed(key, text, schema)
+ return arguments
 
-def arguments_of(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the words of a command line stand for.
+def _typed(key, text, schema):
+ properties = schema.get("properties")
+ known = properties if type(properties) is dict else {}
+ if key not in known and schema.get("additionalProperties") is False:
+  raise BadArgument(f"there is no argument {key}{suggestion(key, list(known))}")
+ types = _types_of(known.get(key))
+ value = _parsed(text)
+ if types != {"string"} and value is not _NOTHING:
+  found = _TYPES.get(type(value), "null" if value is None else "integer")
+  if not types or found in types or (found == "integer" and "number" in types):
+   return value
+ if types and "string" not in types:
+  raise BadArgument(f"{key}: {text!r} is no {' or '.join(sorted(types))}")
+ return text
 
-    Raises:
-        BadArgument: a word is neither, or its value is not of the type that the schema asks for.
-    """
-    if len(words) == 1 and ("=" not in words[0] or words[0].lstrip().startswith("{")):
-        given = _parsed(words[0])
-        if type(given) is not dict:
-            raise BadArgument(f"neither a JSON object nor key=value: {words[0]}")
-        return given
-    arguments: dict[str, Any] = {}
-    for word in words:
-        key, sign, text = word.partition("=")
-        if not key or not sign:
-            raise BadArgument(f"neither a JSON object nor key=value: {word}")
-        if key in arguments:
-            raise BadArgument(f"{key} is given twice")
-        arguments[key] = _typed(key, text, schema)
-    return arguments
+def _types_of(schema):
+ if type(schema) is not dict:
+  return set()
+ named = schema.get("type", [])
+ types = {name for name in (named if type(named) is list else [named]) if type(name) is str}
+ for branch in [*_list(schema, "anyOf"), *_list(schema, "oneOf")]:
+  types |= _types_of(branch)
+ return types
 
-
-def _typed(key: str, text: str, schema: dict[str, Any]) -> Any:
-    """Return the value that a text stands for: of the schema's type, else JSON, else the text."""
-    properties = schema.get("properties")
-    known = properties if type(properties) is dict else {}
-    if key not in known and schema.get("additionalProperties") is False:
-        raise BadArgument(f"there is no argument {key}{suggestion(key, list(known))}")
-    types = _types_of(known.get(key))
-    value = _parsed(text)
-    if types != {"string"} and value is not _NOTHING:
-        found = _TYPES.get(type(value), "null" if value is None else "integer")
-        if not types or found in types or (found == "integer" and "number" in types):
-            return value
-    if types and "string" not in types:
-        raise BadArgument(f"{key}: {text!r} is no {' or '.join(sorted(types))}")
-    return text
-
-
-def _types_of(schema: Any) -> set[str]:
-    """Return the JSON types that a schema allows by name; none if it says nothing of them."""
-    if type(schema) is not dict:
-        return set()
-    named = schema.get("type", [])
-    types = {name for name in (named if type(named) is list else [named]) if type(name) is str}
-    for branch in [*_list(schema, "anyOf"), *_list(schema, "oneOf")]:
-        types |= _types_of(branch)
-    return types
-
-
-def _list(schema: dict[str, Any], member: str) -> list[Any]:
-    value = schema.get(member)
-    return value if type(value) is list else []
-
-
+def _list(schema, member):
+ value = schema.get(member)
+ return value if type(value) is list else []
 _NOTHING = object()
 
+def _parsed(text):
+ import json
+ try:
+  return json.loads(text, parse_constant=_refuse_constant)
+ except (ValueError, RecursionError):
+  return _NOTHING
 
-def _parsed(text: str) -> Any:
-    """Return the value of a JSON text, `_NOTHING` if it is none."""
-    import json
+def _refuse_constant(name):
+ raise ValueError(f"{name} is no JSON")
 
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return _NOTHING
+def suggestion(name, known):
+ from difflib import get_close_matches
+ near = get_close_matches(name, known, 3)
+ return f"; did you mean {' or '.join(near)}?" if near else ""
 
+# tool/calling.py: Calls one tool from the command line of the emitted file.
+def call_tool(plan, folder, name, words, save):
+ known = _tools(plan)
+ try:
+  arguments = arguments_of(words, known.get(name, {}))
+  files = Folder(save) if save is not None else None
+ except (BadArgument, OSError) as problem:
+  complain(f"{plan.name}: {problem}")
+  return 2
+ answer = _answer(plan, folder, {"name": name, "arguments": arguments})
+ if "result" not in answer:
+  _explain(plan, name, known, answer["error"])
+  return 1
+ result = answer["result"]
+ try:
+  status = print_json(files.saved(result) if files is not None else result)
+ except OSError as problem:
+  complain(f"{plan.name}: cannot save what the tool returned: {problem}")
+  return 2
+ return status or (1 if result.get("isError") else 0)
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+def _tools(plan):
+ own = {}
+ found = {}
+ for server in plan.snapshot:
+  for exposed, names, item in offered_by(plan, server, TOOLS):
+   found[exposed] = item["inputSchema"]
+   found.setdefault(names[1], item["inputSchema"])
+   own.setdefault(names[0], []).append(item["inputSchema"])
+ for name, schemas in own.items():
+  if len(schemas) == 1:
+   found.setdefault(name, schemas[0])
+ return found
 
-
-def suggestion(name: str, known: list[str]) -> str:
-    """Return what to add to a message about an unknown name: those that are near, or nothing."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, 3)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
-
-
-# --------------------------------------------------------------------------------------------------
-# calling: Calls one tool from the command line of the emitted file.
-# --------------------------------------------------------------------------------------------------
-
-
-def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | None) -> int:
-    """Print the result of one call as JSON; return the exit status: 1 if it is an error.
-
-    `words` are its arguments as the shell gave them, `save` is the folder for images and blobs.
-    """
-    known = _tools(plan)
-    try:
-        arguments = arguments_of(words, known.get(name, {}))
-        files = Folder(save) if save is not None else None
-    except (BadArgument, OSError) as problem:
-        complain(f"{plan.name}: {problem}")
-        return 2
-    answer = _answer(plan, folder, {"name": name, "arguments": arguments})
-    if "result" not in answer:
-        _explain(plan, name, known, answer["error"])
-        return 1
-    result = answer["result"]
-    try:
-        status = print_json(files.saved(result) if files is not None else result)
-    except OSError as problem:
-        complain(f"{plan.name}: cannot save what the tool returned: {problem}")
-        return 2
-    return status or (1 if result.get("isError") else 0)
-
-
-def _tools(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return {name: input schema} of all tools, under each name that a call may use."""
-    own: dict[str, list[dict[str, Any]]] = {}
-    found: dict[str, dict[str, Any]] = {}
-    for server in plan.snapshot:
-        for exposed, names, item in offered_by(plan, server, TOOLS):
-            found[exposed] = item["inputSchema"]
-            found.setdefault(names[1], item["inputSchema"])
-            own.setdefault(names[0], []).append(item["inputSchema"])
-    for name, schemas in own.items():
-        if len(schemas) == 1:
-            found.setdefault(name, schemas[0])
-    return found
-
-
-def _answer(plan: Plan, folder: str, params: dict[str, Any]) -> dict[str, Any]:
-    import json
-
-    answers = _Answers()
-    relay = Relay(Answers(plan), folder)
-    client = Client("spec")
-    relay.connect(client, answers)
-    request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
-    relay.hear(client, json.dumps(request).encode())
-    try:
-        answers.come.wait()
-    finally:
-        relay.close()
-    return answers.answer
-
+def _answer(plan, folder, params):
+ import json
+ answers = _Answers()
+ engine = Engine(Answers(plan), folder)
+ client = Client("spec")
+ engine.connect(client, answers)
+ request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
+ engine.hear(client, json.dumps(request).encode())
+ try:
+  answers.come.wait()
+ finally:
+  engine.close()
+ return answers.answer
 
 class _Answers:
-    """A client's sink that keeps the answer to one request."""
+ def __init__(self):
+  import threading
+  self.come = threading.Event()
+  self.answer = {}
+ def send(self, *messages):
+  import json
+  for message in messages:
+   if message.id == "call":
+    self.answer = json.loads(message.line())
+    self.come.set()
+ def gate(self):
+  pass
 
-    def __init__(self) -> None:
-        import threading
+def _explain(plan, name, known, error):
+ import json
+ data = f" {json.dumps(error['data'])}" if "data" in error else ""
+ complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
+ if name in known:
+  return
+ server, sign, _ = name.partition(plan.options.separator)
+ if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+  complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
+ near = suggestion(name, list(plan.routes["tools"]))
+ if near:
+  complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
 
-        self.come = threading.Event()
-        self.answer: dict[str, Any] = {}
+# tool/health.py: Starts every server and says how it is, and whether it still is as it was compiled.
+def check_servers(plan, folder, as_json):
+ from time import sleep
+ engine = Engine(Answers(plan), folder)
+ client = Client("spec")
+ able = obj(dict.fromkeys(RELAYED, "{}"))
+ client.introduce(request(0, "initialize", obj(capabilities=able)))
+ client.shake_hands()
+ engine.connect(client, _Silence())
+ children = engine.core.children.values()
+ try:
+  for child in children:
+   engine.wake(child, client)
+  while not all(child.state == DOWN or _looked_at(child) for child in children):
+   sleep(0.01)
+ finally:
+  engine.close()
+ servers = {child.name: _health(child, engine) for child in children}
+ if as_json:
+  status = print_json({"servers": servers})
+ else:
+  status = print_lines(_said(name, health) for name, health in servers.items())
+ return status or (1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0)
 
-    def send(self, line: bytes) -> None:
-        """Take one line for the client."""
-        import json
+def _looked_at(child):
+ now = monotonic()
+ if child.state != READY or not child.lists.compared:
+  return bool(child.lists.given_up(now))
+ if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
+  return True
+ return all(one.is_at_rest for one in child.lists)
 
-        message = json.loads(line)
-        if message.get("id") == "call":
-            self.answer = message
-            self.come.set()
+def _health(child, engine):
+ life = child.lifecycle
+ drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
+ for one in child.lists:
+  if life.is_ready and not one.compared:
+   drift[one.kind.name] = "changes too often to be compared"
+ started = life.ready_at < FOREVER
+ return {
+  "state": child.state,
+  "reason": engine.redact(life.reason) or None,
+  "protocol": engine.redact(life.protocol) or None,
+  "drift": {name: text for name, text in drift.items() if text},
+  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+ }
 
-    def gate(self) -> None:
-        """Nothing ever waits here."""
-
-
-def _explain(plan: Plan, name: str, known: dict[str, Any], error: dict[str, Any]) -> None:
-    """Say what a call was answered with instead of a result, and what may have been meant."""
-    import json
-
-    data = f" {json.dumps(error['data'])}" if "data" in error else ""
-    complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
-    if name in known:
-        return
-    server, sign, _ = name.partition(plan.options.separator)
-    if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
-        complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
-    near = suggestion(name, list(plan.routes["tools"]))
-    if near:
-        complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
-
-
-# --------------------------------------------------------------------------------------------------
-# health: Starts every server and says how it is, and whether it still is as it was compiled.
-# --------------------------------------------------------------------------------------------------
-
-
-def check_servers(plan: Plan, folder: str, as_json: bool) -> int:
-    """Start every server and say how it is; return 1 if one is down, or not as it was compiled."""
-    from time import sleep
-
-    relay = Relay(Answers(plan), folder)
-    client = Client("spec")
-    able = obj(dict.fromkeys(RELAYED, "{}"))
-    client.introduce(request(0, "initialize", obj(capabilities=able)))
-    client.shake_hands()
-    relay.connect(client, _Silence())
-    children = relay.core.children.values()
-    try:
-        for child in children:
-            relay.wake(child, client)
-        while not all(child.state == DOWN or _looked_at(child) for child in children):
-            sleep(0.01)
-    finally:
-        relay.close()
-    servers = {child.name: _health(child, relay) for child in children}
-    if as_json:
-        status = print_json({"servers": servers})
-    else:
-        status = print_lines(_said(name, health) for name, health in servers.items())
-    return status or (1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0)
-
-
-def _looked_at(child: Child) -> bool:
-    """Whether a child's lists were compared and are at rest, or will never be at rest."""
-    now = monotonic()
-    if child.state != READY or not child.lists.compared:
-        return bool(child.lists.given_up(now))
-    if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
-        return True
-    return all(one.is_at_rest for one in child.lists)
-
-
-def _health(child: Child, relay: Relay) -> dict[str, Any]:
-    """Return how a child is, for programs; without values of variables."""
-    life = child.lifecycle
-    drift = {one.kind.name: relay.redact(one.drift) for one in child.lists}
-    for one in child.lists:
-        if life.is_ready and not one.compared:
-            drift[one.kind.name] = "changes too often to be compared"
-    started = life.ready_at < FOREVER
-    return {
-        "state": child.state,
-        "reason": relay.redact(life.reason) or None,
-        "protocol": relay.redact(life.protocol) or None,
-        "drift": {name: text for name, text in drift.items() if text},
-        "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
-    }
-
-
-def _said(name: str, health: dict[str, Any]) -> str:
-    """Return how a child is, for people."""
-    if health["state"] == DOWN:
-        return f"{name}: down: {health['reason']}"
-    drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
-    return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
-
+def _said(name, health):
+ if health["state"] == DOWN:
+  return f"{name}: down: {health['reason']}"
+ drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+ return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
 
 class _Silence:
-    """The sink of a client that reads nothing."""
+ def send(self, *messages):
+  pass
+ def gate(self):
+  pass
 
-    def send(self, line: bytes) -> None:
-        """Take one line for the client."""
-
-    def gate(self) -> None:
-        """Nothing ever waits here."""
-
-
-# --------------------------------------------------------------------------------------------------
-# commands: The command line of the emitted file.
-# --------------------------------------------------------------------------------------------------
-
-
+# tool/commands.py: The command line of the emitted file.
 STATUSES = (
-    "exit status: 0 done; 1 the call failed, or --check found a difference; 2 the command line, or "
-    "a file, cannot be used; 3 a variable is not set"
+ "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
+ "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
+def run_command(plan, folder, arguments):
+ try:
+  status = _carry_out(plan, folder, _read(plan, arguments))
+ except SystemExit as left:
+  status = left.code if isinstance(left.code, int) else 1
+ return flush_output() or status
 
-def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
-    """Carry out what the command line asks for; return the exit status."""
-    try:
-        status = _carry_out(plan, folder, _read(plan, arguments))
-    except SystemExit as left:
-        status = left.code if isinstance(left.code, int) else 1
-    return flush_output() or status
+def _read(plan, arguments):
+ import argparse
+ print_lines([])
+ parser = argparse.ArgumentParser(
+  description=f"{plan.name}: an MCP server over standard input and output. "
+  "Without arguments, or with --names, --profile or --log alone, it serves.",
+  epilog=STATUSES,
+ )
+ asked = parser.add_mutually_exclusive_group()
+ add = asked.add_argument
+ add("--list", action="store_true", help="list what it offers")
+ add("--env", action="store_true", help="list the variables that it needs")
+ add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
+ add("--check", action="store_true", help="start all servers; are they as when compiled?")
+ add(
+  "--call",
+  nargs="+",
+  metavar=("NAME", "ARGUMENT"),
+  help="call one tool; arguments: a JSON object, or key=value as its schema types them",
+ )
+ add("--log", metavar="FILE", help="serve, and log what becomes of servers")
+ add = parser.add_argument
+ add("--http", action="store_true", help="serve many clients over HTTP")
+ add("--host", help="http: the address to listen on; default 127.0.0.1")
+ add("--port", help="http: its port, 0 for any that is free; default 3006")
+ add("--path", help="http: the path of the endpoint; default /mcp")
+ add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
+ add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
+ add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
+ spellings = ("portable", "spec")
+ add("--names", choices=spellings, help="serve, list: the names that every client is shown")
+ if plan.profiles:
+  load_part("profiles")
+  add("--profile", choices=profile_names(plan), help="as if all else did not exist")
+ version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
+ add("--version", action="version", version=version)
+ chosen = parser.parse_args(arguments)
+ looks = chosen.env or chosen.check or chosen.verify or chosen.call is not None
+ if chosen.json and not (chosen.list or chosen.env or chosen.check):
+  parser.error("--json goes with --list, --env or --check")
+ if chosen.save is not None and chosen.call is None:
+  parser.error("--save goes with --call")
+ if chosen.http and plan.options.http is None:
+  parser.error("--http: this file was compiled without --serve stdio,http")
+ if chosen.http and (looks or chosen.list):
+  parser.error("--http serves, and does nothing else")
+ if not chosen.http and (chosen.host or chosen.port or chosen.path):
+  parser.error("--host, --port and --path go with --http")
+ if chosen.log_calls and not (chosen.log or os.environ.get(LOG_DIRECTORY)):
+  parser.error("--log-calls goes with --log")
+ if chosen.names and looks:
+  parser.error("--names goes with serving and --list")
+ return chosen
 
+def _carry_out(plan, folder, chosen):
+ if chosen.verify:
+  return verify_approval(plan, chosen.verify)
+ if chosen.names:
+  plan.show_names(chosen.names)
+ serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
+ if plan.profiles and (chosen.profile or chosen.http or not serves):
+  load_part("profiles")
+  plan = narrowed(plan, chosen.profile)
+ if serves:
+  return _serve(plan, folder, chosen)
+ from signal import signal
+ for number in ENDING:
+  signal(number, _stop)
+ if chosen.call:
+  name, *words = chosen.call
+  return call_tool(plan, folder, name, words, chosen.save)
+ if chosen.check:
+  return check_servers(plan, folder, chosen.json)
+ if chosen.env:
+  return _needs(plan, folder, chosen.json)
+ return print_json(listing(plan)) if chosen.json else print_lines(offers(plan))
 
-def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
-    """Read the command line.
+def _needs(plan, folder, as_json):
+ found = variables(plan, folder)
+ status = print_json({"variables": found}) if as_json else print_lines(needs(found))
+ missing = any(not use["set"] and not use["has_default"] for use in found)
+ return status or (MISSING_VARIABLE if missing else 0)
 
-    Raises:
-        SystemExit: it cannot be understood, or asks for help or the version.
-    """
-    import argparse
+def _serve(plan, folder, chosen):
+ path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
+ try:
+  taken = () if chosen.http else (0, 1)
+  log = _log(plan, path, taken, chosen.log_calls) if path else None
+ except (OSError, ValueError) as problem:
+  complain(f"cannot write the log {path}: {problem}")
+  return 2
+ if not chosen.http:
+  return Stdio(plan, folder, log).run(Opening())
+ load_part("http")
+ given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
+ asked = {name: value for name, value in given.items() if value is not None}
+ return serve_http(plan, folder, asked, log)
 
-    print_lines([])  # whatever the locale, help is printed
-    parser = argparse.ArgumentParser(
-        description=f"{plan.name}: an MCP server over standard input and output. "
-        "Without arguments, or with --names or --log alone, it serves.",
-        epilog=STATUSES,
-    )
-    asked = parser.add_mutually_exclusive_group()
-    add = asked.add_argument
-    add("--list", action="store_true", help="list what it offers")
-    add("--env", action="store_true", help="list the variables that it needs")
-    add("--check", action="store_true", help="start all servers; are they as when compiled?")
-    add(
-        "--call",
-        nargs="+",
-        metavar=("NAME", "ARGUMENT"),
-        help="call one tool; arguments: a JSON object, or key=value as its schema types them",
-    )
-    add("--log", metavar="FILE", help="serve, and log what becomes of servers")
-    add = parser.add_argument
-    add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
-    add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
-    spellings = ("portable", "spec")
-    add("--names", choices=spellings, help="serve, list: the names that every client is shown")
-    version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
-    add("--version", action="version", version=version)
-    chosen = parser.parse_args(arguments)
-    looks = chosen.env or chosen.check or chosen.call is not None
-    if chosen.json and not (chosen.list or chosen.env or chosen.check):
-        parser.error("--json goes with --list, --env or --check")
-    if chosen.save is not None and chosen.call is None:
-        parser.error("--save goes with --call")
-    if chosen.names and looks:
-        parser.error("--names goes with serving and --list")
-    return chosen
+def _path_in(directory, name):
+ return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
 
+def _log(plan, path, taken, with_calls):
+ broke = f"{plan.name}: cannot write the log {path} any more"
+ writer = Writer(
+  _opened(path, taken),
+  private=False,
+  broke=lambda: _complain_apart(broke),
+  overflowed=lambda waiting: None,
+ )
+ return Log(writer, with_calls)
 
-def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
-    if chosen.names:
-        plan.show_names(chosen.names)
-    if not (chosen.list or chosen.env or chosen.check or chosen.call):
-        return _serve(plan, folder, chosen.log)
-    from signal import signal
+def _opened(path, taken):
+ import stat
+ flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+ descriptor = os.open(path, flags, 0o666)
+ about = os.fstat(descriptor)
+ if not stat.S_ISCHR(about.st_mode):
+  for other in taken:
+   if os.path.samestat(about, os.fstat(other)):
+    os.close(descriptor)
+    raise ValueError("the protocol is spoken over it")
+ return descriptor
 
-    for number in ENDING:
-        signal(number, _stop)
-    if chosen.call:
-        name, *words = chosen.call
-        return call_tool(plan, folder, name, words, chosen.save)
-    if chosen.check:
-        return check_servers(plan, folder, chosen.json)
-    if chosen.env:
-        return _needs(plan, folder, chosen.json)
-    return print_json(listing(plan)) if chosen.json else print_lines(offers(plan))
+def _complain_apart(text):
+ _thread.start_new_thread(complain, (text,))
 
-
-def _needs(plan: Plan, folder: str, as_json: bool) -> int:
-    """Print which variables are needed; the exit status says whether one is missing."""
-    found = variables(plan, folder)
-    status = print_json({"variables": found}) if as_json else print_lines(needs(found))
-    missing = any(not use["set"] and not use["has_default"] for use in found)
-    return status or (MISSING_VARIABLE if missing else 0)
-
-
-def _serve(plan: Plan, folder: str, path: str | None) -> int:
-    """Serve as ever; with a path, log there what becomes of the servers."""
-    face = Stdio(plan, folder)
-    if path is not None:
-        try:
-            descriptor = _opened(path, (0, face.outbox.descriptor))
-        except (OSError, ValueError) as problem:
-            complain(f"cannot write the log {path}: {problem}")
-            return 2
-        broke = f"{plan.name}: cannot write the log {path} any more"
-        face.log = Outbox(
-            descriptor,
-            private=False,
-            broke=lambda: _complain_apart(broke),
-            overflowed=lambda waiting: None,
-        )
-    return face.run()
-
-
-def _opened(path: str, taken: tuple[int, ...]) -> int:
-    """Open a log. `taken` are the descriptors of the protocol.
-
-    Raises:
-        OSError: it cannot be written.
-        ValueError: it is one of those, or its path cannot be one.
-    """
-    import stat
-
-    # Not waiting: a named pipe may have no reader.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags, 0o666)
-    about = os.fstat(descriptor)
-    # A terminal, or /dev/null, may be several things at once.
-    if not stat.S_ISCHR(about.st_mode):
-        for other in taken:
-            if os.path.samestat(about, os.fstat(other)):
-                os.close(descriptor)
-                raise ValueError("the protocol is spoken over it")
-    return descriptor
-
-
-def _complain_apart(text: str) -> None:
-    """Write a line on standard error, whose reader may not read, in a thread of its own."""
-    _thread.start_new_thread(complain, (text,))
-
-
-def _stop(*_: object) -> None:
-    """Leave as at the end of input: every server is closed on the way out."""
-    raise SystemExit(1)
+def _stop(*_):
+ raise SystemExit(1)
 ''')
 
-PLAN = Plan(
-    name="mcp",
-    version="c1f5686e73b5",  # pragma: allowlist secret
-    compiler=COMPILER,
-    servers=SERVERS,
-    routes=ROUTES,
-    snapshot=SNAPSHOT,
-    children=CHILDREN,
-    instructions=INSTRUCTIONS,
-    options=OPTIONS,
-    capabilities=CAPABILITIES,
-)
+PLAN = {
+    "name": "mcp",
+    "compiler": COMPILER,
+    "servers": SERVERS,
+    "children": CHILDREN,
+    "snapshot": SNAPSHOT,
+    "instructions": INSTRUCTIONS,
+    "options": OPTIONS,
+    "capabilities": CAPABILITIES,
+    "lists": LISTS,
+    "tools": ROUTES,
+}
 
 if __name__ == "__main__":
     main(PLAN, __file__)

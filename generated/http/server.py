@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:34d12207cce4ab25033819067ab8ebbbeb7df5a2ef11a631fe08f312aa9db84e (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
+#   runtime:  sha256:6b02fac27ea68d51d438d4e1263faea2cff566f4c0eac069c53b03b8ae68cd93 (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
 
 import sys
 
@@ -203,6 +203,7 @@ def quote(text):
 
 # ready/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+RELAYED = ("roots", "sampling", "elicitation")
 REFUSE_COLON = {
  "claude-ai": "Claude Desktop and claude.ai: ^[a-zA-Z0-9_-]{1,64}$, or all tools are withheld",
  "cursor": "Cursor: letters, digits and _, server and tool together under 60 characters",
@@ -214,6 +215,10 @@ def spelling_for(names, client):
  known = names == "auto" and isinstance(client, str)
  refuses = known and str(client).lower().startswith(tuple(REFUSE_COLON))
  return "portable" if refuses or names == "portable" else "exposed"
+
+def is_capable(declared):
+ names = (*RELAYED, "extensions")
+ return type(declared) is dict and any(type(declared.get(name)) is dict for name in names)
 
 def spoken(asked):
  return asked if isinstance(asked, str) and asked in LEGACY_VERSIONS else LEGACY_VERSIONS[0]
@@ -266,6 +271,7 @@ class Prepared:
   self.options, _ = scan(tables["options"], 0)
   self.lists, _ = scan(tables["lists"], 0)
   self.spelling = spelling_for(self.options["names"], None)
+  self.capable = False
  def may_serve(self):
   needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
   set_ = all(name.encode() in environ for name in needs)
@@ -329,6 +335,7 @@ class Prepared:
    about = params.get("clientInfo")
    name = about.get("name") if type(about) is dict else None
    self.spelling = spelling_for(self.options["names"], name)
+   self.capable = is_capable(params.get("capabilities"))
    return self._introduction(spoken(params.get("protocolVersion")))
   if params:
    return None
@@ -347,10 +354,14 @@ class Prepared:
   for server, rows in routes.items():
    text = self.tables["snapshot"][server][kind]
    items = {own: rest for own, *rest in cut_list(text, key, label)}
+   facts = self.children.get(server, {}) if kind == "tools" else {}
+   hidden = () if self.capable else facts.get("conditional", ())
    for exposed, row in rows.items():
-    name, head, tail = items[row[0] if row else exposed]
-    name = (exposed, row[1])[column] if row else labelled(server, name)
-    shown.append(head + quote(name) + tail)
+    own = row[0] if row else exposed
+    if own not in hidden:
+     name, head, tail = items[own]
+     name = (exposed, row[1])[column] if row else labelled(server, name)
+     shown.append(head + quote(name) + tail)
   return list_result(member, shown)
 
 def main(tables, file):
@@ -379,10 +390,16 @@ def load_part(name):
  with _LOADING:
   part = _PARTS[name]
   if part is not None:
-   line, text = part
-   code = compile("\n" * (line - 1) + text, __file__, "exec", dont_inherit=True)
-   exec(code, globals())
+   _run(name, *part)
    _PARTS[name] = None
+
+def _run(name, line, text):
+ heading = f"\n# {name}/"
+ first, *modules = text.split(heading)
+ for module in (first, *[heading[1:] + rest for rest in modules]):
+  code = compile("\n" * (line - 1) + module, __file__, "exec", dont_inherit=True)
+  exec(code, globals())
+  line += module.count("\n") + 1
 
 
 def __getattr__(name):
@@ -548,7 +565,6 @@ CLIENT_METHODS = {
  "elicitation/create": "elicitation",
  "roots/list": "roots",
 }
-RELAYED = ("roots", "sampling", "elicitation")
 FORWARDED = {
  "tools/call": "tools",
  "prompts/get": "prompts",
@@ -738,6 +754,7 @@ class Client:
   "_names",
   "audience",
   "capabilities",
+  "capable",
   "connection",
   "deliver",
   "extensions",
@@ -756,6 +773,7 @@ class Client:
   self.name = ""
   self.info = ""
   self.capabilities = {}
+  self.capable = False
   self.extensions = ""
   self.spelling = spelling_for(names, None)
   self.initialized = False
@@ -775,9 +793,6 @@ class Client:
   self.starter = self
  def want_servers(self, request):
   self.starter = request
- @property
- def capable(self):
-  return bool(self.capabilities or self.extensions)
  def introduce(self, message):
   self.version = spoken(message.params.get("protocolVersion"))
   text = message.params_text
@@ -785,6 +800,7 @@ class Client:
   self._present(text, given.get("clientInfo"), given.get("capabilities"))
  def _present(self, text, info, declared):
   self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+  self.capable = declared is not None and is_capable(declared[0])
   if info is not None and type(info[0]) is dict:
    self.info = text[info[1] : info[2]]
    name = info[0].get("name")
@@ -1126,8 +1142,10 @@ class Plan:
   subtools={},
   needs=(),
   approval={},
+  config="",
   profiles="",
   overlays="",
+  tables={},
  ):
   self.name = name
   self.version = version
@@ -1146,11 +1164,13 @@ class Plan:
   self.instructions = instructions
   self.options = Options(options)
   self.subtools = subtools
+  self.config = config
   self.needs = needs
   self.approval = approval
   self.profiles = profiles
   self.whole = self
   self.overlays = overlays
+  self.tables = tables
  @property
  def info(self):
   return obj(name=quote(self.name), version=quote(self.version))
@@ -1184,8 +1204,10 @@ def read_plan(tables):
   capabilities=tables["capabilities"],
   subtools=parse(tables.get("subtools", "{}")),
   approval=parse(tables.get("approval", "{}")),
+  config=tables.get("config", ""),
   profiles=tables.get("profiles", ""),
   overlays=tables.get("overlays", ""),
+  tables=tables,
   needs=[name for facts in children.values() for name in facts.get("needs", ())],
   **routes,
  )
@@ -5058,6 +5080,7 @@ class Launch:
   "headers",
   "masks",
   "mentioned",
+  "name",
   "transport",
   "url",
  )
@@ -5071,11 +5094,14 @@ class Launch:
   headers=None,
   masks=None,
   transport="stdio",
+  *,
+  name="",
  ):
   self.argv = argv
   self.env = env
   self.cwd = cwd
   self.mentioned = mentioned
+  self.name = name
   self.url = url
   self.transport = transport
   self.headers = dict(headers or {})
@@ -5084,10 +5110,22 @@ class Launch:
  def over(self, transport):
   mentioned, env = self.mentioned, self.env
   return Launch(
-   self.argv, env, self.cwd, mentioned, self.url, self.headers, self.masks, transport
+   self.argv,
+   env,
+   self.cwd,
+   mentioned,
+   self.url,
+   self.headers,
+   self.masks,
+   transport,
+   name=self.name,
   )
  def secrets(self):
   return {**secrets_in(self.env), **self.mentioned}
+ def hide(self, secret, name):
+  if secret not in self.mentioned:
+   self.mentioned[secret] = name
+   self._redactor = None
  def redact(self, text):
   if self._redactor is None:
    self._redactor = Redactor(self.secrets())
@@ -5157,7 +5195,7 @@ def prepare(
  masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
  url = values.get(Location("url"), "")
  transport = row.get("transport", "stdio")
- return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport)
+ return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
 
 def unset(
  rows, environ, folder
@@ -5703,6 +5741,7 @@ class Engine:
   if launch.transport == "stdio":
    return Process(launch, hear, ended)
   load_part("remote")
+  config = os.path.join(self.folder, self.plan.config) if self.plan.config else "CONFIG"
   return RemoteConnection(
    launch,
    hear,
@@ -5713,6 +5752,7 @@ class Engine:
    lambda: self._attempt(lambda core: core.child_renewed(child)),
    lambda tool: self.core.schema_of(child, tool),
    f"mcpagg/{self.plan.compiler}",
+   config,
   )
  def _ring(self):
   with self._lock:
@@ -5816,6 +5856,39 @@ def _moved(part):
   )
   for name, value in part.items()
  }
+
+# serve/repeated.py: What a modern request over HTTP repeats in its headers, for what routes it on the way.
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+PARAMETER = "mcp-param-"
+MARK = "x-mcp-header"
+ENCODED_FROM, ENCODED_TO = "=?base64?", "?="
+_REPEATABLE = ("string", "integer", "boolean")
+_SIGNS = frozenset("!#$%&'*+-.^_`|~")
+
+def marked(schema, path=()):
+ properties = schema.get("properties") if type(schema) is dict else None
+ if type(properties) is not dict:
+  return
+ for name, inner in properties.items():
+  if type(inner) is dict:
+   if _is_token(inner.get(MARK)) and inner.get("type") in _REPEATABLE:
+    yield (*path, name), inner[MARK], inner["type"]
+   yield from marked(inner, (*path, name))
+
+def _is_token(name):
+ if type(name) is not str or not name.isascii():
+  return False
+ return bool(name) and all(char.isalnum() or char in _SIGNS for char in name)
+
+def argument_at(value, path):
+ for name in path:
+  value = value.get(name) if type(value) is dict else None
+ return value
+
+def header_text(value):
+ if type(value) is bool:
+  return "true" if value else "false"
+ return str(value) if type(value) in (str, int, float) else None
 
 # serve/write_queue.py: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
 MAXIMUM_WAITING_BYTES = 1 << 26
@@ -7060,6 +7133,7 @@ def _given_up(problem):
  return UNWRITABLE
 
 # tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
+_NOT_SIGNED = ("approval", "compiler")
 NAMESPACE = "mcpagg"
 NOT_MEANT = (
  "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
@@ -7072,23 +7146,8 @@ class NotApproved(Exception):
 def data_digest(plan):
  import hashlib
  import json
- options = {name: getattr(plan.options, name) for name in plan.options.__slots__}
- said = {
-  "name": plan.name,
-  "servers": plan.servers,
-  "needs": sorted(plan.needs),
-  "routes": plan.routes,
-  "subtools": plan.subtools,
-  "children": plan.children,
-  "capabilities": plan.capabilities,
-  "options": {name: value for name, value in options.items() if value},
-  "instructions": plan.instructions,
-  "snapshot": plan.snapshot,
- }
- for name, table in (("profiles", plan.profiles), ("overlays", plan.overlays)):
-  if table:
-   said[name] = json.loads(table)
- text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+ said = {name: table for name, table in plan.tables.items() if name not in _NOT_SIGNED}
+ text = json.dumps(said, sort_keys=True)
  return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 def signed_text(digest):
@@ -7883,6 +7942,7 @@ class _Sink:
 # http/exchange.py: One HTTP request and its answer, over ASGI.
 JSON = "application/json"
 EVENTS = "text/event-stream"
+MAXIMUM_BODY_BYTES = 1 << 24
 BODY_SECONDS = 60.0
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 UNREAD_SECONDS = 60.0
@@ -7912,8 +7972,7 @@ class Gone(Exception):
  pass
 
 class Exchange:
- def __init__(self, scope, receive, send, limit):
-  self._limit = limit
+ def __init__(self, scope, receive, send):
   self.method = scope["method"]
   self.root = scope.get("root_path", "")
   self.path = scope["path"].removeprefix(self.root)
@@ -7940,8 +7999,8 @@ class Exchange:
   if self._body is not None:
    return self._body
   length = self.header("content-length")
-  if length.isdigit() and int(length) > self._limit + MAXIMUM_DISCARDED_BYTES:
-   raise self._too_large(is_read=False)
+  if length.isdigit() and int(length) > MAXIMUM_DISCARDED_BYTES:
+   raise _too_large(is_read=False)
   try:
    self._body = await asyncio.wait_for(self._read(), BODY_SECONDS)
    return self._body
@@ -7957,17 +8016,14 @@ class Exchange:
    part = message.get("body", b"")
    size += len(part)
    is_read = not message.get("more_body", False)
-   if size <= self._limit:
+   if size <= MAXIMUM_BODY_BYTES:
     parts.append(part)
-   elif is_read or size > self._limit + MAXIMUM_DISCARDED_BYTES:
-    raise self._too_large(is_read=is_read)
+   elif is_read or size > MAXIMUM_DISCARDED_BYTES:
+    raise _too_large(is_read=is_read)
    else:
     parts.clear()
    if is_read:
     return b"".join(parts)
- def _too_large(self, *, is_read):
-  text = f"The body is larger than {self._limit} bytes"
-  return Refused(413, text, headers={} if is_read else {"connection": "close"})
  async def gone(self):
   while (await self._receive())["type"] != "http.disconnect":
    pass
@@ -8001,6 +8057,10 @@ class Exchange:
 def _raw_headers(headers):
  return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
+def _too_large(*, is_read):
+ text = f"The body is larger than {MAXIMUM_BODY_BYTES >> 20} MiB"
+ return Refused(413, text, headers={} if is_read else {"connection": "close"})
+
 # http/settings.py: Where the proxy is served over HTTP, and to whom.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
@@ -8009,8 +8069,6 @@ DEFAULT_PATH = "/mcp"
 TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
 TOKEN = "MCP_PROXY_AUTH_TOKEN"
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
-MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
-MAXIMUM_BODY_BYTES = 1 << 24
 WORKER = "MCP_PROXY_WORKER"
 WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
 MAXIMUM_NAME = 32
@@ -8035,10 +8093,6 @@ class Settings:
   named = environ.get(ALLOWED_HOSTS, "").split(",")
   bound = [] if is_wildcard(self.host) else [self.host]
   self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
-  limit = environ.get(MAXIMUM_BODY, "") or str(MAXIMUM_BODY_BYTES)
-  if not (limit.isascii() and limit.isdigit()):
-   raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
-  self.maximum_body = int(limit)
   self.worker = environ.get(WORKER, "")
   if self.worker and not is_worker(self.worker):
    raise BadSetting(f"{WORKER} is not of letters and digits, {MAXIMUM_NAME} at most")
@@ -8661,11 +8715,7 @@ class EventSessions:
   await exchange.respond(202, b"Accepted", kind="text/plain")
 
 # http/headers.py: Headers of a modern request that repeat its body, for what routes it on the way here.
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
-PARAMETER = "mcp-param-"
-MARK = "x-mcp-header"
-_ENCODED_FROM, _ENCODED_TO = "=?base64?", "?="
 
 def mismatch(exchange, message):
  for name in ROUTING:
@@ -8687,45 +8737,24 @@ def parameter_mismatch(exchange, message, tool):
  schema = parse(tool.listed(tool.exposed)).get("inputSchema")
  given = message.params.get("arguments")
  for path, name, kind in marked(schema):
-  value = _at(given, path)
+  value = argument_at(given, path)
   values = exchange.all(PARAMETER + name.lower())
-  text = _header_text(value)
+  text = header_text(value)
   if len(values) > 1 or (not values and text) or (values and text is None):
    return f"{PARAMETER}{name} stands not once beside its argument"
   if values and not _is_same(decoded(values[0]), value, text, kind):
    return f"{PARAMETER}{name} is not the argument {'.'.join(path)}"
  return ""
 
-def marked(schema, path=()):
- properties = schema.get("properties") if type(schema) is dict else None
- if type(properties) is not dict:
-  return
- for name, inner in properties.items():
-  if type(inner) is dict:
-   if type(inner.get(MARK)) is str and inner.get("type") in _MIRRORED:
-    yield (*path, name), inner[MARK], inner["type"]
-   yield from marked(inner, (*path, name))
-_MIRRORED = ("string", "integer", "boolean")
-
 def decoded(value):
- if not (value.startswith(_ENCODED_FROM) and value.endswith(_ENCODED_TO)):
+ if not (value.startswith(ENCODED_FROM) and value.endswith(ENCODED_TO)):
   return value
- text = value[len(_ENCODED_FROM) : -len(_ENCODED_TO)]
+ text = value[len(ENCODED_FROM) : -len(ENCODED_TO)]
  try:
   data = base64.b64decode(text, validate=True)
   return data.decode("utf-8") if base64.b64encode(data).decode("ascii") == text else None
  except (binascii.Error, UnicodeDecodeError, ValueError):
   return None
-
-def _at(value, path):
- for name in path:
-  value = value.get(name) if type(value) is dict else None
- return value
-
-def _header_text(value):
- if type(value) is bool:
-  return "true" if value else "false"
- return str(value) if type(value) in (str, int, float) else None
 
 def _is_same(said, value, text, kind):
  if kind == "integer" and type(value) in (int, float) and said is not None:
@@ -8825,7 +8854,7 @@ async def serve_asgi(
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
   elif scope["type"] == "http":
    refusal = Refused(503, f"The server cannot start: {problem}")
-   await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
+   await Exchange(scope, receive, send).respond(refusal.status, refusal.body)
   return
  await app(scope, receive, send)
 
@@ -8869,8 +8898,7 @@ class HttpApp:
   if scope["type"] == "lifespan":
    await self._live(receive, send)
   elif scope["type"] == "http":
-   exchange = Exchange(scope, receive, send, self._settings.maximum_body)
-   await self._answer(exchange)
+   await self._answer(Exchange(scope, receive, send))
   elif scope["type"] == "websocket":
    await send({"type": "websocket.close", "code": 1003})
  async def _live(self, receive, send):
@@ -8928,8 +8956,7 @@ class HttpApp:
   for session in served.sessions:
    await served.sessions.end(session, GOODBYE)
   served.stateless.end(GOODBYE)
-  with suppress(asyncio.TimeoutError):
-   await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
+  await self._idle.wait()
   self._stopped.set()
  async def stop(self):
   self.begin_to_stop()
@@ -9022,7 +9049,6 @@ class _Served:
 # http/serving.py: Serves HTTP by uvicorn: what `--http` does.
 UNUSABLE = 2
 HEADER_SECONDS = 10.0
-IDLE_CONNECTION_SECONDS = 75
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 def serve_http(plan, folder, given, log):
@@ -9054,8 +9080,6 @@ def serve_http(plan, folder, given, log):
    access_log=False,
    server_header=False,
    proxy_headers=False,
-   timeout_keep_alive=IDLE_CONNECTION_SECONDS,
-   timeout_graceful_shutdown=int(3 * GRACE_SECONDS),
   )
   server = uvicorn.Server(config)
   watching = asyncio.ensure_future(_close_slow(server))
@@ -9073,8 +9097,7 @@ async def _close_slow(server):
   waiting = {
    connection: connection.cycle
    for connection in server.server_state.connections
-   if connection.timeout_keep_alive_task is None
-   and (connection.cycle is None or connection.cycle.response_complete)
+   if connection.cycle is None or connection.cycle.response_complete
   }
   for connection, cycle in waiting.items():
    if connection in before and before[connection] is cycle:
