@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:6b02fac27ea68d51d438d4e1263faea2cff566f4c0eac069c53b03b8ae68cd93 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
+#   runtime:  sha256:0e2026a26587b7220080e5ee4b629d410813f82ce0d5b5d1ccefc3791dcee792 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
 
 import sys
 

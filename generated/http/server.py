@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:6b02fac27ea68d51d438d4e1263faea2cff566f4c0eac069c53b03b8ae68cd93 (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
+#   runtime:  sha256:0e2026a26587b7220080e5ee4b629d410813f82ce0d5b5d1ccefc3791dcee792 (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
 
 import sys
 
@@ -7942,7 +7942,6 @@ class _Sink:
 # http/exchange.py: One HTTP request and its answer, over ASGI.
 JSON = "application/json"
 EVENTS = "text/event-stream"
-MAXIMUM_BODY_BYTES = 1 << 24
 BODY_SECONDS = 60.0
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 UNREAD_SECONDS = 60.0
@@ -7972,7 +7971,8 @@ class Gone(Exception):
  pass
 
 class Exchange:
- def __init__(self, scope, receive, send):
+ def __init__(self, scope, receive, send, limit):
+  self._limit = limit
   self.method = scope["method"]
   self.root = scope.get("root_path", "")
   self.path = scope["path"].removeprefix(self.root)
@@ -7999,8 +7999,8 @@ class Exchange:
   if self._body is not None:
    return self._body
   length = self.header("content-length")
-  if length.isdigit() and int(length) > MAXIMUM_DISCARDED_BYTES:
-   raise _too_large(is_read=False)
+  if length.isdigit() and int(length) > self._limit + MAXIMUM_DISCARDED_BYTES:
+   raise self._too_large(is_read=False)
   try:
    self._body = await asyncio.wait_for(self._read(), BODY_SECONDS)
    return self._body
@@ -8016,14 +8016,17 @@ class Exchange:
    part = message.get("body", b"")
    size += len(part)
    is_read = not message.get("more_body", False)
-   if size <= MAXIMUM_BODY_BYTES:
+   if size <= self._limit:
     parts.append(part)
-   elif is_read or size > MAXIMUM_DISCARDED_BYTES:
-    raise _too_large(is_read=is_read)
+   elif is_read or size > self._limit + MAXIMUM_DISCARDED_BYTES:
+    raise self._too_large(is_read=is_read)
    else:
     parts.clear()
    if is_read:
     return b"".join(parts)
+ def _too_large(self, *, is_read):
+  text = f"The body is larger than {self._limit} bytes"
+  return Refused(413, text, headers={} if is_read else {"connection": "close"})
  async def gone(self):
   while (await self._receive())["type"] != "http.disconnect":
    pass
@@ -8057,10 +8060,6 @@ class Exchange:
 def _raw_headers(headers):
  return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
 
-def _too_large(*, is_read):
- text = f"The body is larger than {MAXIMUM_BODY_BYTES >> 20} MiB"
- return Refused(413, text, headers={} if is_read else {"connection": "close"})
-
 # http/settings.py: Where the proxy is served over HTTP, and to whom.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
@@ -8069,6 +8068,8 @@ DEFAULT_PATH = "/mcp"
 TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
 TOKEN = "MCP_PROXY_AUTH_TOKEN"
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
+MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
+MAXIMUM_BODY_BYTES = 1 << 24
 WORKER = "MCP_PROXY_WORKER"
 WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
 MAXIMUM_NAME = 32
@@ -8093,6 +8094,10 @@ class Settings:
   named = environ.get(ALLOWED_HOSTS, "").split(",")
   bound = [] if is_wildcard(self.host) else [self.host]
   self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
+  limit = environ.get(MAXIMUM_BODY, "") or str(MAXIMUM_BODY_BYTES)
+  if not (limit.isascii() and limit.isdigit()):
+   raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
+  self.maximum_body = int(limit)
   self.worker = environ.get(WORKER, "")
   if self.worker and not is_worker(self.worker):
    raise BadSetting(f"{WORKER} is not of letters and digits, {MAXIMUM_NAME} at most")
@@ -8854,7 +8859,7 @@ async def serve_asgi(
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
   elif scope["type"] == "http":
    refusal = Refused(503, f"The server cannot start: {problem}")
-   await Exchange(scope, receive, send).respond(refusal.status, refusal.body)
+   await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
   return
  await app(scope, receive, send)
 
@@ -8898,7 +8903,8 @@ class HttpApp:
   if scope["type"] == "lifespan":
    await self._live(receive, send)
   elif scope["type"] == "http":
-   await self._answer(Exchange(scope, receive, send))
+   exchange = Exchange(scope, receive, send, self._settings.maximum_body)
+   await self._answer(exchange)
   elif scope["type"] == "websocket":
    await send({"type": "websocket.close", "code": 1003})
  async def _live(self, receive, send):
@@ -8956,7 +8962,8 @@ class HttpApp:
   for session in served.sessions:
    await served.sessions.end(session, GOODBYE)
   served.stateless.end(GOODBYE)
-  await self._idle.wait()
+  with suppress(asyncio.TimeoutError):
+   await asyncio.wait_for(self._idle.wait(), GRACE_SECONDS)
   self._stopped.set()
  async def stop(self):
   self.begin_to_stop()
@@ -9049,6 +9056,7 @@ class _Served:
 # http/serving.py: Serves HTTP by uvicorn: what `--http` does.
 UNUSABLE = 2
 HEADER_SECONDS = 10.0
+IDLE_CONNECTION_SECONDS = 75
 REMEDY = "python3 -m pip install uvicorn, or run it by `uv run`, which installs what a script names"
 
 def serve_http(plan, folder, given, log):
@@ -9080,6 +9088,8 @@ def serve_http(plan, folder, given, log):
    access_log=False,
    server_header=False,
    proxy_headers=False,
+   timeout_keep_alive=IDLE_CONNECTION_SECONDS,
+   timeout_graceful_shutdown=int(3 * GRACE_SECONDS),
   )
   server = uvicorn.Server(config)
   watching = asyncio.ensure_future(_close_slow(server))
@@ -9097,7 +9107,8 @@ async def _close_slow(server):
   waiting = {
    connection: connection.cycle
    for connection in server.server_state.connections
-   if connection.cycle is None or connection.cycle.response_complete
+   if connection.timeout_keep_alive_task is None
+   and (connection.cycle is None or connection.cycle.response_complete)
   }
   for connection, cycle in waiting.items():
    if connection in before and before[connection] is cycle:
