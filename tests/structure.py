@@ -164,23 +164,8 @@ def dump(status):
         json.dump([[*key, count] for key, count in counts.items()], written)
     leave(status)
 
-<<<<<<< HEAD
-os._exit = dump
-text = open(file).read()
-head, _, rest = text.partition("# How it works")
-namespace = {"__name__": "emitted", "__file__": file}
-import importlib, pkgutil, mcpagg_runtime
-for found in pkgutil.walk_packages(mcpagg_runtime.__path__, "mcpagg_runtime."):
-    tail = found.name.rpartition(".")[2]
-    if tail in ("main", "plan"):
-        namespace.update(vars(importlib.import_module(found.name)))
-namespace.update(__name__="emitted", __file__=file, COMPILER="")
-exec(head.rpartition("# ====")[0], namespace)
-exec("PLAN = {" + rest.rpartition("\\nPLAN = {")[2].partition("if __name__")[0], namespace)
-=======
 os._exit = posix._exit = dump
 code = compile(open(file).read(), file, "exec")
->>>>>>> f24bd57 (Bring the examples up to date; count what a call touches in the emitted file itself)
 sys.setprofile(note)
 exec(code, {"__name__": "__main__", "__file__": file})
 """
@@ -202,9 +187,8 @@ def touched(file: Path, folder: Path, count: int, *, modern: bool) -> Counter[tu
         wire.end_input()
         wire.wait()
     lines = file.read_text(encoding="utf-8").split("\n")
-    headings = [
-        (at, match[1]) for at, line in enumerate(lines, 1) if (match := HEADING.match(line))
-    ]
+    matches = [(at, HEADING.match(line)) for at, line in enumerate(lines, 1)]
+    headings = [(at, match[1]) for at, match in matches if match]
     found: Counter[tuple[str, str]] = Counter()
     for line, name, times in json.loads(report.read_text()):
         module = max((heading for heading in headings if heading[0] <= line), default=(0, "head"))
