@@ -16,7 +16,8 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
-from mcpagg.collector import UNKNOWN_THERE, BadList, Collector, Fault, Time
+from mcpagg.collector import UNKNOWN_THERE, Collector
+from mcpagg.conversation import BadList, Conversation, Fault, Time
 from mcpagg.handshake import connect
 from mcpagg.jsontext import dumps
 from mcpagg.problems import ChildFault, Problem, count
@@ -162,11 +163,11 @@ class Discovery:
             with self._lock:  # no start is under way any more
                 alive = [*self._alive]
             for child in alive:
-                child.give_up()
+                child.conversation.give_up()
             _join(threads)
         except BaseException:
             for child in [*self._alive]:
-                child.kill()
+                child.conversation.kill()
             _join(threads)
             raise
 
@@ -179,12 +180,13 @@ class Discovery:
         with self._lock:
             if self._is_over:
                 raise Fault("is not wanted any more")
-            child = Collector(launch, capabilities, self._time, self._spec.source)
+            asked = Conversation(launch, capabilities, self._time, self._spec.source)
+            child = Collector(asked, self._time)
             self._alive.add(child)
         return child
 
     def _close(self, child: Collector) -> None:
-        child.close()
+        child.conversation.close()
         with self._lock:
             self._alive.discard(child)
 
@@ -257,14 +259,14 @@ class Discovery:
         conditional: frozenset[str] = frozenset()
         if moved is not None:
             conditional = self._conditional(child, tools, moved)
-        if child.noise:
-            child.remarks.append(f"writes something else than JSON-RPC to stdout: {child.noise}")
+        if noise := child.conversation.noise:
+            child.remarks.append(f"writes something else than JSON-RPC to stdout: {noise}")
         others: dict[str, Any] = {
             kind.name: self._others(child, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES, SKILLS)
         }
         if fault is not None:
             if not any(others.values()):
-                raise child.fault(fault.what)
+                raise child.conversation.fault(fault.what)
             child.remarks.append(f"{fault.what}: taken for empty")
         elif not tools and "tools" in child.capabilities:
             child.remarks.append("lists no tools")
@@ -298,16 +300,16 @@ class Discovery:
         last: float | None = None
         end = self._time.now() + LONGEST
         wait = patience if tools and hinted else 0.0 if tools else LONGEST
-        while child.changed(min(wait, end - self._time.now())):
+        while child.conversation.changed(min(wait, end - self._time.now())):
             last, wait = self._time.now(), QUIET
         if last is None:
             # The stream for such news is opened after the handshake: by then it may be no news.
             missed = hinted and bool(child.launch.url)
             return tools, 0.0 if missed else None
-        before = child.changes
+        before = child.conversation.changes
         again = child.items(TOOLS, self._connect_timeout)
         # News that comes with every reading, of a list that stays the same, is no news.
-        moved = dumps(again) != dumps(tools) or child.changes == before
+        moved = dumps(again) != dumps(tools) or child.conversation.changes == before
         return again, last - began if moved else None
 
     def _conditional(self, child: Collector, tools: list[Json], moved: float) -> frozenset[str]:

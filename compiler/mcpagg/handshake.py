@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mcpagg.collector import DISCOVER, Collector, Fault, Silence, Time
+from mcpagg.collector import Collector
+from mcpagg.conversation import DISCOVER, Fault, Silence, Time
 from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.protocol import MODERN_VERSION
 
@@ -69,6 +70,7 @@ def connect(
 def _silence(child: Collector, version: str, seconds: float) -> Fault:
     method = DISCOVER if version == MODERN_VERSION else "initialize"
     what = f"did not answer {method} within {seconds:g} s"
-    if child.noise:
-        what += f", but wrote something else than JSON-RPC to stdout: {child.noise}"
-    return child.fault(f"{what} (is it still installing, or does it buffer its output?)")
+    talk = child.conversation
+    if talk.noise:
+        what += f", but wrote something else than JSON-RPC to stdout: {talk.noise}"
+    return talk.fault(f"{what} (is it still installing, or does it buffer its output?)")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg.collector import Collector, Fault, Refusal, Silence, Time
+from mcpagg.conversation import Conversation, Fault, Refusal, Silence, Time
 from mcpagg_runtime.serve.launch import Launch
 from mcpagg_runtime.start.message import Message
 
@@ -55,7 +55,7 @@ class Scripted:
 
 def asked(
     monkeypatch: pytest.MonkeyPatch, *answers: str | bytes
-) -> tuple[Callable[[], str], Collector, Scripted]:
+) -> tuple[Callable[[], str], Conversation, Scripted]:
     """Return what asks a child that answers with these lines; the child, and its process."""
     processes = []
 
@@ -65,8 +65,8 @@ def asked(
         processes[0].answers = tuple(lines)
         return processes[0]
 
-    monkeypatch.setattr("mcpagg.collector.Process", start)
-    child = Collector(Launch(["x"], {}, None, {"hidden": "T"}), {"roots": {}}, Timeless())
+    monkeypatch.setattr("mcpagg.conversation.Process", start)
+    child = Conversation(Launch(["x"], {}, None, {"hidden": "T"}), {"roots": {}}, Timeless())
     return lambda: child.request("m", "{}", 1.0).raw("result"), child, processes[0]
 
 
