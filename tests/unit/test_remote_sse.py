@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from remotes import HELLO, PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.remote import streamable
+from mcpagg_runtime.remote import events
 
 
 class Events:
@@ -129,7 +129,7 @@ def test_what_is_in_flight_when_the_stream_breaks_fails_and_the_next_call_opens_
 
 
 def test_the_stream_is_opened_again_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamable, "FIRST_REOPENING_SECONDS", 0.01)
+    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
     behave = Events()
     with Remote(behave) as server, talk_to(server) as talk:
         talk.greet()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.remote import streamable
+from mcpagg_runtime.remote import events, streamable
 from mcpagg_runtime.remote.tokens import Login
 
 
@@ -468,10 +468,8 @@ def test_a_server_without_such_a_stream_is_asked_once(status: int, kind: str, bo
 
 
 def test_streams_that_end_at_once_are_opened_ever_more_rarely() -> None:
-    from mcpagg_runtime.remote.events import EventReader
-
-    reader = EventReader()
-    pauses = [streamable.reopening_pause(reader, vain) for vain in range(2000)]
+    reader = events.EventReader()
+    pauses = [events.reopening_pause(reader, vain) for vain in range(2000)]
     assert pauses[:4] == [1.0, 2.0, 4.0, 8.0]
     assert max(pauses) == 60.0
 
@@ -531,7 +529,7 @@ def test_a_modern_request_says_in_its_headers_what_it_is() -> None:
 
 
 def test_a_stream_of_news_is_opened_again_and_that_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamable, "FIRST_REOPENING_SECONDS", 0.01)
+    monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
 
     def behave(request: Request) -> None:
         if request.method == "subscriptions/listen":

@@ -8,6 +8,9 @@ from __future__ import annotations
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
 
 _MARK_OF_UTF8 = b"\xef\xbb\xbf"
+# How long to wait before a stream is opened again, unless the server says how long.
+FIRST_REOPENING_SECONDS = 1.0
+LONGEST_REOPENING_SECONDS = 60.0
 
 
 class TooLarge(Exception):
@@ -102,3 +105,11 @@ class EventReader:
         self._kind, self._data = "", []
         # A server may say an id, and no more, so that a stream can be resumed from its beginning.
         return [Event(kind, data)] if data else []
+
+
+def reopening_pause(reader: EventReader, vain: int) -> float:
+    """Return how long to wait before a stream is opened again, that was in vain so many times."""
+    pause = FIRST_REOPENING_SECONDS if reader.retry is None else reader.retry
+    if vain:
+        pause = max(pause, FIRST_REOPENING_SECONDS) * 2.0 ** min(vain, 10)
+    return min(pause, LONGEST_REOPENING_SECONDS)

@@ -1,4 +1,4 @@
-"""The headers by which a modern request repeats what it says."""
+"""The headers of requests; those by which a modern one repeats what it says."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.start.message import Json, Message
 
+EVENT_STREAM = "text/event-stream"
+ACCEPT = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
+SESSION_FIELD = "Mcp-Session-Id"
+LAST_EVENT_FIELD = "Last-Event-ID"
 VERSION_FIELD = "MCP-Protocol-Version"
 METHOD_FIELD = "Mcp-Method"
 NAME_FIELD = "Mcp-Name"

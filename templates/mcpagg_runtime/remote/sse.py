@@ -10,16 +10,10 @@ from threading import Condition
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.remote.events import EventReader, TooLarge
-from mcpagg_runtime.remote.faults import RemoteFault, no_answer, refused
-from mcpagg_runtime.remote.streamable import (
-    ACCEPT,
-    EVENT_STREAM,
-    REFUSAL_BYTES,
-    TAKING_SECONDS,
-    reopening_pause,
-)
-from mcpagg_runtime.remote.transfers import Transfer
+from mcpagg_runtime.remote.events import EventReader, TooLarge, reopening_pause
+from mcpagg_runtime.remote.faults import RemoteFault, no_answer
+from mcpagg_runtime.remote.fields import ACCEPT, EVENT_STREAM
+from mcpagg_runtime.remote.transfers import REFUSAL_BYTES, TAKING_SECONDS, Transfer
 from mcpagg_runtime.serve.messages import answered, minted, notification, read_line
 from mcpagg_runtime.start.protocol import INITIALIZED
 
@@ -28,8 +22,7 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.remote.addresses import Address
     from mcpagg_runtime.remote.events import Event
-    from mcpagg_runtime.remote.transfers import HttpClient
-    from mcpagg_runtime.remote.transport import RemoteConnection
+    from mcpagg_runtime.remote.transfers import HttpClient, Life
     from mcpagg_runtime.start.message import Message
 
 
@@ -40,7 +33,7 @@ class SseSession:
     again, with a repetition of the handshake: at once if somebody wants it, else after a pause.
     """
 
-    def __init__(self, http: HttpClient, life: RemoteConnection) -> None:
+    def __init__(self, http: HttpClient, life: Life) -> None:
         self._http = http
         self._life = life
         self._hello: Message | None = None
@@ -121,8 +114,7 @@ class SseSession:
         )
         reply.finish()
         if reply.status >= 400:
-            what = refused(reply.status, reply.where, reply.headers)
-            raise RemoteFault(what, reply.status)
+            raise reply.refusal()
 
     # The stream
 
@@ -152,8 +144,7 @@ class SseSession:
         reply = self._http.perform(transfer, "GET", {"Accept": EVENT_STREAM})
         try:
             if reply.status >= 400:
-                what = refused(reply.status, reply.where, reply.headers)
-                raise RemoteFault(what, reply.status)
+                raise reply.refusal()
             if reply.kind != EVENT_STREAM:
                 what = no_answer(reply.kind, reply.body(REFUSAL_BYTES), reply.where)
                 raise RemoteFault(what, reply.status)

@@ -11,19 +11,37 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
 from mcpagg_runtime.remote.credentials import UNAUTHORIZED
-from mcpagg_runtime.remote.faults import NotSent, RemoteFault, broken, redirected
+from mcpagg_runtime.remote.faults import NotSent, RemoteFault, broken, redirected, refused
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Protocol
 
     from mcpagg_runtime.remote.credentials import Credentials
+
+    class Life(Protocol):
+        """What a transport tells of: one life of a server, see `RemoteConnection`."""
+
+        def heard(self, line: bytes, transfer: Transfer) -> None:
+            """Pass on a line that came by a transfer."""
+
+        def renewed(self) -> None:
+            """Say that the server has forgotten what it was told, and was greeted again."""
+
+        def is_over(self, seconds: float) -> bool:
+            """Wait so long, or until the life is over; return whether it is."""
+
 
 MAXIMUM_REDIRECTS = 5
 # The body stays with the request, and with its method; other redirects would make a GET of it.
 KEPT_METHOD = (307, 308)
 REDIRECTS = (301, 302, 303, *KEPT_METHOD)
 BODY_CHUNK = 1 << 16
+# Of an answer that only says what is wrong, so much is read.
+REFUSAL_BYTES = 1 << 16
+# How long a server may take over a message that needs no answer.
+TAKING_SECONDS = 60.0
 # So much of a body that nobody wants is read, for as long, so that its connection can be kept.
 PASSED_OVER_BYTES = 1 << 16
 PASSED_OVER_SECONDS = 0.2
@@ -120,6 +138,10 @@ class RemoteReply:
             if size > limit:
                 raise RemoteFault(f"answered with more than {limit >> 20} MiB at {self.where}")
         return b"".join(parts)
+
+    def refusal(self) -> RemoteFault:
+        """Return what its status means, if that is no success."""
+        return RemoteFault(refused(self.status, self.where, self.headers), self.status)
 
     def finish(self) -> None:
         """Keep the connection for the next request, or close it if the answer goes on.
