@@ -168,8 +168,7 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
 
 
 def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, again: str) -> int:
-    from mcpagg.mcpb import is_extension
-    from mcpagg.output import CRLF, on_disk
+    from mcpagg.output import CRLF, is_extension, on_disk
     from mcpagg.review.changes import Change
     from mcpagg.review.classes import CLASSES, STRUCTURAL
     from mcpagg.review.reviewing import review
@@ -197,8 +196,15 @@ def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, a
 
 def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -> None:
     from mcpagg.costs import as_table
-    from mcpagg.mcpb import is_extension
-    from mcpagg.output import EXECUTABLE, PRIVATE, READABLE, differs, on_disk, write
+    from mcpagg.output import (
+        EXECUTABLE,
+        PRIVATE,
+        READABLE,
+        differs,
+        is_extension,
+        on_disk,
+        write,
+    )
     from mcpagg.review.reviewing import review
     from mcpagg.review.telling import tell
 
@@ -221,9 +227,13 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
 
 def _content(file: Path, result: Compilation) -> bytes:
     """Return what a file is to hold, in the form that its name asks for."""
-    from mcpagg.mcpb import is_extension, pack
+    from mcpagg.output import is_extension
 
-    return pack(result) if is_extension(file) else result.text.encode("utf-8")
+    if not is_extension(file):
+        return result.text.encode("utf-8")
+    from mcpagg.mcpb import pack
+
+    return pack(result)
 
 
 def _write_page(page: str | None, file: Path | None, result: Compilation) -> None:
@@ -254,7 +264,7 @@ def _write_bill(bill: str | None, result: Compilation) -> None:
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg.clients import desktop_entry
-    from mcpagg.mcpb import is_extension
+    from mcpagg.output import is_extension
     from mcpagg_runtime.serve.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())

@@ -18,8 +18,8 @@ from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
-from mcpagg.mcpb import check_alone, is_extension
 from mcpagg.options import Commands, Options
+from mcpagg.output import is_extension
 from mcpagg.problems import (
     ChildFault,
     CompileError,
@@ -28,7 +28,7 @@ from mcpagg.problems import (
     meant,
 )
 from mcpagg.recorded import NOTHING, Contents, read_contents
-from mcpagg.relocation import relocated
+from mcpagg.relocation import check_alone, relocated
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 

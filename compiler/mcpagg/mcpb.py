@@ -11,63 +11,23 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcpagg.problems import ConfigError, Problem, count
-from mcpagg.spec import ProxySpec
-from mcpagg_runtime.serve.launch import strings, uses
+from mcpagg.output import SERVER
+from mcpagg.problems import count
+from mcpagg_runtime.serve.launch import uses
 from mcpagg_runtime.serve.secrecy import promise
-from mcpagg_runtime.serve.variables import CONFIG_FOLDER
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
 
-SUFFIX = ".mcpb"
-SERVER = "server.py"
 MANIFEST = "manifest.json"
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip archive can name
 _LISTED = 10
-
-
-def is_extension(file: Path | None) -> bool:
-    """Whether a file is, or is to be, an extension; its name says so."""
-    return file is not None and file.suffix == SUFFIX
-
-
-def check_alone(spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Refuse servers that need files beside the config: an extension does not bring them along.
-
-    Raises:
-        ConfigError: with a problem for each such place.
-    """
-    paths = {server.name: server.path for server in spec.servers}
-    problems = [
-        Problem(
-            f"{paths[name]}.{place}",
-            f"needs {what} beside the config, and an extension brings nothing along",
-            "write an absolute path, or start a package",
-        )
-        for name, row in rows.items()
-        for place, what in _left_behind(row)
-    ]
-    if problems:
-        raise ConfigError(spec.source, problems)
-
-
-def _left_behind(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, what in (("cwd", "a folder"), ("env_file", "a file")):
-        path = row.get(key)
-        if path and not os.path.isabs(path) and path[0] not in "~$":
-            yield key, what
-    for location, text in strings(row):
-        if f"${{{CONFIG_FOLDER}}}" in text:
-            yield str(location), "a folder"
 
 
 def pack(result: Compilation) -> bytes:
@@ -81,21 +41,6 @@ def pack(result: Compilation) -> bytes:
             member.external_attr = 0o100644 << 16
             members.writestr(member, text.encode("utf-8"))
     return archive.getvalue()
-
-
-def unpack(file: Path) -> bytes:
-    """Return the emitted file in an extension.
-
-    Raises:
-        OSError: it cannot be read.
-        ConfigError: it is no such extension.
-    """
-    try:
-        with zipfile.ZipFile(file) as members:
-            return members.read(SERVER)
-    except (zipfile.BadZipFile, KeyError) as problem:
-        what = f"is no extension that mcpagg-compile wrote ({type(problem).__name__})"
-        raise ConfigError(str(file), [Problem("", what)]) from None
 
 
 def _manifest(result: Compilation) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import re
 import signal
 import tempfile
 import threading
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from mcpagg.mcpb import is_extension, unpack
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.sections import cut
 
@@ -27,6 +27,9 @@ MARK_WITHIN = 1000
 BILL = '"bomFormat": "CycloneDX"'
 BILL_WITHIN = 200  # of the end
 CRLF = "\r\n"
+EXTENSION = ".mcpb"
+SERVER = "server.py"
+"""Where the emitted file is in an extension."""
 _SHORT_DIGEST = re.compile("sha256:[0-9a-f]{12}")
 
 # Windows has the first two, and the last one alone.
@@ -73,6 +76,11 @@ def check_target(file: Path) -> None:
         raise ConfigError(str(file), [Problem("", what, remedy)])
 
 
+def is_extension(file: Path | None) -> bool:
+    """Whether a file is, or is to be, an extension; its name says so."""
+    return file is not None and file.suffix == EXTENSION
+
+
 def content(file: Path) -> bytes:
     """Return what a file holds that was emitted as text, in an extension or as it is.
 
@@ -80,7 +88,16 @@ def content(file: Path) -> bytes:
         OSError: it cannot be read.
         ConfigError: it should be an extension, and is none.
     """
-    return unpack(file) if is_extension(file) else file.read_bytes()
+    return _unpacked(file) if is_extension(file) else file.read_bytes()
+
+
+def _unpacked(file: Path) -> bytes:
+    try:
+        with zipfile.ZipFile(file) as members:
+            return members.read(SERVER)
+    except (zipfile.BadZipFile, KeyError) as problem:
+        what = f"is no extension that mcpagg-compile wrote ({type(problem).__name__})"
+        raise ConfigError(str(file), [Problem("", what)]) from None
 
 
 def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:

@@ -1,14 +1,17 @@
-"""Rewrites the relative paths of a launch table's row: from the config's folder to the proxy's."""
+"""What a launch table's row means relative to the config's folder, meant from the proxy's."""
 
 from __future__ import annotations
 
 import os
 import posixpath
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from mcpagg.problems import ConfigError, Problem
+from mcpagg.spec import ProxySpec
+from mcpagg_runtime.serve.launch import strings
 from mcpagg_runtime.serve.variables import CONFIG_FOLDER, reference_at
 
 
@@ -37,7 +40,7 @@ def relocated(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     row = dict(row)
     for key in ("cwd", "env_file"):
         path = row.get(key)
-        if path and not os.path.isabs(path) and path[0] not in "~$":
+        if path and _is_relative(path):
             row[key] = posixpath.normpath(posixpath.join(there, path))
     moved: dict[str, Any] = _replaced(row, there)
     return moved
@@ -65,3 +68,39 @@ def _gone_on(text: str, way: str) -> str:
             parts.append(f"{text[start:index]}/{way}")
             start = index
     return "".join([*parts, text[start:]])
+
+
+def check_alone(spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse servers that need files beside the config, for a proxy that does not lie near it.
+
+    An extension (`mcpb.py`) brings nothing along.
+
+    Raises:
+        ConfigError: with a problem for each such place.
+    """
+    paths = {server.name: server.path for server in spec.servers}
+    problems = [
+        Problem(
+            f"{paths[name]}.{place}",
+            f"needs {what} beside the config, and an extension brings nothing along",
+            "write an absolute path, or start a package",
+        )
+        for name, row in rows.items()
+        for place, what in _left_behind(row)
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
+
+
+def _left_behind(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key, what in (("cwd", "a folder"), ("env_file", "a file")):
+        path = row.get(key)
+        if path and _is_relative(path):
+            yield key, what
+    for location, text in strings(row):
+        if f"${{{CONFIG_FOLDER}}}" in text:
+            yield str(location), "a folder"
+
+
+def _is_relative(path: str) -> bool:
+    return not os.path.isabs(path) and path[0] not in "~$"

@@ -12,7 +12,8 @@ import pytest
 from compilations import compilation, tool
 
 from mcpagg.cli import main
-from mcpagg.mcpb import MANIFEST, SERVER, pack
+from mcpagg.mcpb import MANIFEST, pack
+from mcpagg.output import SERVER
 
 ENV = {"TOKEN": "${GITHUB_TOKEN}", "REGION": "${AREA:-eu}"}
 
