@@ -59,7 +59,7 @@ class Siblings:
             return
         os.makedirs(self._folder, 0o700, exist_ok=True)
         about = os.lstat(self._folder)
-        if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or about.st_mode & 0o22:
+        if not stat.S_ISDIR(about.st_mode) or about.st_uid != _user() or about.st_mode & 0o22:
             return  # whoever can write there could answer in our place
 
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -67,7 +67,8 @@ class Siblings:
 
         path = self._path(self.name)
         _remove(path)
-        self._listener = await asyncio.start_unix_server(take, path)
+        system: Any = asyncio  # without these on Windows
+        self._listener = await system.start_unix_server(take, path)
 
     def close(self) -> None:
         """Listen no more."""
@@ -95,7 +96,8 @@ class Siblings:
             "length": len(body),
         }
         try:
-            reader, writer = await asyncio.open_unix_connection(self._path(name))
+            system: Any = asyncio
+            reader, writer = await system.open_unix_connection(self._path(name))
         except OSError:
             raise Refused(404, "There is no such session, or it has ended") from None
         leaving = asyncio.ensure_future(exchange.gone())
@@ -178,7 +180,12 @@ def _default_folder() -> str:
         return ""
     import tempfile
 
-    return os.path.join(tempfile.gettempdir(), f"mcpagg-{os.getuid()}")
+    return os.path.join(tempfile.gettempdir(), f"mcpagg-{_user()}")
+
+
+def _user() -> int:
+    system: Any = os  # whose getuid Windows lacks
+    return int(system.getuid())
 
 
 def _remove(path: str) -> None:

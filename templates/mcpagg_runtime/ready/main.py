@@ -17,7 +17,13 @@ from mcpagg_runtime.ready.values import quote, scan
 try:
     # Not os and signal, which cost a start 1 and 6 ms.
     from _signal import signal  # type: ignore[import-not-found]
-    from posix import _exit, environ, isatty, read, write
+    from posix import (  # type: ignore[attr-defined, unused-ignore]
+        _exit,
+        environ,
+        isatty,
+        read,
+        write,
+    )
 
     POSIX = True
 except ImportError:  # Windows, which cannot wait for a pipe: the next part does everything
@@ -101,7 +107,7 @@ class Prepared:
 
     def _says_more(self) -> bool:
         """Whether a client that may want servers says something before they are started."""
-        from select import POLLIN, poll
+        from select import POLLIN, poll  # type: ignore[attr-defined, unused-ignore]
 
         waiting = poll()
         waiting.register(0, POLLIN)
