@@ -11,7 +11,7 @@ from core import Json, enveloped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.serve.calls import Call
+from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.plain import (
     UNREAD_BYTES,
     plain_answer,

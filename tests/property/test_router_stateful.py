@@ -22,7 +22,7 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mcpagg_runtime.serve.calls import LONGEST_TIMES
+from mcpagg_runtime.serve.call import LONGEST_TIMES
 from mcpagg_runtime.serve.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS, SETTLE_SECONDS
 from mcpagg_runtime.start.client import Client

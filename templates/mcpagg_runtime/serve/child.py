@@ -11,15 +11,13 @@ from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Listed, Lists
 from mcpagg_runtime.serve.masking import Masks
-from mcpagg_runtime.serve.messages import Fragment, id_text, minted, notification, read_line
-from mcpagg_runtime.serve.plain import unread_answer
+from mcpagg_runtime.serve.messages import Fragment, id_text, minted, notification
 from mcpagg_runtime.serve.server_requests import ServerRequests
-from mcpagg_runtime.start.jsontext import LARGE, obj
-from mcpagg_runtime.start.message import Message, error, failure
+from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
     INITIALIZED,
-    LEGACY,
     LISTS_CHANGED,
     MODERN,
     OF_CLIENTS,
@@ -31,15 +29,14 @@ from mcpagg_runtime.start.protocol import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from mcpagg_runtime.serve.calls import Call
+    from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.connection import ChildPort
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.uris import Origins
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.client import Client
-
-    Said = tuple[list[Message | Fragment], str]
+    from mcpagg_runtime.start.message import Message
 
 
 class Child:
@@ -193,34 +190,6 @@ class Child:
             self._forget()
 
     # What it says
-
-    def read(self, line: bytes, redact: Callable[[str], str], request: int = 0) -> Said:
-        """Read a line of it, for `receive`; the lock need not be held.
-
-        What takes long about it is done here: nothing of it depends on what others do. `redact`
-        hides secrets in what is odd about the line; `request` is what it answers, if that is known.
-        """
-        unread = unread_answer(line)
-        if unread is not None:
-            call = self.connection.calls.get(minted(unread.id))
-            if call is not None and self._passes_untouched(call):
-                unread.prepare(call.identifier)
-                return [unread], ""
-        # Only the first odd line is shown; no other one is searched for secrets.
-        said = read_line(line, str if self.connection.warned else redact, request)
-        for message in said[0]:
-            if isinstance(message, Message) and message.method is None and not message.is_error:
-                own, call = self.connection.asked(minted(message.value("id")))
-                if own is not None:
-                    own.prepare(message)
-                elif call is not None and len(line) > LARGE and self._passes_untouched(call):
-                    message.prepare(call.identifier)
-        return said
-
-    def _passes_untouched(self, call: Call) -> bool:
-        """Whether a result reaches the client as it is: of one era, with nothing replaced in it."""
-        of_one_era = self.era == LEGACY and call.client.connection is call.client
-        return of_one_era and not self.connection.is_masked and not call.rewrites
 
     def receive(self, message: Message | Fragment) -> None:
         """Take one message of it, or what is left of one."""

@@ -1,4 +1,4 @@
-"""The connection to one child: its port, what it is sent, and the requests that it owes.
+"""The connection to one child: its port, what it is sent and says, and what it owes.
 
 A port stands between a peer and the router, which knows one form of messages.
 """
@@ -9,21 +9,23 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import request
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import error
+from mcpagg_runtime.serve.messages import minted, read_line, request
+from mcpagg_runtime.serve.plain import unread_answer
+from mcpagg_runtime.start.jsontext import LARGE, obj
+from mcpagg_runtime.start.message import Message, error
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any, Protocol
 
-    from mcpagg_runtime.serve.calls import Call
+    from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
     from mcpagg_runtime.serve.messages import Fragment
-    from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Options
+
+    Said = tuple[list[Message | Fragment], str]
 
     class ChildPort(Protocol):
         """One life of a child, as it is spoken to."""
@@ -166,11 +168,6 @@ class Connection:
         self.port = self._legacy if port is None else port
         self._masks = masks
 
-    @property
-    def is_masked(self) -> bool:
-        """Whether anything is replaced in messages."""
-        return self._masks is not None
-
     def send(self, message: Message) -> None:
         """Send the child a message."""
         masked = message if self._masks is None else self._masks.to_child(message)
@@ -208,6 +205,34 @@ class Connection:
     def asked(self, number: int) -> tuple[OwnRequest | None, Call | None]:
         """Return what an answer with an id is to: a request of the proxy's own, or a call."""
         return self.own.get(number), self.calls.get(number)
+
+    def read(self, line: bytes, redact: Callable[[str], str], request: int = 0) -> Said:
+        """Read a line of the child, for the port; the lock need not be held.
+
+        What takes long about it is done here: nothing of it depends on what others do. `redact`
+        hides secrets in what is odd about the line; `request` is what it answers, if that is known.
+        """
+        unread = unread_answer(line)
+        if unread is not None:
+            call = self.calls.get(minted(unread.id))
+            if call is not None and self._passes_untouched(call):
+                unread.prepare(call.identifier)
+                return [unread], ""
+        # Only the first odd line is shown; no other one is searched for secrets.
+        said = read_line(line, str if self.warned else redact, request)
+        for message in said[0]:
+            if isinstance(message, Message) and message.method is None and not message.is_error:
+                own, call = self.asked(minted(message.value("id")))
+                if own is not None:
+                    own.prepare(message)
+                elif call is not None and len(line) > LARGE and self._passes_untouched(call):
+                    message.prepare(call.identifier)
+        return said
+
+    def _passes_untouched(self, call: Call) -> bool:
+        """Whether a result reaches the client as it is: of one era, with nothing replaced in it."""
+        of_one_era = self.port is self._legacy and call.client.connection is call.client
+        return of_one_era and self._masks is None and not call.rewrites
 
     def give_up(self, now: float) -> None:
         """Wait no longer for those answers that are due."""

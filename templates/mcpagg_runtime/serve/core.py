@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mcpagg_runtime.modern.client import ModernClients
-    from mcpagg_runtime.serve.child import Child, Said
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.routing import Dispatching
     from mcpagg_runtime.start.answers import Answers
@@ -167,7 +168,7 @@ class Core:
         `redact` hides secrets in what may be shown of it; `request` is the id of the request that
         it is known to answer.
         """
-        return child.read(line, redact, request)
+        return child.connection.read(line, redact, request)
 
     def from_child(self, child: Child, said: Said) -> list[Action]:
         """Take what was read of a line of a child; what is odd is warned of once."""

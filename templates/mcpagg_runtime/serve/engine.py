@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from mcpagg_runtime.serve.child import Child, Said
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.launch import Launch
     from mcpagg_runtime.serve.process import Hear

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.calls import Call
+from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.names import hides_address, own_address
 from mcpagg_runtime.serve.skills import moved_result

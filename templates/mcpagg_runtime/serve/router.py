@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.calls import Call
+from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
 from mcpagg_runtime.serve.editing import replaced

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.calls import Call, tool_not_found, tool_of_nobody
+from mcpagg_runtime.serve.call import Call
+from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.editing import place_of, repeated
 from mcpagg_runtime.serve.names import prefix_of

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.serve.calls import Call
+    from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.start.client import Client
     from mcpagg_runtime.start.message import Message

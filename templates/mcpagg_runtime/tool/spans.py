@@ -15,7 +15,7 @@ from mcpagg_runtime.serve.calls import ASKS_FOR
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.serve.calls import Call
+    from mcpagg_runtime.serve.call import Call
 
 _EXPORTERS = "opentelemetry_traces_exporter"
 """The entry points under which the SDK finds what takes spans."""
