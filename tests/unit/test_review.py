@@ -265,7 +265,7 @@ def test_what_has_changed_in_many_tools_alike_is_told_once() -> None:
         "  ~ tool t3",
         "    text               title was added: Tt",
     ]
-    assert "7 tools <code>t0, t1, t2, t3, t4 and 2 more</code>: " in as_markdown(found)
+    assert "7 tools `t0, t1, t2, t3, t4 and 2 more`: " in as_markdown(found)
 
 
 def test_json_has_every_change_with_its_values_and_whether_it_counts() -> None:
@@ -323,9 +323,9 @@ def test_json_has_what_lint_found_and_what_lists_cost() -> None:
 
 def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:
     text = as_markdown(reviewed(counting=frozenset({"hint"}), diff="-```\n"))
-    assert "<code>db</code> tool <code>`odd` &lt;b&gt;|@team</code>: was added\n" in text
+    assert "- `db` tool `` `odd` <b>|@team ``: was added\n" in text
     assert "<summary><b>text</b> (does not count): 1, " in text
-    assert "<code>annotations/readOnlyHint</code> changed: <code>true → false</code>" in text
+    assert "`annotations/readOnlyHint` changed: `true → false`" in text
     assert "\n````diff\n-```\n````\n" in text
     assert TAGS not in text
     many = contents(server(*(tool(f"t{n}", title=f"{n}" + "x" * 500) for n in range(500))))
@@ -333,6 +333,25 @@ def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:
     assert len(long) < LONGEST + 500
     assert long.count("<details>") == long.count("</details>")
     assert long.endswith("`mcpagg-compile --check` shows all.*\n")
+
+
+def test_in_markdown_no_word_of_a_server_is_markup_a_link_or_a_mention() -> None:
+    """All of them stand in code, in which Markdown and GitHub look for none of these."""
+    evil = "@team [a](http://evil.example) ![b](http://evil.example/b.png) <img> *c* #1 `d"
+    tags = "".join(chr(0xE0000 + ord(char)) for char in evil)
+    before = contents(server(tool("gone", {"x": S}), tool(), tool("same")))
+    now = server(
+        tool(f"{evil}", {"x": S}),
+        tool("t", {evil: S}, description=f"{evil}{tags}", annotations={evil: True}),
+        tool("same", title=evil),
+        version=evil,
+    )
+    text = as_markdown(reviewed(before, contents(replace(now, instructions=evil))))
+    text = re.sub(r"(?ms)^ *(`{3,})diff\n.*?^ *\1$", "", text)
+    bare = re.sub(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", "", text)
+    assert evil in text
+    assert "team" not in bare
+    assert "evil" not in bare
 
 
 def test_sarif_is_what_code_scanning_takes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Sequence
 
@@ -21,6 +20,7 @@ from mcpagg.review.wording import (
 
 # GitHub takes comments of 65,536 characters.
 LONGEST = 60_000
+_OURS = re.compile("[A-Za-z,;' ]+")
 MORE = "\n*… and more than a comment can hold: `mcpagg-compile --check` shows all.*\n"
 
 
@@ -39,12 +39,12 @@ def _is_open(text: str) -> bool:
 
 
 def _blocks(review: Review) -> Iterator[str]:
-    yield f"### {_plain(review.headline())}"
+    yield f"### {_code(review.file)}{review.headline().removeprefix(review.file)}"
     for summary in review.servers:
-        yield f"- {_plain(server_words(summary))}"
+        yield f"- {_code(server_words(summary))}"
     for change in review.changes:
         if change.class_ == "runtime":
-            yield f"- runtime: {_plain(f'{change.before} → {change.after}')}"
+            yield f"- runtime: {_code(f'{change.before} → {change.after}')}"
     if review.changes and review.unchanged:
         yield f"- {count(review.unchanged, 'server')} unchanged"
     for class_, meaning in CLASSES.items():
@@ -70,7 +70,7 @@ def _change(alike: Sequence[Change]) -> Iterator[str]:
     of = f"{server} {kind} {_code(names) if names else ''}".strip()
     place = f"{_code(change.place[1:])} " if change.place else ""
     short = short_values(change)
-    yield f"- {of}: {place}{_plain(change.what)}{': ' if short else ''}{short and _code(short)}"
+    yield f"- {of}: {place}{_words(change.what)}{': ' if short else ''}{short and _code(short)}"
     before, after = (None, None) if short else values(change)
     lines = [f"{sign} {one}" for sign, one in (("-", before), ("+", after)) if one is not None]
     if lines:
@@ -80,15 +80,27 @@ def _change(alike: Sequence[Change]) -> Iterator[str]:
 
 
 def _fenced(text: str, language: str, indent: str = "") -> str:
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    fence = _fence(text, 3)
     lines = [f"{fence}{language}", *map(visible, text.split("\n")), fence]
     return "\n".join(indent + line for line in lines)
 
 
 def _code(text: str) -> str:
-    return f"<code>{html.escape(visible(text))}</code>"
+    """Return a text as a code span, within which nothing is markup, a link or a mention.
+
+    https://spec.commonmark.org/0.31.2/#code-spans
+    """
+    shown = visible(text)
+    fence = _fence(shown, 1)
+    space = " " if shown.startswith(("`", " ")) or shown.endswith(("`", " ")) else ""
+    return f"{fence}{space}{shown}{space}{fence}"
 
 
-def _plain(text: str) -> str:
-    """Return a text that Markdown shows as it is."""
-    return re.sub(r"([\\`*_\[\]|~])", r"\\\1", html.escape(visible(text), quote=False))
+def _words(text: str) -> str:
+    """Return words of ours as they are, and in a code span whatever may hold those of a server."""
+    return text if _OURS.fullmatch(text) else _code(text)
+
+
+def _fence(text: str, least: int) -> str:
+    """Return a run of backticks that a text does not hold."""
+    return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
