@@ -96,6 +96,59 @@ def test_references_are_followed_and_definitions_compared_once() -> None:
     assert "/properties/b was added, optional schema-compatible" in said(loop, other)
 
 
+def nested(levels: int, leaf: Any) -> Any:
+    for _ in range(levels):
+        leaf = of(a=leaf)
+    return leaf
+
+
+def looping(name: str, period: int) -> Any:
+    """Return a schema that refers to itself by way of others."""
+    names = [f"{name}{number}" for number in range(period)]
+    following = [*names[1:], names[0]]
+    definitions = {
+        one: {"title": one, **of(a={"$ref": f"#/$defs/{other}"})}
+        for one, other in zip(names, following, strict=True)
+    }
+    return {"$ref": f"#/$defs/{names[0]}", "$defs": definitions}
+
+
+def doubling(name: str, first: int) -> Any:
+    """Return a schema of 40 levels, each with the next one twice; every other level is inline."""
+
+    def following(number: int) -> Any:
+        return {"$ref": f"#/$defs/{name}{number + 2}"}
+
+    definitions = {
+        f"{name}{number}": of(
+            a=of(a=following(number), b=following(number)),
+            b=of(a=following(number), b=following(number)),
+        )
+        for number in range(first, 40, 2)
+    }
+    begin = {"$ref": f"#/$defs/{name}{first}"}
+    return {**(of(a=begin, b=dict(begin)) if first else begin), "$defs": definitions}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (nested(300, A), nested(300, B)),
+        (looping("x", 97), looping("y", 101)),
+        (doubling("x", 0), {**doubling("y", 1), "type": "object"}),
+        (
+            {"anyOf": [{"const": n} for n in range(300)]},
+            {"anyOf": [{"const": -n} for n in range(300)]},
+        ),
+    ],
+    ids=["deep", "loops of other periods", "doubles at each level", "many alternatives"],
+)
+def test_a_comparison_ends(old: Any, new: Any) -> None:
+    found = [*schema_changes(old, new)]
+    assert 0 < len(found) < 1000
+    assert any(change.class_for(output=False) == BREAKING for change in found)
+
+
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_what_breaks_readers_of_a_result_is_the_reverse(effect: str) -> None:
     change = SchemaChange(effect, "", "")

@@ -7,6 +7,7 @@ Equality is that of drift (`ordering.equal`), and so are the classes `text`, `hi
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -233,12 +234,13 @@ def _renamed(gone: Mapping[Key, Json], come: Mapping[Key, Json]) -> dict[Key, Ke
     old_looks, new_looks = (
         {key: _look(item) for key, item in items.items()} for items in (gone, come)
     )
-    pairs = {}
-    for old, look in old_looks.items():
-        alike = [new for new, other in new_looks.items() if other == look]
-        if look and len(alike) == 1 and [*old_looks.values()].count(look) == 1:
-            pairs[old] = alike[0]
-    return pairs
+    only = Counter(old_looks.values()), Counter(new_looks.values())
+    by_look = {look: new for new, look in new_looks.items()}
+    return {
+        old: by_look[look]
+        for old, look in old_looks.items()
+        if look and only[0][look] == only[1][look] == 1
+    }
 
 
 def _look(item: Json) -> str:

@@ -77,6 +77,11 @@ _CHOICES = ("anyOf", "oneOf")
 _TYPES = ["array", "boolean", "integer", "null", "number", "object", "string"]
 _OF_ONE_VALUE = ("const", "enum")
 
+# A comparison ends: by following references, a small schema can be made to nest for ever.
+DEEPEST = 100  # levels, as many as a schema may have without references
+MOST_PLACES = 20_000
+MOST_PAIRS = 40_000  # of alternatives, each of which is compared with each
+
 
 def schema_changes(before: Any, after: Any, pointer: str = "") -> Iterator[SchemaChange]:
     """Yield how a schema that stands at `pointer` differs from an earlier one, if it does."""
@@ -84,12 +89,18 @@ def schema_changes(before: Any, after: Any, pointer: str = "") -> Iterator[Schem
 
 
 class _Comparison:
-    """Compares two documents; a pair of places that both are referred to is compared once."""
+    """Compares two documents; a pair of places is compared once, however it is reached.
+
+    What is too deep, or too much, to compare counts as breaking.
+    """
 
     def __init__(self, before: Any, after: Any) -> None:
         self._before = before
         self._after = after
-        self._done: set[tuple[str, str]] = set()
+        self._referred: set[tuple[str, str]] = set()
+        # By identity, which only holds for what is kept.
+        self._compared: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self._depth = 0
 
     def changes(self, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
         """Yield how the schema `after` differs from `before`.
@@ -97,17 +108,24 @@ class _Comparison:
         At least one change, unless they are equal or were compared before. What both refer to
         under one name is compared where it stands.
         """
-        if equal(before, after):
+        places = id(before), id(after)
+        if places in self._compared or equal(before, after):
             return
+        if self._depth == DEEPEST or len(self._compared) == MOST_PLACES:
+            yield SchemaChange("unclear", pointer, "changed, and is too much to compare")
+            return
+        self._compared[places] = before, after
         references = _reference(before), _reference(after)
         old, new = before, after
         if references[0] != references[1]:
-            if references in self._done:
+            if references in self._referred:
                 return
             if all(references):
-                self._done.add(references)
+                self._referred.add(references)
             old, new = _target(before, self._before), _target(after, self._after)
+        self._depth += 1
         found = [*self._members(_as_object(old), _as_object(new), pointer)]
+        self._depth -= 1
         if not found:
             effect = "none" if equal(old, new) else "unclear"
             found = [SchemaChange(effect, pointer, "is written in another way", before, after)]
@@ -177,12 +195,12 @@ class _Comparison:
     ) -> Iterator[SchemaChange]:
         old, new = (_as_object(one.get("properties")) for one in (before, after))
         had, has = (_names(one.get("required")) for one in (before, after))
-        for name in {**old, **new, **dict.fromkeys((*had, *has))}:
+        for name in {**old, **new, **had, **has}:
             place = f"{pointer}/properties/{escaped(name)}"
-            if name in old and name not in (*new, *has):
+            if name in old and name not in new and name not in has:
                 yield SchemaChange("removed property", place, "was removed", before=old[name])
                 continue
-            if name in new and name not in (*old, *had):
+            if name in new and name not in old and name not in had:
                 kind = "required" if name in has else "optional"
                 what = f"was added, {kind}"
                 yield SchemaChange(f"{kind} property", place, what, after=new[name])
@@ -202,6 +220,11 @@ class _Comparison:
         self, before: list[Any], after: list[Any], pointer: str, name: str
     ) -> Iterator[SchemaChange]:
         """Compare lists of schemas of which one must fit, or all of them (allOf)."""
+        if len(before) * len(after) > MOST_PAIRS:
+            if not equal(before, after):
+                what = "changed, and has too many alternatives to compare"
+                yield SchemaChange("unclear", pointer, what)
+            return
         gone = [one for one in before if not any(equal(one, other) for other in after)]
         come = [one for one in after if not any(equal(one, other) for other in before)]
         if len(gone) == len(come) == 1 and len(before) == len(after):
@@ -353,8 +376,8 @@ def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _names(value: Any) -> list[str]:
-    return [name for name in _as_list(value) if isinstance(name, str)]
+def _names(value: Any) -> dict[str, None]:
+    return {name: None for name in _as_list(value) if isinstance(name, str)}
 
 
 def _alike(before: Any, after: Any) -> bool:
