@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from mcpagg.literal import HIDDEN
 from mcpagg.printing import say, show
 from mcpagg.problems import ConfigError, Problem, meant
-from mcpagg.review.classes import CLASSES
+from mcpagg.review.classes import CLASSES, STRUCTURAL
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Source
@@ -392,9 +392,13 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     changes = chosen.report in ("markdown", "sarif")
     compares = chosen.check or chosen.output not in (None, "-")
     gates = chosen.fail_on or chosen.structural
+    nothing = chosen.fail_on and chosen.structural and not STRUCTURAL.intersection(chosen.fail_on)
     yield "both a config and --from are given", chosen.client and chosen.config is not None
     yield "--refresh does not go with --offline", chosen.refresh and chosen.offline
-    yield "--refresh does not go with --dry-run", chosen.refresh and chosen.dry_run
+    for flag in ("check", "offline", "refresh", "login"):
+        yield f"--{flag} does not go with --dry-run", getattr(chosen, flag) and chosen.dry_run
+    yield "--login does not go with --check", chosen.login and chosen.check
+    yield "--sbom needs the name of a file", chosen.sbom in ("", "-")
     yield "--dry-run asks no server, so it writes no page", chosen.page and chosen.dry_run
     yield "--dry-run asks no server, so it writes no bill", chosen.sbom and chosen.dry_run
     yield "--sign goes with writing FILE", chosen.sign and (chosen.check or chosen.dry_run)
@@ -402,6 +406,7 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     needs_file = chosen.report != "text" and not (chosen.dry_run or compares)
     yield f"--report {chosen.report} needs --dry-run, --check or -o FILE", needs_file
     yield "--fail-on and --structural go with --check", gates and not chosen.check
+    yield "--structural leaves nothing of what --fail-on names", nothing
 
 
 def _options(chosen: argparse.Namespace) -> Options:

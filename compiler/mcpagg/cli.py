@@ -28,6 +28,7 @@ FRAMEWORK_HINT = (
 HAS_CRLF = (
     "has CRLF line ends, compared as LF; `{} text eol=lf` in .gitattributes keeps them as written"
 )
+ONE_NAME = "give -o, --report and --sbom one each"
 SBOM_INSTALL = "pip install 'mcpagg[sbom]'"
 OTHER_MANIFEST = "has another manifest"
 UNGUARDED = (
@@ -106,7 +107,10 @@ def _check_targets(chosen: argparse.Namespace, file: Path | None) -> None:
             what = f"needs {missing.name}, which is not installed"
             raise ConfigError("--sbom", [Problem("", what, SBOM_INSTALL)]) from None
     others = [Path(target) for target in (chosen.page, chosen.sbom) if target]
-    for target in [*([] if chosen.check or file is None else [file]), *others]:
+    targets = [*([] if file is None else [file]), *others]
+    if len({os.path.realpath(target) for target in targets}) < len(targets):
+        raise ConfigError(PROGRAM, [Problem("", "two files would have one name", ONE_NAME)])
+    for target in others if chosen.check else targets:
         check_target(target)
 
 

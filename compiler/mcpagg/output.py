@@ -84,10 +84,14 @@ def is_extension(file: Path | None) -> bool:
 def content(file: Path) -> bytes:
     """Return what a file holds that was emitted as text, in an extension or as it is.
 
+    A device or a pipe holds nothing: what comes out of one may have no end.
+
     Raises:
         OSError: it cannot be read.
         ConfigError: it should be an extension, and is none.
     """
+    if file.exists() and not (file.is_file() or file.is_dir()):
+        return b""
     return _unpacked(file) if is_extension(file) else file.read_bytes()
 
 

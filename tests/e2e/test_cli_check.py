@@ -50,7 +50,7 @@ def test_only_the_classes_that_are_asked_for_fail_it(
     assert said.endswith("What has changed:\n  one 1: tools ~1\n")
     assert checked(file) == 0
     assert main(["-o", str(file), str(tmp_path / "mcp.json"), "--report", "markdown"]) == 0
-    assert capsys.readouterr().out.endswith("server.py is what compiling now would write\n")
+    assert capsys.readouterr().out.endswith("server.py` is what compiling now would write\n")
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,19 @@ def test_a_file_of_another_form_is_compared_as_text(
     file.write_text("# nothing\n")
     assert main([str(tmp_path / "mcp.json"), "--check", "-q", "-o", str(file)]) == 1
     out = capsys.readouterr().out
-    assert "file               is not what its own snapshot would be compiled to" in out
+    assert "file               has other options, names, profiles or overlays, or was " in out
     assert "\n  -# nothing\n" in out
     assert '\n  +SNAPSHOT = {\n  +    "one": {\n' in out
+
+
+def test_a_file_that_is_missing_is_said_to_be_and_not_shown_as_a_difference(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.unlink()
+    assert main([str(tmp_path / "mcp.json"), "--check", "-q", "-o", str(file)]) == 1
+    out = capsys.readouterr().out
+    assert "file               is missing, or empty" in out
+    assert len(out.splitlines()) < 20
 
 
 def test_no_literal_credential_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

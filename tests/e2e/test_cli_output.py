@@ -186,6 +186,25 @@ def test_a_file_that_cannot_be_written_is_found_before_a_server_is_started(
     assert not log.exists()
 
 
+def test_two_files_cannot_have_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path, {"one": stub_entry()})
+    page = str(tmp_path / "x.html")
+    (tmp_path / "link.html").symlink_to(page)
+    link = str(tmp_path / "link.html")
+    for flags in (["-o", page, "--report", page], ["-o", "-", "--report", page, "--sbom", link]):
+        assert main([str(config), *flags]) == 2
+        assert "two files would have one name; give -o" in capsys.readouterr().err
+        assert not Path(page).exists()
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device without an end")
+def test_nothing_is_read_of_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path, {"one": stub_entry()})
+    assert main([str(config), "-q", "-o", "/dev/zero"]) == 0
+    assert main([str(config), "-q", "-o", "/dev/zero", "--check"]) == 1
+    assert "is missing, or empty" in capsys.readouterr().out
+
+
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_is_read_only_is_found_as_early(tmp_path: Path) -> None:
     folder = tmp_path / "folder"

@@ -68,6 +68,13 @@ def test_an_option_that_no_file_can_hold_is_refused(
         (["--timeout", "0"], "--timeout: '0' is no number of seconds above 0"),
         (["a.json", "b.json"], "more than one config is given: 'b.json' is one too many"),
         (["--only"], "--only: expected one argument"),
+        (["a.json", "--check", "--dry-run", "-o", "x.py"], "--check does not go with --dry-run"),
+        (["--dry-run", "--login", "one"], "--login does not go with --dry-run"),
+        (["--sbom", "-"], "--sbom needs the name of a file"),
+        (
+            ["a.json", "--check", "-o", "x.py", "--structural", "--fail-on", "text"],
+            "--structural leaves nothing of what --fail-on names",
+        ),
     ],
 )
 def test_a_wrong_argument_is_one_line(

@@ -8,7 +8,7 @@ CLASSES = {
     "hint": "what a tool says that it does: readOnlyHint, destructiveHint, …",
     "removed": "a server, tool, prompt, resource or skill that is gone",
     "launch": "how a server is started or filtered: command, arguments, environment, …",
-    "file": "anything else in FILE: options, names, composite tools, an edit by hand",
+    "file": "anything else in FILE: options, names, profiles, overlays, an edit by hand",
     "failed": "a server that could not be asked, or can be asked again",
     "text": "what people and models read: titles, descriptions, instructions",
     "added": "a server, tool, prompt, resource or skill that is new",

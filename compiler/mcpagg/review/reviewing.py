@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from mcpagg.costs import Cost
     from mcpagg.lint import Finding
 
+MISSING = "is missing, or empty"
+OTHERWISE = "has other options, names, profiles or overlays, or was edited by hand"
+
 
 @dataclass(frozen=True, slots=True)
 class Review:
@@ -82,15 +85,14 @@ def review(
     if runtime:
         changes.append(Change("runtime", "", "proxy", before=runtime[0], after=runtime[1]))
     if rest or not changes:
-        what = "is not what its own snapshot would be compiled to"
-        changes.append(Change("file", "", "proxy", what=what))
+        changes.append(Change("file", "", "proxy", what=OTHERWISE if old else MISSING))
     servers = summaries(changes, before, now, names)
     return replace(
         found,
         changes=tuple(changes),
         servers=servers,
         unchanged=len(now.rows.keys() - {one.name for one in servers}),
-        diff="" if result.options.allow_secrets else rest,
+        diff=rest if old and not result.options.allow_secrets else "",
     )
 
 
