@@ -17,6 +17,7 @@ from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.start.catalogue import KINDS
 
+_CONFLICT = "\n<<<<<<< "
 REBUILD = "#   rebuild:  "
 TABLES = ("SERVERS", "CHILDREN", "FAILED", "KEPT", "APPROVAL")
 
@@ -50,9 +51,10 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     Raises:
         ConfigError: the file cannot be read, or is none that mcpagg-compile wrote.
     """
+    text = _read(file)
     try:
         # Of the data alone: what a merge has left in the header or the runtime does not matter.
-        sections = cut(_read(file))
+        sections = cut(text)
         found = read_tables(sections.data if sections else "", {*TABLES, "SNAPSHOT"})
         tables = {name: loads(found.get(name, "[]")) for name in TABLES}
         children = tuple(
@@ -65,6 +67,8 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
         return Contents(tables["SERVERS"], Snapshot(children, failed, kept), approval)
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
+        if _CONFLICT in text:
+            what = "holds a conflict of a merge in its tables: choose those of one side"
         raise ConfigError(str(file), [Problem("", what, f"compile it anew: {rebuild}")]) from None
 
 

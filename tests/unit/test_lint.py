@@ -209,6 +209,16 @@ def test_a_name_is_judged_as_each_client_sees_it(
     assert {client for finding in findings for client in finding.clients} == set(clients)
 
 
+def test_the_remedy_for_names_that_another_choice_would_mend_is_that_choice() -> None:
+    for names, name, remedy in (
+        ("spec", "t", "--names portable, or"),
+        ("portable", "x" * 60, "--hide a:"),
+    ):
+        child = ChildSnapshot("a", LEGACY, tools=(tool(name),))
+        findings, _ = linted(child, names=names, proxy="everything")
+        assert findings[0].remedy.startswith(remedy)
+
+
 def test_a_description_that_another_tool_has_is_named_with_it() -> None:
     twice = tool("one", description="Gets it."), tool("two", description="Gets it.")
     findings, _ = linted(ChildSnapshot("a", LEGACY, tools=twice))

@@ -14,6 +14,7 @@ from core import Json, tool
 from goldens import of_snapshot
 
 from mcpagg.options import Options
+from mcpagg.problems import ConfigError
 from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 
@@ -107,6 +108,14 @@ def test_changes_of_two_servers_merge_into_what_is_compiled_for_both(
         texts.append(emitted(config, children))
     base, ours, theirs, both = texts
     assert merged(tmp_path, base, ours, theirs) == (0, both)
+
+
+def test_a_conflict_in_the_tables_is_said_to_be_one(tmp_path: Path) -> None:
+    file = tmp_path / "server.py"
+    text = emitted(CONFIG, CHILDREN)
+    file.write_text(text.replace("\nSNAPSHOT = {", "\n<<<<<<< ours\nSNAPSHOT = {"))
+    with pytest.raises(ConfigError, match="holds a conflict of a merge in its tables"):
+        read_contents(file)
 
 
 def test_of_a_file_in_conflict_the_snapshot_can_be_read_all_the_same(tmp_path: Path) -> None:

@@ -103,6 +103,11 @@ def test_a_mistake_in_our_key_is_an_error_with_its_place(own: Json, path: str, s
     assert said in text
 
 
+def test_a_client_has_one_profile() -> None:
+    text = refusal(config(profiles={"a": {"clients": ["x", "Cursor"]}, "b": {"clients": "cursor"}}))
+    assert "mcpagg.profiles.b.clients[0]: \"cursor\" has the profile 'a' already" in text
+
+
 def test_a_profile_has_what_its_globs_fit() -> None:
     assert tools_of(of(), DB, WEB) == {"db": ["query", "drop", "list"], "web": ["fetch"]}
     assert tools_of(of(expose=["db:*"], hide="db:d*"), DB, WEB) == {"db": ["query", "list"]}

@@ -33,6 +33,7 @@ def read_profiles(
 ) -> tuple[Profile, ...]:
     """Read the profiles; `servers` are the names of all, those that are left out too."""
     found = []
+    taken: dict[str, str] = {}
     for name, value, at in _members(document, "profiles", root):
         if not _NAME.fullmatch(name):
             at.error("a profile's name has letters, digits, _, . and -", "rename it")
@@ -44,6 +45,11 @@ def read_profiles(
         for key in ("expose", "hide"):
             for index, glob in enumerate(lists[key] or ()):
                 _check_glob(glob, servers, at.at(key).at(index))
+        for index, client in enumerate(lists["clients"] or ()):
+            other = taken.setdefault(client.casefold(), name)
+            if other != name:
+                what = f"{quoted(client)} has the profile '{other}' already"
+                at.at("clients").at(index).error(what, "name a client once")
         expose = lists.pop("expose") if "expose" in value else None
         rest = {key: listed or () for key, listed in lists.items() if key != "expose"}
         found.append(Profile(name=name, path=at.path, expose=expose, **rest))

@@ -59,11 +59,15 @@ class Surface:
 
 
 class Hit(NamedTuple):
-    """Where in an offer a rule is broken (JSON pointer), how, and for which clients if not all."""
+    """Where in an offer a rule is broken (JSON pointer), how, and for which clients if not all.
+
+    `remedy` is an option that helps, where one does so better than to hide the tool.
+    """
 
     pointer: str
     what: str
     clients: tuple[str, ...] = ()
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ class Finding:
             return ignore
         if self.rule.level == "advice":
             return f"write an overlay, or {ignore}" if self.hit.pointer == DESCRIBED else ignore
-        return f"--hide {quote(self.offer.target)}, or {ignore}"
+        return f"{self.hit.remedy or f'--hide {quote(self.offer.target)}'}, or {ignore}"
 
     def as_problem(self) -> Problem:
         """Return it as what is printed."""

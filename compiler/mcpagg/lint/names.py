@@ -60,5 +60,6 @@ def refused_name(offer: Offer, surface: Surface) -> Iterator[Hit]:
         elif len(whole) > reader.limit:
             what = f"is known as {whole!r}, {len(whole)} characters of at most {reader.limit}"
             refused.setdefault(what, []).append(reader.client)
+    helps = surface.names in ("spec", "bare") and _PORTABLE.fullmatch(offer.portable)
     for what, clients in refused.items():
-        yield Hit("", what, tuple(clients))
+        yield Hit("", what, tuple(clients), "--names portable" if helps else "")
