@@ -684,6 +684,25 @@ def test_a_prompt_that_changed_leaves_the_tool_of_its_name_alone(policy: str) ->
     assert world.idle()
 
 
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+def test_a_resource_that_another_server_is_asked_for_is_no_difference(policy: str) -> None:
+    has: Json = {"tools": {}, "resources": {}}
+    known: dict[str, Any] = {"resources": {"a": ["x://y"]}, "declares": {"a": has, "b": has}}
+    world = World({"a": [], "b": []}, on_drift=policy, **known)
+    client = world.client()
+    resources = {"resources": [{"uri": "x://y", "name": "r"}]}
+    lists = {"tools/list": {"tools": []}, "resources/templates/list": {"resourceTemplates": []}}
+    a, b = world.ready("a", has), world.ready("b", has)
+    for server in (a, b, a, b):
+        for asked in [one for one in world.received(server) if "id" in one]:
+            world.say(server, result(asked["id"], lists.get(asked["method"], resources)))
+        world.wait(SETTLE_SECONDS)
+    assert world.said == []
+    listed = world.ask(client, request(1, "resources/list"))["result"]["resources"]
+    assert [one["uri"] for one in listed] == ["x://y"]
+    assert world.idle()
+
+
 # --- Names and filters of a live list ---------------------------------------------------------
 
 

@@ -118,12 +118,15 @@ def name_items(
 ) -> list[Item]:
     """Give a child's items, each once, the names that they are listed under; return them.
 
-    The config filters tools and resources; what has a name that another child's has is left out.
+    The config filters tools and resources; what has the name or the URI of another child's is left
+    out, as the compiler does.
     """
+    owner = (server,)
     if catalogue.kind is TOOLS:
         items = [item for item in items if offered(item.original, row)]
     elif catalogue.kind.capability == RESOURCES.capability:
         items = [item for item in items if not hides_address(item.original, row)]
+        items = [item for item in items if catalogue.routes.get(item.original, owner)[0] == server]
     if catalogue.kind.key == "name":
         return _named(catalogue, server, row, items, options)
     for item in items:
