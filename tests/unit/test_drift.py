@@ -691,7 +691,10 @@ def test_a_resource_that_another_server_is_asked_for_is_no_difference(policy: st
     world = World({"a": [], "b": []}, on_drift=policy, **known)
     client = world.client()
     resources = {"resources": [{"uri": "x://y", "name": "r"}]}
-    lists = {"tools/list": {"tools": []}, "resources/templates/list": {"resourceTemplates": []}}
+    lists: Json = {
+        "tools/list": {"tools": []},
+        "resources/templates/list": {"resourceTemplates": []},
+    }
     a, b = world.ready("a", has), world.ready("b", has)
     for server in (a, b, a, b):
         for asked in [one for one in world.received(server) if "id" in one]:

@@ -159,6 +159,73 @@ def test_an_answer_that_is_cut_short_fails_its_call(cut: str) -> None:
         talk.call("tools/list")
 
 
+def test_interim_answers_are_no_answers_and_leave_the_connection_in_step() -> None:
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            request.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" * 2)
+            request.result({"number": request.number})
+
+    with Remote(behave) as server, Talk(server.url) as talk:
+        talk.greet()
+        for _ in range(3):
+            answer = talk.call("tools/call")
+            assert answer.value("result") == {"number": server.of("tools/call")[-1].number}
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        ("Content-Length: -5", ""),
+        ("Content-Length: many", ""),
+        ("Content-Length: 2\r\nContent-Length: 3", ""),
+        ("Transfer-Encoding: chunked", "-5\r\nhello\r\n0\r\n\r\n"),
+    ],
+)
+def test_an_answer_whose_end_is_not_known_is_not_waited_for(head: str, body: str) -> None:
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            kind = "Content-Type: application/json"
+            request.write(f"HTTP/1.1 200 OK\r\n{kind}\r\n{head}\r\n\r\n{body or '{}'}".encode())
+            request.wait_for_hangup()
+
+    with Remote(behave) as server, Talk(server.url) as talk:
+        assert "no HTTP" in talk.greet().failure("tools/call")
+        talk.call("tools/list")
+
+
+@pytest.mark.parametrize("timeout", ["²", "9" * 5000, "-1", ""])
+def test_a_connection_is_kept_whatever_is_said_of_that(timeout: str) -> None:
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            request.result({}, Keep_Alive=f"timeout={timeout}")
+
+    with Remote(behave) as server, Talk(server.url) as talk:
+        talk.greet()
+        for _ in range(2):
+            talk.call("tools/call")
+
+
+def test_what_a_server_says_is_shown_in_part() -> None:
+    def behave(request: Request) -> None:
+        if request.method == "busy":
+            request.reply(429, Retry_After="x" * 9000)
+        elif request.method == "moved":
+            request.reply(307, Location=f"http://{'x' * 9000}/")
+        elif request.method == "packed":
+            request.reply(200, b"\x1f\x8b" + b"x" * 9000, "application/json")
+
+    with Remote(behave) as server, Talk(server.url) as talk:
+        talk.greet()
+        for method, words in (
+            ("busy", "try again after xxx"),
+            ("moved", "redirects (307)"),
+            ("packed", "compressed"),
+        ):
+            why = talk.failure(method)
+            assert words in why
+            assert len(why) < 1000
+
+
 def test_an_answer_that_is_no_json_is_named_for_its_own_call() -> None:
     def behave(request: Request) -> None:
         if request.method == "page":

@@ -29,6 +29,28 @@ KEPT_SECONDS = 4.0
 KEEPALIVE_SECONDS = 60
 
 
+class Answer(http.client.HTTPResponse):
+    """The head of an answer, read as HTTP wants it, where the base class lets too much pass.
+
+    Any number of interim answers (1xx) may come before it (RFC 9110, section 15.2). Where its
+    length cannot be read, nobody knows where it ends (RFC 9112, section 6.3).
+    """
+
+    def begin(self) -> None:
+        """Read status and headers.
+
+        Raises:
+            HTTPException: they are no head of an answer.
+        """
+        super().begin()
+        while self.status < 200:
+            self.headers = None  # type: ignore[assignment]  # as before it has begun
+            super().begin()
+        lengths = {*self.headers.get_all("content-length", ())}
+        if not self.chunked and lengths and (len(lengths) > 1 or not lengths.pop().isdecimal()):
+            raise http.client.HTTPException("its length cannot be read")
+
+
 class Link:
     """One connection."""
 
@@ -124,6 +146,7 @@ class Connections:
             NotSent: there is no connection.
         """
         connection = self._connection()
+        connection.response_class = Answer
         try:
             connection.connect()
         except (OSError, ValueError, http.client.HTTPException) as problem:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # How much of what a server says about itself is shown.
 QUOTED_CHARACTERS = 200
+GZIP = b"\x1f\x8b"
+NO_HTTP = "answered with what is no HTTP"
 
 
 class RemoteFault(Exception):
@@ -66,7 +68,7 @@ def broken(problem: Exception, where: str) -> str:
     elif isinstance(problem, OSError) and problem.strerror:
         how = f"was lost ({problem.strerror.lower()})"
     elif type(problem).__name__ in ("BadStatusLine", "LineTooLong", "HTTPException"):
-        how = "answered with what is no HTTP"
+        how = NO_HTTP
     return f"{how} before it had answered at {where}; the request is not repeated"
 
 
@@ -102,7 +104,13 @@ def _phrase(status: int) -> str:
 def _retry_after(value: str) -> str:
     if not value:
         return ""
-    return f"; try again in {value} s" if value.isdigit() else f"; try again after {value}"
+    value = shortened(value)
+    return f"; try again in {value} s" if value.isdecimal() else f"; try again after {value}"
+
+
+def shortened(text: str) -> str:
+    """Return as much of what a server says as is shown."""
+    return text if len(text) <= QUOTED_CHARACTERS else f"{text[:QUOTED_CHARACTERS]}…"
 
 
 def no_answer(kind: str, body: bytes, where: str) -> str:
@@ -110,6 +118,8 @@ def no_answer(kind: str, body: bytes, where: str) -> str:
     beginning = body[:512].lstrip().lower()
     if kind == "text/html" or beginning.startswith((b"<!doctype html", b"<html")):
         return f"answered with a web page at {where}, not with MCP; check the path of the URL"
+    if body.startswith(GZIP):
+        return f"answered with compressed content at {where}, which was not asked for"
     if not body.strip():
         return f"answered with nothing at {where}"
     shown = repr(body[:QUOTED_CHARACTERS].decode("utf-8", "replace"))
@@ -118,5 +128,6 @@ def no_answer(kind: str, body: bytes, where: str) -> str:
 
 def redirected(status: int, origin: str, where: str) -> str:
     """Say that a redirect is not followed, and whereto it leads."""
+    origin = shortened(origin)
     advice = f"nothing was sent there; write a URL of {origin} if that is the server"
     return f"redirects ({status}) from {where} to another origin, {origin}: {advice}"

@@ -11,7 +11,7 @@ from threading import Event as Flag
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.remote.events import EventReader, TooLarge, reopening_pause
-from mcpagg_runtime.remote.faults import RemoteFault, no_answer
+from mcpagg_runtime.remote.faults import RemoteFault, no_answer, shortened
 from mcpagg_runtime.remote.fields import ACCEPT, EVENT_STREAM
 from mcpagg_runtime.remote.transfers import REFUSAL_BYTES, TAKING_SECONDS, Transfer
 from mcpagg_runtime.serve.messages import answered, minted, notification, read_line
@@ -177,7 +177,7 @@ class SseSession:
             raise RemoteFault("names an endpoint that is no URL") from None
         if endpoint.origin != self._http.address.origin:
             origin = endpoint.shown.partition("://")[2].partition("/")[0]
-            what = f"names an endpoint at another origin, {endpoint.scheme}://{origin}"
+            what = f"names an endpoint at another origin, {endpoint.scheme}://{shortened(origin)}"
             raise RemoteFault(f"{what}: nothing was sent there")
         if self._breaks == 0:
             self._opened(endpoint)

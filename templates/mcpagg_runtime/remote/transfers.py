@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
 from mcpagg_runtime.remote.credentials import UNAUTHORIZED
-from mcpagg_runtime.remote.faults import NotSent, RemoteFault, broken, redirected, refused
+from mcpagg_runtime.remote.faults import (
+    NotSent,
+    RemoteFault,
+    broken,
+    redirected,
+    refused,
+    shortened,
+)
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
 
 if TYPE_CHECKING:
@@ -113,6 +120,8 @@ class RemoteReply:
         try:
             if got.chunked or left is None:
                 while data := got.read1(BODY_CHUNK):
+                    if got.chunked and (got.chunk_left or 0) < 0:
+                        raise http.client.HTTPException("the length of a chunk is below zero")
                     yield data
                 return
             while left:
@@ -177,7 +186,8 @@ class RemoteReply:
 def _kept_seconds(headers: Mapping[str, str]) -> float:
     """Return how long a server keeps a connection without work, less a second for the way."""
     seconds = headers.get("keep-alive", "").lower().partition("timeout=")[2].partition(",")[0]
-    return int(seconds) - 1.0 if seconds.strip().isdigit() else float("inf")
+    seconds = seconds.strip()[:9]
+    return int(seconds) - 1.0 if seconds.isdecimal() else float("inf")
 
 
 class HttpClient:
@@ -277,8 +287,8 @@ class HttpClient:
             what = redirected(reply.status, f"{to.scheme}://{origin}", self.where)
             raise RemoteFault(what, reply.status)
         if method != "GET" and reply.status not in KEPT_METHOD:
-            what = f"redirects ({reply.status}) from {self.where} to {to.shown}; write that URL"
-            raise RemoteFault(what, reply.status)
+            what = f"redirects ({reply.status}) from {self.where} to {shortened(to.shown)}"
+            raise RemoteFault(f"{what}; write that URL", reply.status)
         return to
 
     def _once(
