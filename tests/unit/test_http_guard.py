@@ -24,10 +24,14 @@ TOKEN = {"MCP_PROXY_AUTH_TOKEN": "s3cret"}
         {"host": ""},
         {"host": ["localhost", "localhost"]},
         {"host": "localhost.evil.example.com:3006"},
+        {"host": "localhost:x@evil.example.com"},
+        {"host": "[::1]evil.example.com"},
         {"origin": "http://evil.example.com"},
         {"origin": "null"},
         {"origin": "file://localhost"},
         {"origin": "localhost"},
+        {"origin": "http://"},
+        {"origin": "http://localhost:x@evil.example.com"},
         {"origin": ["http://localhost", "http://localhost"]},
     ],
 )
@@ -40,7 +44,7 @@ def test_foreign_pages_and_names_are_refused_on_every_path(
         assert (await answer.json())["error"]["code"] == -32600
         assert "access-control-allow-origin" not in answer.headers
 
-    run(SERVERS, scenario)
+    run(SERVERS, scenario, environ={"MCP_PROXY_ALLOWED_HOSTS": " ,"})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_our_own_names_are_served(headers: dict[str, str]) -> None:
         assert await answer.status() == 200
         assert answer.headers.get("access-control-allow-origin") == headers.get("origin")
 
-    run(SERVERS, scenario, environ={"MCP_PROXY_ALLOWED_HOSTS": "mcp.example.com, other"})
+    run(SERVERS, scenario, environ={"MCP_PROXY_ALLOWED_HOSTS": "mcp.example.com:443, , other"})
 
 
 def test_a_browser_is_told_what_a_page_may_send() -> None:

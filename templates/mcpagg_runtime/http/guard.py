@@ -9,7 +9,7 @@ import hmac
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused
-from mcpagg_runtime.http.settings import TOKEN, is_local
+from mcpagg_runtime.http.settings import TOKEN, host_of, is_local
 
 if TYPE_CHECKING:
     from mcpagg_runtime.http.exchange import Exchange
@@ -45,13 +45,13 @@ class Guard:
         if size > MAXIMUM_HEADER_BYTES or len(exchange.headers) > MAXIMUM_HEADERS:
             raise Refused(431, "The headers are too large", headers={"connection": "close"})
         hosts, origins = exchange.all("host"), exchange.all("origin")
-        if len(hosts) != 1 or not self._is_ours(_name(hosts[0]), exchange):
+        if len(hosts) != 1 or not self._is_ours(host_of(hosts[0]), exchange):
             raise Refused(403, "Host is not a name of this server; see MCP_PROXY_ALLOWED_HOSTS")
         for origin in origins:
             scheme, mark, authority = origin.partition("://")
             if not (mark and scheme in ("http", "https")) or len(origins) > 1:
                 raise Refused(403, "Origin is not allowed")
-            if not self._is_ours(_name(authority), exchange):
+            if not self._is_ours(host_of(authority), exchange):
                 raise Refused(403, "Origin is not allowed")
             exchange.common.update(
                 {
@@ -64,9 +64,10 @@ class Guard:
     def _is_ours(self, name: str, exchange: Exchange) -> bool:
         if name in self._hosts:
             return True
-        # Whoever knows the very address that the request came to needs no name.
+        # Whoever knows the very address that the request came to needs no name; "" is no name.
         server = exchange.server
-        return server is not None and server[1] is not None and name == server[0].lower()
+        at = server[0].lower() if server is not None and server[1] is not None else ""
+        return bool(name) and name == at
 
     def check_token(self, exchange: Exchange) -> None:
         """See that a request carries the token; without one, only this machine may ask.
@@ -104,11 +105,3 @@ def preflight(exchange: Exchange) -> dict[str, str]:
 def _came_locally(exchange: Exchange) -> bool:
     server = exchange.server
     return server is not None and (server[1] is None or is_local(server[0]))
-
-
-def _name(authority: str) -> str:
-    """Return the host of an authority without its port, in lower case."""
-    authority = authority.strip().lower()
-    if authority.startswith("["):
-        return authority[1:].partition("]")[0]
-    return authority.partition(":")[0]

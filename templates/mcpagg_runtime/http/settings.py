@@ -58,9 +58,10 @@ class Settings:
             )
         self.token = _token(said.get("token"), environ)
         """The bearer token that every request needs, "" for none."""
-        named = environ.get(ALLOWED_HOSTS, "").split(",")
-        bound = [] if is_wildcard(self.host) else [self.host]
-        self.hosts = LOCAL_NAMES.union(name.strip().lower() for name in (*named, *bound) if name)
+        named = [name.strip().lower() for name in environ.get(ALLOWED_HOSTS, "").split(",")]
+        bound = [] if is_wildcard(self.host) else [self.host.lower()]
+        # An address of IPv6 stands there without brackets.
+        self.hosts = LOCAL_NAMES.union(host_of(name) or name for name in (*named, *bound) if name)
         """The names under which clients reach the proxy, in lower case and without ports."""
         limit = environ.get(MAXIMUM_BODY, "") or str(MAXIMUM_BODY_BYTES)
         if not (limit.isascii() and limit.isdigit()):
@@ -91,6 +92,17 @@ class Settings:
                 f"{self.host} can be reached by others, so clients need a token: set {TOKEN}, "
                 "or serve 127.0.0.1"
             )
+
+
+def host_of(authority: str) -> str:
+    """Return the host of an authority, without its port and in lower case; "" for what is none."""
+    authority = authority.strip().lower()
+    if authority.startswith("["):
+        host, _, port = authority[1:].partition("]")
+    else:
+        host, mark, port = authority.partition(":")
+        port = mark + port
+    return host if port[:1] in ("", ":") and not port[1:].strip("0123456789") else ""
 
 
 def is_worker(text: str) -> bool:
