@@ -98,6 +98,19 @@ def test_a_session_whose_worker_is_gone_is_gone(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
+def test_a_state_whose_worker_is_gone_is_answered_like_any_that_is_unknown(tmp_path: Path) -> None:
+    async def scenario(one: Site) -> None:
+        again = call(2, "db:query")
+        again["params"].update(requestState="mcpagg:two-1234:1", inputResponses={})
+        answer = one.stateless(again, {"elicitation": {}})
+        assert await answer.status() == 400
+        said = await answer.json()
+        assert said["id"] == 2
+        assert "requestState" in said["error"]["message"]
+
+    workers(tmp_path, scenario, "one")
+
+
 def test_a_folder_in_which_others_could_answer_is_not_used(tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o777)  # noqa: S103
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.http.bridge import Bridge
 from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
 from mcpagg_runtime.http.guard import Guard, preflight
-from mcpagg_runtime.http.sessions import Sessions
+from mcpagg_runtime.http.sessions import Sessions, no_session
 from mcpagg_runtime.http.settings import BadSetting, Settings
 from mcpagg_runtime.http.siblings import Siblings
 from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
@@ -269,7 +269,8 @@ class HttpApp:
             else:
                 raise Refused(404, f"The endpoint is {self._settings.path}")
         except Elsewhere as worker:
-            await served.siblings.hand_on(exchange, worker.name)
+            if not await served.siblings.hand_on(exchange, worker.name):
+                raise no_session() from None
 
     async def _tell_health(self, exchange: Exchange) -> None:
         """Tell whether it serves; whoever may use the servers is told their states as well."""

@@ -9,7 +9,7 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.exchange import Refused
+from mcpagg_runtime.http.exchange import Elsewhere, Refused
 from mcpagg_runtime.http.outgoing import Outgoing
 from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import (
@@ -165,6 +165,11 @@ def lost(identifier: str, word: str) -> Message:
     return failure(identifier, error(INTERNAL_ERROR, word[:1].upper() + word[1:]))
 
 
+def no_session() -> Refused:
+    """Return the refusal of a session that nobody has: the client is to shake hands again."""
+    return Refused(404, "There is no such session, or it has ended")
+
+
 class Sessions:
     """All sessions, by their ids."""
 
@@ -207,8 +212,10 @@ class Sessions:
             raise Refused(400, "Mcp-Session-Id is missing: it comes with the answer to initialize")
         session = self._sessions.get(identifier)
         if session is None:
-            self._siblings.check_ours(identifier)
-            raise Refused(404, "There is no such session, or it has ended")
+            worker = self._siblings.other(identifier)
+            if worker:
+                raise Elsewhere(worker)
+            raise no_session()
         session.touch()
         return session
 

@@ -14,7 +14,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.exchange import Elsewhere, Refused
+from mcpagg_runtime.http.exchange import Refused
 from mcpagg_runtime.http.settings import is_worker
 
 if TYPE_CHECKING:
@@ -43,15 +43,11 @@ class Siblings:
         """Return a text that nobody can guess, and that says of which worker it is."""
         return f"{self.name}-{os.urandom(16).hex()}"
 
-    def check_ours(self, text: str) -> None:
-        """See that another worker has not minted a text.
-
-        Raises:
-            Elsewhere: it has.
-        """
+    def other(self, text: str) -> str:
+        """Return the name of the other worker that may have minted a text, "" for none."""
         name, mark, _ = text.partition("-")
-        if mark and is_worker(name) and name != self.name and self._folder:
-            raise Elsewhere(name)
+        is_others = mark and is_worker(name) and name != self.name and self._folder
+        return name if is_others else ""
 
     async def open(self, serve: Serve) -> None:
         """Listen to the others; where the system has no such sockets, there are none."""
@@ -79,11 +75,11 @@ class Siblings:
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, f"{self._version}-{name}.sock")
 
-    async def hand_on(self, exchange: Exchange, name: str) -> None:
-        """Have another worker answer a request.
+    async def hand_on(self, exchange: Exchange, name: str) -> bool:
+        """Have another worker answer a request; return whether there is such a worker.
 
         Raises:
-            Refused: there is no such worker any more, and all that it knew is gone.
+            Refused: it has ended meanwhile, or the body cannot be read.
         """
         body = await exchange.body() if exchange.method == "POST" else b""
         head = {
@@ -99,7 +95,7 @@ class Siblings:
             system: Any = asyncio
             reader, writer = await system.open_unix_connection(self._path(name))
         except OSError:
-            raise Refused(404, "There is no such session, or it has ended") from None
+            return False  # and all that it knew is gone
         leaving = asyncio.ensure_future(exchange.gone())
         leaving.add_done_callback(lambda task: writer.close())
         try:
@@ -116,6 +112,7 @@ class Siblings:
         finally:
             leaving.cancel()
             writer.close()
+        return True
 
 
 class _Handed:

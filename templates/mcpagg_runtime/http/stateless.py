@@ -57,7 +57,6 @@ class Stateless:
 
         Raises:
             Refused: it is not carried out.
-            Elsewhere: it resumes a call that another worker has suspended.
         """
         message = messages[0]
         if batch or message.method is None:
@@ -70,7 +69,9 @@ class Stateless:
         self._check(exchange, message)
         state = message.params.get("requestState")
         if type(state) is str and state.startswith(STATE_MARK):
-            self._siblings.check_ours(state[len(STATE_MARK) :])
+            worker = self._siblings.other(state[len(STATE_MARK) :])
+            if worker and await self._siblings.hand_on(exchange, worker):
+                return
         reply = Reply(exchange, [message.raw("id")])
         client = self._bridge.client()
         self._replies[reply] = message.raw("id")
