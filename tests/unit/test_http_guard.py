@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from asgi import Site, run
+from asgi import Answer, Site, run
 from core import call, request, result
 
 from mcpagg_runtime.http.settings import BadSetting, Settings
@@ -178,6 +178,21 @@ def test_headers_have_a_limit(headers: dict[str, Any]) -> None:
         assert await site.fetch("GET", "/health", headers).status() == 431
 
     run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize("path", ["/health", "/nothing"])
+def test_a_client_that_has_left_is_no_fault(
+    path: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def left(self: Answer, message: Any) -> None:
+        raise ConnectionResetError
+
+    async def scenario(site: Site) -> None:
+        monkeypatch.setattr(Answer, "_send", left)
+        await site.fetch("GET", path).hang_up()
+
+    run(SERVERS, scenario)
+    assert capfd.readouterr().err == ""
 
 
 def test_health_tells_states_to_those_who_may_use_the_servers() -> None:

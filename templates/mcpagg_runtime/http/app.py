@@ -227,23 +227,30 @@ class HttpApp:
         self._open.add(exchange)
         self._idle.clear()
         try:
-            await self._carry_out(exchange)
-        except Refused as refusal:
-            if not exchange.status:
+            refusal = await self._carried_out(exchange)
+            if refusal is not None and not exchange.status:
                 await exchange.respond(refusal.status, refusal.body, refusal.headers)
         except Gone:
             pass
-        except Exception as fault:
-            complain(f"{self._plan.name}: internal fault: {where(fault)}")
-            if not exchange.status:
-                failed = Refused(500, f"Internal fault: {where(fault)}", INTERNAL_ERROR)
-                await exchange.respond(failed.status, failed.body)
         finally:
             self._open.discard(exchange)
             if not self._open:
                 self._idle.set()
             if self._settings.is_verbose:
                 self._note(exchange, monotonic() - began)
+
+    async def _carried_out(self, exchange: Exchange) -> Refused | None:
+        """Carry a request out; return why it is not, None if it is."""
+        try:
+            await self._carry_out(exchange)
+        except Refused as refusal:
+            return refusal
+        except Gone:
+            raise
+        except Exception as fault:
+            complain(f"{self._plan.name}: internal fault: {where(fault)}")
+            return Refused(500, f"Internal fault: {where(fault)}", INTERNAL_ERROR)
+        return None
 
     async def _carry_out(self, exchange: Exchange) -> None:
         self._guard.check_origin(exchange)

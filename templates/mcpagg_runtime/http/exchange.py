@@ -151,11 +151,15 @@ class Exchange:
     async def respond(
         self, status: int, body: bytes = b"", headers: Mapping[str, str] = {}, kind: str = JSON
     ) -> None:
-        """Answer, in one piece."""
+        """Answer, in one piece.
+
+        Raises:
+            Gone: the client has left.
+        """
         about = {"content-type": kind} if body else {}
         length = {"content-length": str(len(body))} if status != 204 else {}
         await self.begin(status, {**about, **length, **headers})
-        await self._send({"type": "http.response.body", "body": body})
+        await self._say({"type": "http.response.body", "body": body})
 
     async def begin_events(self, headers: Mapping[str, str] = {}) -> None:
         """Begin an answer that is a stream of events."""
@@ -170,23 +174,30 @@ class Exchange:
         """Write a piece of an answer that has begun.
 
         Raises:
-            Gone: the client reads nothing.
+            Gone: the client has left, or reads nothing.
         """
         message = {"type": "http.response.body", "body": data, "more_body": True}
         try:
-            await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
+            await asyncio.wait_for(self._say(message), UNREAD_SECONDS)
         except asyncio.TimeoutError:
             raise Gone from None
 
     async def end(self) -> None:
         """End an answer that has begun."""
-        await self._send({"type": "http.response.body", "body": b""})
+        await self._say({"type": "http.response.body", "body": b""})
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
         """Begin an answer."""
         self.status = status
         lines = _raw_headers({**self.common, **headers}.items())
-        await self._send({"type": "http.response.start", "status": status, "headers": lines})
+        await self._say({"type": "http.response.start", "status": status, "headers": lines})
+
+    async def _say(self, message: MutableMapping[str, Any]) -> None:
+        """Give the ASGI server a piece; it raises OSError where the client has left."""
+        try:
+            await self._send(message)
+        except OSError:
+            raise Gone from None
 
 
 def _raw_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
