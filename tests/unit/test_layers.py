@@ -32,6 +32,7 @@ WITH_IO = {
     "start.standard",
     "start.stdio",
     "serve.engine",
+    "serve.lives",
     "serve.write_queue",
     "serve.launch",
     "serve.platforms",

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.serve.launch import MissingVariables, prepare
-from mcpagg_runtime.serve.lifecycle import STARTING
-from mcpagg_runtime.serve.messages import answered, notification, read_messages
-from mcpagg_runtime.serve.platforms import not_found
-from mcpagg_runtime.serve.process import Process
+from mcpagg_runtime.serve.lives import Lives
+from mcpagg_runtime.serve.messages import notification, read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.client import Client
@@ -31,43 +28,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.launch import Launch
-    from mcpagg_runtime.serve.process import Hear
+    from mcpagg_runtime.serve.lives import Life
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.message import Message
-
-    class Life(Protocol):
-        """One life of a child: a process, or the connection to a server elsewhere."""
-
-        launch: Launch
-        gone: Any
-        """Tells by `is_set()` whether nothing is left of it."""
-        retired: bool
-        """Whether it was ended on purpose."""
-
-        def send(self, *messages: Message) -> None:
-            """Send it messages; never waits."""
-
-        def read(self) -> None:
-            """Read what it says, until it has no more to say."""
-
-        def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
-            """Read no more of it until these locks are free; called by who reads it."""
-
-        def retire(self) -> None:
-            """Hear it no more: it is ended on purpose."""
-
-        def silence(self) -> None:
-            """Report nothing of its end."""
-
-        def end(self, reason: str) -> None:
-            """Report why it is over, and see that it is."""
-
-        def close(self) -> None:
-            """End it; returns when that is done."""
-
-        def kill(self) -> None:
-            """End it at once, and wait for nothing."""
 
     class Sink(Protocol):
         """Takes the messages for a client."""
@@ -114,7 +77,6 @@ class Engine:
     ) -> None:
         """`mint` returns a text that nobody can guess."""
         self.plan = answers.plan
-        self.folder = folder
         self.log = log
         self._refusal = ""
         """Why no child may be started."""
@@ -124,13 +86,11 @@ class Engine:
             self._refusal = refusal(self.plan.whole)
         dispatching = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, mint, dispatching)
-        self._lock = _thread.allocate_lock()
-        self._spawning = _thread.allocate_lock()
+        self.lock = _thread.allocate_lock()
         self._sinks: dict[Client, Sink] = {}
-        self._processes: dict[Child, Life] = {}
-        self._started: list[Life] = []
+        self._lives = Lives(self, folder)
         self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
-        self._closing = False
+        self.is_closing = False
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
         self._alarm = Alarm(self._ring)
@@ -139,12 +99,12 @@ class Engine:
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose messages go to `sink`."""
         self._sinks[client] = sink
-        self._attempt(lambda core: core.connect(client))
+        self.attempt(lambda core: core.connect(client))
 
     def disconnect(self, client: Client) -> None:
         """Let a client go, with all that it asked for."""
-        self._attempt(lambda core: core.disconnect(client))
-        with self._lock:
+        self.attempt(lambda core: core.disconnect(client))
+        with self.lock:
             del self._sinks[client]
 
     def hear(self, client: Client, *lines: bytes) -> int:
@@ -155,8 +115,8 @@ class Engine:
         faults: list[tuple[bytes, Exception]] = []
         calls: list[Action] = []
         taken = 0
-        with self._lock:
-            if self._closing:
+        with self.lock:
+            if self.is_closing:
                 return len(lines)
             for line in lines:
                 taken += 1
@@ -167,7 +127,7 @@ class Engine:
                 if not calls and self._sinks[client].gate() is not None:
                     break
             try:
-                self._perform(calls)
+                self.perform(calls)
             except Exception as fault:
                 faults += [(line, fault) for line in lines[:taken]]
         for line, problem in faults:
@@ -193,7 +153,7 @@ class Engine:
         What was begun of them is taken back, as if the client had cancelled them.
         """
         self._say(f"internal fault: {where(fault)}")
-        with self._lock:
+        with self.lock:
             for message in messages:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
                     continue
@@ -201,19 +161,19 @@ class Engine:
                 params = obj(requestId=identifier)
                 cancelled = notification(CANCELLED, params).line()
                 actions = self.core.from_client(client, cancelled)
-                self._perform(actions)
+                self.perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
                     why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
                     self._send_all({client: [failure(identifier, why)]})
 
     def wake(self, child: Child, client: Client) -> None:
         """See to it that a child runs, on behalf of a client."""
-        self._attempt(lambda core: core.wake(child, client))
+        self.attempt(lambda core: core.wake(child, client))
 
     def settle(self, client: Client, seconds: float) -> None:
         """The client sends no more: wait until it is owed no answer, no longer than `seconds`."""
-        self._attempt(lambda core: core.end_input(client))
-        with self._lock:
+        self.attempt(lambda core: core.end_input(client))
+        with self.lock:
             if not self.core.owes(client):
                 return
             self._paid.acquire()
@@ -222,41 +182,29 @@ class Engine:
 
     def end_subscriptions(self) -> None:
         """Tell clients that there will be no more news."""
-        self._attempt(lambda core: core.end_subscriptions())
+        self.attempt(lambda core: core.end_subscriptions())
 
     def close(self) -> None:
         """End all children, side by side; returns when none is left."""
         self.end_subscriptions()
-        with self._spawning, self._lock:
-            self._closing = True
-            processes = list(self._started)
-        gates = []
-        for process in processes:
-            process.silence()
-            gate = _thread.allocate_lock()
-            gate.acquire()
-            gates.append(gate)
-            if not _apart(_close, process, gate):
-                process.kill()
-                _close(process, gate)
-        for gate in gates:
-            gate.acquire()
+        with self._lives.spawning, self.lock:
+            self.is_closing = True
+        self._lives.close()
         self._stderr.flush(1.0)
         if self.log is not None:
             self.log.flush(1.0)
 
     def kill(self) -> None:
         """End all children at once; takes no lock, for a signal handler may call it anywhere."""
-        for process in list(self._started):
-            process.kill()
+        self._lives.kill()
 
     def _bring(self, event: Callable[[Core], list[Action]]) -> None:
         """Bring an event to the core and carry out what follows."""
-        with self._lock:
-            if not self._closing:
-                self._perform(event(self.core))
+        with self.lock:
+            if not self.is_closing:
+                self.perform(event(self.core))
 
-    def _attempt(self, event: Callable[[Core], list[Action]]) -> None:
+    def attempt(self, event: Callable[[Core], list[Action]]) -> None:
         """Bring an event that nobody waits for: after a fault of ours, the rest goes on."""
         try:
             self._bring(event)
@@ -273,10 +221,11 @@ class Engine:
         if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
             calls.append(actions[0])
             return calls
-        self._perform([*calls, *actions])
+        self.perform([*calls, *actions])
         return []
 
-    def _perform(self, actions: list[Action]) -> None:
+    def perform(self, actions: list[Action]) -> None:
+        """Carry out what the core wants done; the lock is held."""
         messages: dict[Client | Child, list[Message]] = {}
         for kind, peer, what in actions:
             if kind == SEND:
@@ -287,25 +236,16 @@ class Engine:
             if kind == SAY:
                 self._say(what)
             elif kind == START:
-                why = self._refusal or ("" if _apart(self._live, peer) else NO_THREAD)
+                why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
                 if why:
-                    self._perform(self.core.child_down(peer, f"could not be started: {why}"))
+                    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
             elif kind == STOP:
-                if not _apart(self._end, peer, what):
-                    self._end_at_once(peer, what)
-            elif kind == SLEEP and peer in self._processes:
-                process = self._processes.pop(peer)
-                process.retire()
-                self._close(process)
+                self._lives.end(peer, what)
+            elif kind == SLEEP:
+                self._lives.put_to_sleep(peer)
             elif kind == STATE and self.log is not None:
                 state, reason = what
-                line = obj(
-                    time=f"{time():.3f}",
-                    server=quote(peer.name),
-                    state=quote(state),
-                    reason=quote(self.redact(reason)) if reason else "null",
-                )
-                self.log.send(line.encode("ascii") + b"\n")
+                self.log.send(_state_line(peer.name, state, self.redact(reason)))
         self._send_all(messages)
         if self._awaited is not None and not self.core.owes(self._awaited):
             self._awaited = None
@@ -322,29 +262,7 @@ class Engine:
 
     def redact(self, text: str) -> str:
         """Return a text without values of variables: servers may say what they were given."""
-        for process in self._started:
-            text = process.launch.redact(text)
-        return text
-
-    def _end(self, child: Child, reason: str) -> None:
-        process = self._processes.get(child)
-        if process is not None:
-            process.end(reason)
-        else:  # its start hangs
-            self._attempt(lambda core: core.child_down(child, reason))
-
-    def _end_at_once(self, child: Child, reason: str) -> None:
-        """End a child without a thread to wait in; the lock is held."""
-        process = self._processes.get(child)
-        if process is not None:
-            process.silence()
-            process.kill()
-        self._perform(self.core.child_down(child, reason))
-
-    def _close(self, process: Life) -> None:
-        """Close a process that nobody hears any more; without a thread to wait in, kill it."""
-        if not _apart(process.close):
-            process.kill()
+        return self._lives.redact(text)
 
     def _send_all(self, messages: dict[Client | Child, list[Message]]) -> None:
         """Send each peer its messages; one that has left gets none."""
@@ -352,10 +270,10 @@ class Engine:
             if isinstance(peer, Client):
                 if peer in self._sinks:
                     self._sinks[peer].send(*those)
-            elif peer in self._processes:
-                self._processes[peer].send(*those)
+            else:
+                self._lives.send(peer, those)
 
-    def _take(self, child: Child, process: Life, said: list[Said]) -> list[Any]:
+    def heard(self, child: Child, life: Life, said: list[Said]) -> list[Any]:
         """Take what a child has said in one of its lives; the lock is held.
 
         Returns the gates of those clients that were sent something and do not read.
@@ -364,97 +282,26 @@ class Engine:
         actions: list[Action] = []
         try:
             for one in said:
-                # A grandchild may hold the pipes of a life that is over.
-                if self._processes.get(child) is not process or self._closing:
+                if self.is_closing or not self._lives.is_current(child, life):
                     break
                 found = self.core.from_child(child, one)
                 actions += found
                 calls = self._gathered(calls, found, child)
         finally:
-            self._perform(calls)
+            self.perform(calls)
         peers = {peer for kind, peer, _ in actions if kind == SEND}
         gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
         return [gate for gate in gates if gate is not None]
 
-    def _live(self, child: Child) -> None:
-        """Start a child and read what it says, all its life; runs in a thread of its own."""
-        launch: Launch | None = None
-        process: Life | None = None
-
-        def hear(*lines: bytes, request: int = 0) -> list[int]:
-            # Before the lock is taken: a long line holds up its own server alone.
-            said = [self.core.read(child, line, self.redact, request) for line in lines]
-            if process is not None:
-                with self._lock:
-                    gates = self._take(child, process, said)
-                if gates:
-                    process.hold(gates, lambda: self._closing)
-            return [number for messages, _ in said for number in answered(messages)]
-
-        def ended(reason: str, last_words: str) -> None:
-            # One that was put to sleep at that moment may live again already.
-            if process is None or not process.retired:
-                self._attempt(lambda core: core.child_down(child, reason, last_words))
-
-        # Whatever happens in here, nobody may wait for ever for what this child owes.
-        try:
-            minimal = self.plan.options.env == "minimal"
-            launch = prepare(child.name, self.plan.whole.servers, os.environ, self.folder, minimal)
-            # Whoever closes the engine waits for a start under way, and none comes after.
-            with self._spawning:
-                if self._closing:
-                    return
-                process = self._started_life(child, launch, hear, ended)
-                with self._lock:
-                    self._started = [old for old in self._started if not old.gone.is_set()]
-                    self._started.append(process)
-                    self._processes[child] = process
-                    self._perform(self.core.child_up(child, launch.masks))
-                    if child.state != STARTING:  # given up meanwhile
-                        process.silence()
-                        self._close(process)
-            process.read()
-        except Exception as problem:
-            if process is not None:
-                process.end(f"was given up over an internal fault: {where(problem)}")
-            else:
-                ended(f"could not be started: {_why(problem, launch)}", "")
-
-    def _started_life(
-        self,
-        child: Child,
-        launch: Launch,
-        hear: Hear,
-        ended: Callable[[str, str], None],
-    ) -> Life:
-        """Start a process, or get ready to speak to a server elsewhere."""
-        if launch.transport == "stdio":
-            return Process(launch, hear, ended)
-        from mcpagg_runtime.remote.transport import RemoteConnection
-
-        config = os.path.join(self.folder, self.plan.config) if self.plan.config else "CONFIG"
-        return RemoteConnection(
-            launch,
-            hear,
-            ended,
-            lambda request, why: self._attempt(
-                lambda core: core.request_failed(child, request, why)
-            ),
-            lambda: self._attempt(lambda core: core.child_renewed(child)),
-            lambda tool: self.core.schema_of(child, tool),
-            f"mcpagg/{self.plan.compiler}",
-            config,
-        )
-
     def _ring(self) -> float | None:
         """Do what is due; return how long to wait for what comes next, None if nothing will."""
-        with self._lock:
-            if self._closing:
+        with self.lock:
+            if self.is_closing:
                 return None
             wait = 0.0
             while wait <= 0 and self.core.alarm <= monotonic():
                 try:
-                    self._perform(self.core.tick())
+                    self.perform(self.core.tick())
                 except Exception as fault:
                     self._say(f"internal fault: {where(fault)}")
                     wait = 1.0
@@ -462,24 +309,15 @@ class Engine:
             return wait or self.core.alarm - monotonic()
 
 
-def _apart(work: Callable[..., None], *arguments: Any) -> bool:
-    """Do something in a thread of its own; return whether there was one to be had."""
-    try:
-        _thread.start_new_thread(work, arguments)
-    except RuntimeError:
-        return False
-    return True
-
-
-def _why(problem: Exception, launch: Launch | None) -> str:
-    """Say why a command could not be started; where it was looked for, if that matters."""
-    if not isinstance(problem, (MissingVariables, OSError, ValueError)):
-        why = f"{where(problem)}: {problem}"
-    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
-        why = not_found(launch.argv[0], launch.env)
-    else:
-        why = str(problem)
-    return launch.redact(why) if launch is not None else why
+def _state_line(server: str, state: str, reason: str) -> bytes:
+    """Return what is logged of a state that a child enters, and why, "" for no reason."""
+    line = obj(
+        time=f"{time():.3f}",
+        server=quote(server),
+        state=quote(state),
+        reason=quote(reason) if reason else "null",
+    )
+    return line.encode("ascii") + b"\n"
 
 
 def _is_answer(action: Action, client: Client, identifier: str) -> bool:
@@ -488,13 +326,6 @@ def _is_answer(action: Action, client: Client, identifier: str) -> bool:
     if kind != SEND or peer is not client:
         return False
     return message.method is None and message.raw("id") == identifier
-
-
-def _close(process: Life, gate: Any) -> None:
-    try:
-        process.close()
-    finally:
-        gate.release()
 
 
 class Alarm:

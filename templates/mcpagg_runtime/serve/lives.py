@@ -1,0 +1,266 @@
+"""The lives of children: each a process, or the connection to a server elsewhere."""
+
+from __future__ import annotations
+
+import _thread
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.serve.launch import MissingVariables, prepare
+from mcpagg_runtime.serve.lifecycle import STARTING
+from mcpagg_runtime.serve.messages import answered
+from mcpagg_runtime.serve.platforms import not_found
+from mcpagg_runtime.serve.process import Process
+from mcpagg_runtime.serve.secrecy import where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.connection import Said
+    from mcpagg_runtime.serve.core import Core
+    from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.serve.process import Hear
+    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.plan import Plan
+
+    class Life(Protocol):
+        """One life of a child: a process, or the connection to a server elsewhere."""
+
+        launch: Launch
+        gone: Any
+        """Tells by `is_set()` whether nothing is left of it."""
+        retired: bool
+        """Whether it was ended on purpose."""
+
+        def send(self, *messages: Message) -> None:
+            """Send it messages; never waits."""
+
+        def read(self) -> None:
+            """Read what it says, until it has no more to say."""
+
+        def hold(self, gates: list[Any], is_over: Callable[[], bool]) -> None:
+            """Read no more of it until these locks are free; called by who reads it."""
+
+        def retire(self) -> None:
+            """Hear it no more: it is ended on purpose."""
+
+        def silence(self) -> None:
+            """Report nothing of its end."""
+
+        def end(self, reason: str) -> None:
+            """Report why it is over, and see that it is."""
+
+        def close(self) -> None:
+            """End it; returns when that is done."""
+
+        def kill(self) -> None:
+            """End it at once, and wait for nothing."""
+
+    class Host(Protocol):
+        """Whom children live for: what becomes of them is brought to its core."""
+
+        plan: Plan
+        core: Core
+        lock: Any
+        """Guards the core, and what lives there are."""
+        is_closing: bool
+
+        def attempt(self, event: Callable[[Core], list[Action]]) -> None:
+            """Bring an event to the core; the lock is not held."""
+
+        def perform(self, actions: list[Action]) -> None:
+            """Carry out what the core wants done; the lock is held."""
+
+        def heard(self, child: Child, life: Life, said: list[Said]) -> list[Any]:
+            """Take what a child has said; the lock is held.
+
+            Returns the gates of those clients that were sent something and do not read.
+            """
+
+
+class Lives:
+    """All lives that there are; whoever calls a method holds the lock, but where it says not.
+
+    Lives are started and ended by threads of their own: nothing here waits for one.
+    """
+
+    def __init__(self, host: Host, folder: str) -> None:
+        """`folder` is the one from which the launch table's relative paths are meant."""
+        self._host = host
+        self._folder = folder
+        self._current: dict[Child, Life] = {}
+        self._started: list[Life] = []
+        """Those of which something may be left."""
+        self.spawning = _thread.allocate_lock()
+        """Held while one is started: who has it, and closes, sees all that will ever be."""
+
+    def send(self, child: Child, messages: list[Message]) -> None:
+        """Send a child messages; one that has left gets none."""
+        if child in self._current:
+            self._current[child].send(*messages)
+
+    def is_current(self, child: Child, life: Life) -> bool:
+        """Whether a child still has this life: a grandchild may hold the pipes of an older one."""
+        return self._current.get(child) is life
+
+    def redact(self, text: str) -> str:
+        """Return a text without values of variables; needs no lock."""
+        for life in self._started:
+            text = life.launch.redact(text)
+        return text
+
+    def start(self, child: Child) -> bool:
+        """Start a child; return whether there was a thread to be had for it."""
+        return _apart(self._live, child)
+
+    def end(self, child: Child, reason: str) -> None:
+        """End a child, for a reason that is told."""
+        if not _apart(self._end, child, reason):
+            life = self._current.get(child)
+            if life is not None:
+                life.silence()
+                life.kill()
+            self._host.perform(self._host.core.child_down(child, reason))
+
+    def _end(self, child: Child, reason: str) -> None:
+        life = self._current.get(child)
+        if life is not None:
+            life.end(reason)
+        else:  # its start hangs
+            self._host.attempt(lambda core: core.child_down(child, reason))
+
+    def put_to_sleep(self, child: Child) -> None:
+        """End a child of which nothing is to be told; it may be started again at once."""
+        life = self._current.pop(child, None)
+        if life is not None:
+            life.retire()
+            _close_apart(life)
+
+    def close(self) -> None:
+        """End all, side by side; returns when none is left. Needs no lock: none is started now."""
+        gates = []
+        for life in self._started:
+            life.silence()
+            gate = _thread.allocate_lock()
+            gate.acquire()
+            gates.append(gate)
+            if not _apart(_close, life, gate):
+                life.kill()
+                _close(life, gate)
+        for gate in gates:
+            gate.acquire()
+
+    def kill(self) -> None:
+        """End all at once; takes no lock, for a signal handler may call it anywhere."""
+        for life in list(self._started):
+            life.kill()
+
+    # One life
+
+    def _live(self, child: Child) -> None:
+        """Start a child and read what it says, all its life; runs in a thread of its own."""
+        host, core = self._host, self._host.core
+        launch: Launch | None = None
+        life: Life | None = None
+
+        def hear(*lines: bytes, request: int = 0) -> list[int]:
+            # Before the lock is taken: a long line holds up its own server alone.
+            said = [core.read(child, line, self.redact, request) for line in lines]
+            if life is not None:
+                with host.lock:
+                    gates = host.heard(child, life, said)
+                if gates:
+                    life.hold(gates, lambda: host.is_closing)
+            return [number for messages, _ in said for number in answered(messages)]
+
+        def ended(reason: str, last_words: str) -> None:
+            # One that was put to sleep at that moment may live again already.
+            if life is None or not life.retired:
+                host.attempt(lambda core: core.child_down(child, reason, last_words))
+
+        # Whatever happens in here, nobody may wait for ever for what this child owes.
+        try:
+            minimal = host.plan.options.env == "minimal"
+            launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+            # Whoever closes the engine waits for a start under way, and none comes after.
+            with self.spawning:
+                if host.is_closing:
+                    return
+                life = self._started_life(child, launch, hear, ended)
+                with host.lock:
+                    self._started = [old for old in self._started if not old.gone.is_set()]
+                    self._started.append(life)
+                    self._current[child] = life
+                    host.perform(core.child_up(child, launch.masks))
+                    if child.state != STARTING:  # given up meanwhile
+                        life.silence()
+                        _close_apart(life)
+            life.read()
+        except Exception as problem:
+            if life is not None:
+                life.end(f"was given up over an internal fault: {where(problem)}")
+            else:
+                ended(f"could not be started: {_why(problem, launch)}", "")
+
+    def _started_life(
+        self,
+        child: Child,
+        launch: Launch,
+        hear: Hear,
+        ended: Callable[[str, str], None],
+    ) -> Life:
+        """Start a process, or get ready to speak to a server elsewhere."""
+        host = self._host
+        if launch.transport == "stdio":
+            return Process(launch, hear, ended)
+        from mcpagg_runtime.remote.transport import RemoteConnection
+
+        config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
+        return RemoteConnection(
+            launch,
+            hear,
+            ended,
+            lambda request, why: host.attempt(
+                lambda core: core.request_failed(child, request, why)
+            ),
+            lambda: host.attempt(lambda core: core.child_renewed(child)),
+            lambda tool: host.core.schema_of(child, tool),
+            f"mcpagg/{host.plan.compiler}",
+            config,
+        )
+
+
+def _apart(work: Callable[..., None], *arguments: Any) -> bool:
+    """Do something in a thread of its own; return whether there was one to be had."""
+    try:
+        _thread.start_new_thread(work, arguments)
+    except RuntimeError:
+        return False
+    return True
+
+
+def _close_apart(life: Life) -> None:
+    """Close a life that nobody hears any more; without a thread to wait in, kill it."""
+    if not _apart(life.close):
+        life.kill()
+
+
+def _close(life: Life, gate: Any) -> None:
+    try:
+        life.close()
+    finally:
+        gate.release()
+
+
+def _why(problem: Exception, launch: Launch | None) -> str:
+    """Say why a command could not be started; where it was looked for, if that matters."""
+    if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+        why = f"{where(problem)}: {problem}"
+    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+        why = not_found(launch.argv[0], launch.env)
+    else:
+        why = str(problem)
+    return launch.redact(why) if launch is not None else why
