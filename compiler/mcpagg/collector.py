@@ -22,7 +22,7 @@ from mcpagg_runtime.serve.lifecycle import (
 from mcpagg_runtime.serve.listing import Listing, unreadable
 from mcpagg_runtime.serve.messages import notification
 from mcpagg_runtime.start.catalogue import Kind
-from mcpagg_runtime.start.jsontext import edited, obj
+from mcpagg_runtime.start.jsontext import Malformed, edited, obj
 from mcpagg_runtime.start.message import Message
 from mcpagg_runtime.start.protocol import (
     INITIALIZED,
@@ -31,7 +31,6 @@ from mcpagg_runtime.start.protocol import (
     SERVER_KEY,
     UNSUPPORTED_VERSION,
 )
-from mcpagg_runtime.start.scanner import Malformed
 
 ABOUT = obj(name='"mcpagg"', version=quote(installed_version("mcpagg")))
 # How what is no endpoint of streamable HTTP, or of another revision, answers a POST (specification,

@@ -20,8 +20,8 @@ from mcpagg_runtime.serve.plain import (
 )
 from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.client import Client, is_enveloped
+from mcpagg_runtime.start.jsontext import Malformed
 from mcpagg_runtime.start.message import Message, decode, read_message
-from mcpagg_runtime.start.scanner import Malformed
 
 # --- Lines ------------------------------------------------------------------------------------
 

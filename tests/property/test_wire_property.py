@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.deep import deep_value
-from mcpagg_runtime.start.jsontext import parse
+from mcpagg_runtime.start.jsontext import Malformed, parse
 from mcpagg_runtime.start.message import Lines, decode, read_message
-from mcpagg_runtime.start.scanner import Malformed
 
 # --- Texts ------------------------------------------------------------------------------------
 

@@ -17,8 +17,7 @@ from mcpagg_runtime.serve.listing import (
     unreadable,
 )
 from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.start.jsontext import LARGE
-from mcpagg_runtime.start.scanner import Malformed
+from mcpagg_runtime.start.jsontext import LARGE, Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:

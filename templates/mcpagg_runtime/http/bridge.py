@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from mcpagg_runtime.serve.engine import Log
+    from mcpagg_runtime.start.jsontext import Malformed
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
-    from mcpagg_runtime.start.scanner import Malformed
 
     Receive = Callable[[Message], None]
     Result = TypeVar("Result")

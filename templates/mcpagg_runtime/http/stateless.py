@@ -5,15 +5,26 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports, strea
 
 from __future__ import annotations
 
+import base64
+import binascii
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import EVENTS, Refused
-from mcpagg_runtime.http.headers import mismatch, parameter_mismatch
 from mcpagg_runtime.http.outgoing import Reply
 from mcpagg_runtime.http.sessions import lost
 from mcpagg_runtime.modern.client import STATE_MARK
 from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.serve.repeated import (
+    ENCODED_FROM,
+    ENCODED_TO,
+    MARK,
+    NAMED_BY,
+    PARAMETER,
+    argument_at,
+    header_text,
+    marked,
+)
+from mcpagg_runtime.start.jsontext import obj, parse
 from mcpagg_runtime.start.protocol import (
     CAPABILITIES_KEY,
     HEADER_MISMATCH,
@@ -29,11 +40,16 @@ from mcpagg_runtime.start.protocol import (
 )
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
     from mcpagg_runtime.http.siblings import Siblings
+    from mcpagg_runtime.start.catalogue import Item
     from mcpagg_runtime.start.message import Message
 
+ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
+"""The headers that repeat what a request says, for what routes it on the way here."""
 STATUS_OF = {
     METHOD_NOT_FOUND: 404,
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
@@ -95,11 +111,11 @@ class Stateless:
             if key not in envelope:
                 text = f"params._meta needs {key}"
                 raise Refused(400, text, INVALID_PARAMS, identifier=identifier)
-        problem = mismatch(exchange, message)
+        problem = _mismatch(exchange, message)
         if not problem and message.method == "tools/call":
             name = message.params.get("name")
             tool = self._tools.find(name) if type(name) is str else None
-            problem = parameter_mismatch(exchange, message, tool)
+            problem = _parameter_mismatch(exchange, message, tool)
         if problem:
             raise Refused(
                 400, f"Header mismatch: {problem}", HEADER_MISMATCH, identifier=identifier
@@ -121,3 +137,60 @@ def _check_version(version: str, identifier: str) -> None:
             identifier=identifier,
             data=obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version)),
         )
+
+
+def _mismatch(exchange: Exchange, message: Message) -> str:
+    """Say which header does not repeat the body of an enveloped request, "" if all do."""
+    for name in ROUTING:
+        if len(exchange.all(name)) > 1:
+            return f"{name} stands twice"
+    if exchange.header("mcp-protocol-version") != message.params["_meta"][VERSION_KEY]:
+        return f"mcp-protocol-version is not {VERSION_KEY} in params._meta"
+    if exchange.header("mcp-method") != message.method:
+        return "mcp-method is not the method of the request"
+    member = NAMED_BY.get(message.method or "", "")
+    said = message.params.get(member) if member else None
+    if said is not None and _decoded(exchange.header("mcp-name")) != said:
+        return f"mcp-name is not {member} in params"
+    return ""
+
+
+def _parameter_mismatch(exchange: Exchange, message: Message, tool: Item | None) -> str:
+    """Say which header does not repeat an argument of a call as the tool asks for, "" if all do.
+
+    A tool marks the property of its input schema that a header repeats.
+    """
+    if tool is None or not tool.names(MARK):
+        return ""
+    schema = parse(tool.listed(tool.exposed)).get("inputSchema")
+    given = message.params.get("arguments")
+    for path, name, kind in marked(schema):
+        value = argument_at(given, path)
+        values = exchange.all(PARAMETER + name.lower())
+        text = header_text(value)
+        if len(values) > 1 or (not values and text) or (values and text is None):
+            return f"{PARAMETER}{name} stands not once beside its argument"
+        if values and not _is_same(_decoded(values[0]), value, text, kind):
+            return f"{PARAMETER}{name} is not the argument {'.'.join(path)}"
+    return ""
+
+
+def _decoded(value: str) -> str | None:
+    """Return what a header says: what is not plain ASCII is encoded; None if it cannot be read."""
+    if not (value.startswith(ENCODED_FROM) and value.endswith(ENCODED_TO)):
+        return value
+    text = value[len(ENCODED_FROM) : -len(ENCODED_TO)]
+    try:
+        data = base64.b64decode(text, validate=True)
+        return data.decode("utf-8") if base64.b64encode(data).decode("ascii") == text else None
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return None
+
+
+def _is_same(said: str | None, value: Any, text: str | None, kind: str) -> bool:
+    if kind == "integer" and type(value) in (int, float) and said is not None:
+        whole, _, fraction = said.partition(".")
+        digits = whole.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) < 400 and not fraction.strip("0"):
+            return bool(int(whole) == value)
+    return said == text

@@ -11,8 +11,8 @@ from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
 from mcpagg_runtime.http.outgoing import Reply, pump, watched
 from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.client import is_enveloped
+from mcpagg_runtime.start.jsontext import Malformed, NotAnObject
 from mcpagg_runtime.start.protocol import BATCH_VERSION, INVALID_REQUEST, PARSE_ERROR
-from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 
 if TYPE_CHECKING:
     from mcpagg_runtime.http.bridge import Bridge

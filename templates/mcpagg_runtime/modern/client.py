@@ -22,7 +22,7 @@ from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import edited, obj
+from mcpagg_runtime.start.jsontext import Malformed, edited, obj
 from mcpagg_runtime.start.message import Json, Message, error, failure, result
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
@@ -38,7 +38,6 @@ from mcpagg_runtime.start.protocol import (
     RESOURCE_NOT_FOUND,
     URL_ELICITATION_REQUIRED,
 )
-from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

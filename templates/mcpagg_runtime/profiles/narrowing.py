@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.jsontext import members, parse
+from mcpagg_runtime.start.jsontext import Malformed, members, parse
 from mcpagg_runtime.start.message import decode, read_message
 from mcpagg_runtime.start.protocol import INFO_KEY
-from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

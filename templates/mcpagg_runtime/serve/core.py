@@ -13,9 +13,9 @@ from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.router import Router
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.client import is_enveloped
+from mcpagg_runtime.start.jsontext import Malformed
 from mcpagg_runtime.start.message import failure
 from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN
-from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import ScannerOptions, new_scanner
-from mcpagg_runtime.start.jsontext import read_members, value_at
-from mcpagg_runtime.start.scanner import Malformed, scanned, skip
+from mcpagg_runtime.start.jsontext import Malformed, read_members, scanned, skip, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

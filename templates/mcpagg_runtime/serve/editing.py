@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import LARGE, members, obj, read_members, value_at
-from mcpagg_runtime.start.scanner import BLANK, Malformed, skip
+from mcpagg_runtime.start.jsontext import (
+    BLANK,
+    LARGE,
+    Malformed,
+    members,
+    obj,
+    read_members,
+    skip,
+    value_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

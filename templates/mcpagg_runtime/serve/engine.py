@@ -15,10 +15,9 @@ from mcpagg_runtime.serve.messages import notification, read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.jsontext import Malformed, obj
 from mcpagg_runtime.start.message import error, failure
 from mcpagg_runtime.start.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
-from mcpagg_runtime.start.scanner import Malformed
 from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.start.catalogue import Item
-from mcpagg_runtime.start.jsontext import LARGE, members, obj, value_at
-from mcpagg_runtime.start.scanner import Malformed
+from mcpagg_runtime.start.jsontext import LARGE, Malformed, members, obj, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

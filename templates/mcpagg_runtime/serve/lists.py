@@ -15,10 +15,9 @@ from mcpagg_runtime.serve.listing import Listing
 from mcpagg_runtime.serve.names import name_items
 from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.catalogue import KINDS, TEMPLATES, TOOLS
-from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.jsontext import Malformed, obj
 from mcpagg_runtime.start.message import Message, result
 from mcpagg_runtime.start.protocol import METHOD_NOT_FOUND, PAGES
-from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

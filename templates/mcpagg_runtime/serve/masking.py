@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import place_of, spliced
-from mcpagg_runtime.start.jsontext import value_at
-from mcpagg_runtime.start.scanner import skip
+from mcpagg_runtime.start.jsontext import skip, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

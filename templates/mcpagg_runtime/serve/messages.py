@@ -14,9 +14,8 @@ from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.serve.plain import plain_answer, plain_message
 from mcpagg_runtime.serve.secrecy import printable
-from mcpagg_runtime.start.jsontext import members, read_members
+from mcpagg_runtime.start.jsontext import Malformed, NotAnObject, members, read_members
 from mcpagg_runtime.start.message import Json, Message, decode, is_id, read_message
-from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

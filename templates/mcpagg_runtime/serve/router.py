@@ -18,7 +18,7 @@ from mcpagg_runtime.serve.messages import minted, notification
 from mcpagg_runtime.serve.resources import ResourceRouting
 from mcpagg_runtime.serve.routing import NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins
-from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.jsontext import Malformed, NotAnObject, obj
 from mcpagg_runtime.start.message import error, failure, is_id, result
 from mcpagg_runtime.start.protocol import (
     CANCELLED,
@@ -33,7 +33,6 @@ from mcpagg_runtime.start.protocol import (
     PROGRESS,
     ROOTS_CHANGED,
 )
-from mcpagg_runtime.start.scanner import Malformed, NotAnObject
 
 if TYPE_CHECKING:
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.ready.greeting import introduction
 from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
 from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import parse
+from mcpagg_runtime.start.jsontext import Malformed, parse
 from mcpagg_runtime.start.message import decode, error, failure, read_message, result
 from mcpagg_runtime.start.protocol import (
     INITIALIZED,
@@ -16,7 +16,6 @@ from mcpagg_runtime.start.protocol import (
     MODERN_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.start.scanner import Malformed
 
 if TYPE_CHECKING:
     from mcpagg_runtime.start.catalogue import Kind

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.start.jsontext import (
+    BLANK,
+    Malformed,
     members,
     obj,
     parse,
     read_members,
+    skip,
 )
-from mcpagg_runtime.start.scanner import BLANK, Malformed, skip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
