@@ -62,6 +62,15 @@ def lowered(file: Path, **bounds: float) -> Path:
     return file
 
 
+def delayed(file: Path, part: str, code: str) -> Path:
+    """Have an emitted file run some code before it compiles a part of its runtime."""
+    text = file.read_text(encoding="utf-8")
+    begin = f"define_part(\"{part}\", r'''\n"
+    assert text.count(begin) == 1
+    file.write_text(text.replace(begin, begin + code), encoding="utf-8")
+    return file
+
+
 WINDOWS_PYTHON = os.environ.get("MCPAGG_WINDOWS_PYTHON", "")
 """The command that runs a Windows Python on this system; empty where there is none."""
 

@@ -28,7 +28,7 @@ from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg.transports import told_of, transport
-from mcpagg_runtime.serve.launch import Launch, prepare
+from mcpagg_runtime.spawn.launch import Launch, prepare
 
 NO_PREFIX = "Tool name must be prefixed with server key"
 

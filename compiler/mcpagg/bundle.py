@@ -29,6 +29,7 @@ from mcpagg.stripping import Source, statements
 PACKAGE = "mcpagg_runtime"
 FIRST, *DEFERRED = PARTS = (
     "ready",
+    "spawn",
     "start",
     "envelope",
     "serve",

@@ -269,7 +269,7 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
     from mcpagg.clients import desktop_entry
     from mcpagg.output import is_extension
-    from mcpagg_runtime.serve.platforms import WINDOWS
+    from mcpagg_runtime.spawn.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
     yield f"{file}: {count(len(result.servers), 'server')}, {count(total, 'tool')}"

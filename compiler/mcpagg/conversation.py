@@ -13,7 +13,6 @@ from time import monotonic
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import Json
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.launch import Launch
 from mcpagg_runtime.serve.messages import (
     SHOWN_CHARACTERS,
     Fragment,
@@ -23,9 +22,11 @@ from mcpagg_runtime.serve.messages import (
     read_line,
     request,
 )
-from mcpagg_runtime.serve.platforms import crashed
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.serve.secrecy import printable
+from mcpagg_runtime.spawn.launch import Launch
+from mcpagg_runtime.spawn.platforms import crashed
+from mcpagg_runtime.spawn.spawning import spawn
 from mcpagg_runtime.start.catalogue import TOOLS
 from mcpagg_runtime.start.message import Message, error, failure, result
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
@@ -142,7 +143,7 @@ class Conversation:
 
     def _started(self) -> Process | RemoteConnection:
         if self.launch.transport == "stdio":
-            return Process(self.launch, self._hear, self._ended)
+            return Process(spawn(self.launch), self._hear, self._ended)
         return RemoteConnection(
             self.launch, self._hear, self._ended, self._fails, agent=AGENT, config=self._config
         )

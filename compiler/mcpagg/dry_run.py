@@ -13,8 +13,8 @@ from mcpagg.config.coordinator import hidden_literals
 from mcpagg.config.credentials import find_credentials
 from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg_runtime.serve.launch import strings
-from mcpagg_runtime.serve.variables import references
+from mcpagg_runtime.spawn.launch import strings
+from mcpagg_runtime.spawn.variables import references
 
 HIDDEN = "***"
 

@@ -9,8 +9,8 @@ from mcpagg.jsontext import dumps
 from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.serve.launch import COMMON_VARIABLES, Launch, prepare
 from mcpagg_runtime.serve.secrecy import Redactor
+from mcpagg_runtime.spawn.launch import COMMON_VARIABLES, Launch, prepare
 from mcpagg_runtime.start.catalogue import KINDS
 
 SHORTEST = 8  # characters; what is shorter is a word like any other

@@ -34,8 +34,8 @@ from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
 from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.remote.tokens import Login, issued
-from mcpagg_runtime.serve.launch import Launch, prepare
-from mcpagg_runtime.serve.variables import MissingVariable, resolve
+from mcpagg_runtime.spawn.launch import Launch, prepare
+from mcpagg_runtime.spawn.variables import MissingVariable, resolve
 
 LOGIN_SECONDS = 600.0
 REQUEST_SECONDS = 30.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcpagg.output import SERVER
 from mcpagg.problems import count
-from mcpagg_runtime.serve.launch import uses
+from mcpagg_runtime.serve.needs import uses
 from mcpagg_runtime.serve.secrecy import promise
 
 if TYPE_CHECKING:

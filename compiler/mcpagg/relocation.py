@@ -11,8 +11,8 @@ from typing import Any
 
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.serve.launch import strings
-from mcpagg_runtime.serve.variables import CONFIG_FOLDER, reference_at
+from mcpagg_runtime.spawn.launch import strings
+from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, reference_at
 
 
 def way(folder: str, path: str, paths: ModuleType = os.path) -> str:

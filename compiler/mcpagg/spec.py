@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from mcpagg_runtime.serve.launch import Location
+from mcpagg_runtime.spawn.launch import Location
 
 Transport = Literal["stdio", "sse", "streamable-http"]
 

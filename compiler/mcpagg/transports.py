@@ -21,7 +21,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.credentials import UNAUTHORIZED, Credentials
 from mcpagg_runtime.remote.faults import RemoteFault, refused, unreachable
-from mcpagg_runtime.serve.launch import Launch
+from mcpagg_runtime.spawn.launch import Launch
 
 FORBIDDEN = 403
 # Seconds: to connect and to send, and for the request that ends a session.

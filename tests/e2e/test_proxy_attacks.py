@@ -182,12 +182,13 @@ def test_a_group_that_was_seen_gone_is_never_signalled_again(
 ) -> None:
     """The number of a dead child may be another process's by then."""
     from mcpagg_runtime.serve import process as module
-    from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.spawn.launch import Launch
+    from mcpagg_runtime.spawn.spawning import spawn
 
     ended: queue.Queue[str] = queue.Queue()
     launch = Launch(["true"], dict(os.environ), None, {})
     child = module.Process(
-        launch, lambda *lines, request=0: [], lambda reason, words: ended.put(reason)
+        spawn(launch), lambda *lines, request=0: [], lambda reason, words: ended.put(reason)
     )
     child.read()
     child.close()

@@ -123,12 +123,12 @@ def test_a_start_that_fails_with_any_exception_fails_its_calls(
     tmp_path: Path, problem: str
 ) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(), "good": stub_entry()})
-    starting = "        import subprocess\n        import threading\n"
+    starting = "        popen = subprocess.Popen(\n"
     edited(file, starting, f"        if '@' not in str(launch.argv): raise {problem}\n{starting}")
     with served(file) as wire:
         message = call(wire, "odd:echo")["error"]["message"]
         assert re.fullmatch(
-            rf"Server 'odd' could not be started: {problem.partition('(')[0]} in __init__, "
+            rf"Server 'odd' could not be started: {problem.partition('(')[0]} in spawn, "
             r"line \d+: .*",
             message,
         )

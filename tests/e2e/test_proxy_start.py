@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from proxies import compiled, running, served
-from wire import Wire, call, initialize, stub_entry, text, tool_names
+from proxies import compiled, delayed, lowered, posix, running, served
+from wire import (
+    Wire,
+    alive,
+    call,
+    events,
+    initialize,
+    start_call,
+    stub_entry,
+    text,
+    tool_names,
+)
 
 TOKENS = {"FIRST_TOKEN": "sentinel-one", "SECOND_TOKEN": "sentinel-two"}
 
@@ -129,3 +139,43 @@ def test_a_variable_with_a_default_in_one_place_alone_is_needed(
     with running(file) as wire:
         assert wire.wait() == 3
         assert "environment: SOME_TOKEN (in env.B)\n" in wire.stderr
+
+
+# Code of an emitted file: it waits until a server has written its log.
+WAIT = """
+import os, time
+while not os.path.exists({log!r}):
+    time.sleep(0.01)
+"""
+
+
+@posix("there a first call has no prepared start")
+def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    servers = {"other": stub_entry(), "one": stub_entry(log=str(log))}
+    file = compiled(tmp_path, servers, "--start", "lazy")
+    log.unlink()
+    for part in ("start", "serve"):
+        delayed(file, part, WAIT.format(log=str(log)))
+    with served(file) as wire:
+        assert text(call(wire, "one:echo")) == "{}"
+        assert text(call(wire, "one:echo", n=1)) == '{"n":1}'
+        assert len(events(log, "start")) == 1
+        assert text(call(wire, "other:echo")) == "{}"
+    assert len(events(log, "start")) == 1
+
+
+@posix("there a first call has no prepared start")
+@pytest.mark.parametrize("part", ["start", "serve"])
+def test_a_signal_while_the_rest_is_compiled_ends_the_server_too(tmp_path: Path, part: str) -> None:
+    log = tmp_path / "log"
+    stays = stub_entry(log=str(log), at={"eof": [{"hang": 1}]})
+    file = compiled(tmp_path, {"one": stays}, "--start", "lazy")
+    log.unlink()
+    lowered(file, STDIN_GRACE_SECONDS=0.1)
+    delayed(file, part, WAIT.format(log=str(log)) + "os.kill(os.getpid(), 15)\n")
+    with served(file) as wire:
+        start_call(wire, "one:echo")
+        assert wire.wait() == 0
+        (started,) = events(log, "start")
+        assert not alive(started["pid"])

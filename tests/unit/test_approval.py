@@ -18,7 +18,8 @@ from mcpagg.approval import Approval, approving
 from mcpagg.cli import main
 from mcpagg.problems import ConfigError
 from mcpagg_runtime.profiles.narrowing import narrowed
-from mcpagg_runtime.serve.engine import ALLOWED_SIGNERS, Engine
+from mcpagg_runtime.serve.engine import Engine
+from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.plan import Plan, read_plan
 from mcpagg_runtime.tool.approval import NotApproved, data_digest, refusal, signer_of

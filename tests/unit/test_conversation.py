@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mcpagg.conversation import Conversation, Fault, Refusal, Silence, Time
-from mcpagg_runtime.serve.launch import Launch
+from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.start.message import Message
 
 
@@ -66,6 +66,7 @@ def asked(
         return processes[0]
 
     monkeypatch.setattr("mcpagg.conversation.Process", start)
+    monkeypatch.setattr("mcpagg.conversation.spawn", lambda launch: launch)
     child = Conversation(Launch(["x"], {}, None, {"hidden": "T"}), {"roots": {}}, Timeless())
     return lambda: child.request("m", "{}", 1.0).raw("result"), child, processes[0]
 

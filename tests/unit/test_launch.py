@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.serve.launch import (
+from mcpagg_runtime.serve.needs import unset, uses
+from mcpagg_runtime.spawn.launch import (
     Launch,
     Location,
     MissingVariables,
     mentioned,
     prepare,
-    unset,
-    uses,
 )
-from mcpagg_runtime.serve.variables import parse_env_file
+from mcpagg_runtime.spawn.variables import parse_env_file
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 

@@ -34,10 +34,13 @@ WITH_IO = {
     "serve.engine",
     "serve.lives",
     "serve.write_queue",
-    "serve.launch",
-    "serve.platforms",
+    "serve.needs",
     "serve.process",
-    *(name for name in MODULES if name.startswith(("http.", "remote.", "tool.", "windows."))),
+    *(
+        name
+        for name in MODULES
+        if name.startswith(("http.", "remote.", "spawn.", "tool.", "windows."))
+    ),
 }
 """Modules that do I/O. All others are the core: they read no clock and start nothing."""
 

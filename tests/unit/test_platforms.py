@@ -14,8 +14,9 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime.serve import launch, write_queue
-from mcpagg_runtime.serve.platforms import (
+from mcpagg_runtime.serve import write_queue
+from mcpagg_runtime.spawn import launch
+from mcpagg_runtime.spawn.platforms import (
     crashed,
     describe,
     find_program,

@@ -18,8 +18,8 @@ from mcpagg.config.findings import Place, kind, quoted
 from mcpagg.literal import is_visible
 from mcpagg.problems import meant
 from mcpagg.spec import Composite, Mask, ServerSpec, Subtool
-from mcpagg_runtime.serve.launch import Location
-from mcpagg_runtime.serve.variables import references
+from mcpagg_runtime.spawn.launch import Location
+from mcpagg_runtime.spawn.variables import references
 
 _SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
 

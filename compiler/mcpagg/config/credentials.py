@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.serve.launch import Location, strings
 from mcpagg_runtime.serve.secrecy import (
     LIKELY,
     NOTHING,
@@ -26,7 +25,8 @@ from mcpagg_runtime.serve.secrecy import (
     promise,
     words_of,
 )
-from mcpagg_runtime.serve.variables import references, resolve
+from mcpagg_runtime.spawn.launch import Location, strings
+from mcpagg_runtime.spawn.variables import references, resolve
 
 
 class Credential(NamedTuple):

@@ -23,7 +23,7 @@ from mcpagg.config.readers import Filter
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.problems import meant
 from mcpagg.spec import OAuth, ServerSpec, Transport
-from mcpagg_runtime.serve.launch import Location
+from mcpagg_runtime.spawn.launch import Location
 
 STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
 REMOTE_FIELDS = ("url", "headers", "bearer", "oauth")

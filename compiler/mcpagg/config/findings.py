@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.serve.launch import Location
+from mcpagg_runtime.spawn.launch import Location
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 100

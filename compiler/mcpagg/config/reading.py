@@ -29,7 +29,7 @@ from mcpagg.config.variables import ClientVariables, look_alikes, password_input
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import Composite, Overlay, Profile, ProxySpec, ServerSpec
-from mcpagg_runtime.serve.launch import Location, strings
+from mcpagg_runtime.spawn.launch import Location, strings
 
 
 def read_config(

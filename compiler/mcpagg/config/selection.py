@@ -18,7 +18,7 @@ from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.readers import switch
 from mcpagg.problems import meant
 from mcpagg.spec import LeftOut, ServerSpec
-from mcpagg_runtime.serve.launch import Location
+from mcpagg_runtime.spawn.launch import Location
 
 
 def select(

@@ -17,8 +17,8 @@ from mcpagg.environment.pins import find_package
 from mcpagg.environment.programs import find_fault
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
-from mcpagg_runtime.serve.launch import Launch, Location, MissingVariables, prepare
-from mcpagg_runtime.serve.variables import CONFIG_FOLDER, resolve
+from mcpagg_runtime.spawn.launch import Launch, Location, MissingVariables, prepare
+from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, resolve
 
 ADVICE = "--skip NAME leaves a server out, --allow-failed goes on without those that lack something"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcpagg.problems import count
-from mcpagg_runtime.serve.platforms import WINDOWS, find_program, where_to_find
+from mcpagg_runtime.spawn.platforms import WINDOWS, find_program, where_to_find
 
 _SHEBANG_LIMIT = 256
 _FOLDERS_SHOWN = 5

@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from mcpagg.html_report.contents import Contents, Server, contents
 from mcpagg.literal import HIDDEN
-from mcpagg_runtime.serve.variables import reference_at
+from mcpagg_runtime.spawn.variables import reference_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

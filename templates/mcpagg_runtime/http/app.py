@@ -22,6 +22,7 @@ from mcpagg_runtime.http.siblings import Siblings
 from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
 from mcpagg_runtime.http.stateless import Stateless
 from mcpagg_runtime.http.streamable import Streamable
+from mcpagg_runtime.ready.main import ENDING
 from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.answers import Answers
@@ -29,7 +30,7 @@ from mcpagg_runtime.start.jsontext import obj
 from mcpagg_runtime.start.plan import read_plan
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR
 from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.stdio import ENDING, may_start
+from mcpagg_runtime.start.stdio import may_start
 from mcpagg_runtime.start.writer import Writer
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
 from mcpagg_runtime.http.settings import BadSetting, Settings
+from mcpagg_runtime.ready.main import ENDING
 from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE
+from mcpagg_runtime.start.stdio import MISSING_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.variables import MissingVariable, resolve
+from mcpagg_runtime.spawn.variables import MissingVariable, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mcpagg_runtime.spawn.spawning import Spawned
+
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
+# has SIGBREAK instead of the first, which is the one that a program can send to another.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 # A client that has shaken hands asks for its lists next. Starting children takes the processor, so
 # they leave it that moment.
 HEAD_START_SECONDS = 0.02
@@ -56,6 +61,16 @@ class Opening:
         """What is left of an answer, which could not be written."""
         self.ended = False
         """Whether that was all of the input."""
+        self.called = ""
+        """The server that what was not answered calls, "" if it calls none."""
+        self.spawned: Spawned | None = None
+        """The process of that server, if it runs already."""
+        self.stopped = False
+        """Whether a signal has come that is to end the proxy."""
+
+    def stop(self, *_: object) -> None:
+        """Note a signal: from now on there is a process that is to be ended first."""
+        self.stopped = True
 
 
 class Prepared:
@@ -98,7 +113,8 @@ class Prepared:
     def _more(self, line: bytes) -> bytes | None:
         """Read what follows the beginning of a line; None if that is for the next part to do."""
         opening = self.opening
-        if len(line) > LONG or (opening.shaken and not self._says_more()):
+        wants_servers = opening.shaken and self.options["start"] == "eager"
+        if len(line) > LONG or (wants_servers and not self._says_more()):
             return None
         data = read(0, LONG)
         opening.heard += data
@@ -147,11 +163,22 @@ class Prepared:
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
             return self._introduction(spoken(params.get("protocolVersion")))
+        if method == "tools/call" and self.opening.shaken:
+            self.opening.called = self._server_of(params.get("name"))
         if params:  # a cursor, or the envelope of a client without a handshake
             return None
         if method == "ping":
             return "{}"
         return self._list(*self.lists[method]) if method in self.lists else None
+
+    def _server_of(self, tool: object) -> str:
+        """Return the server of a tool by its exposed or portable name, "" if nobody's."""
+        routes, _ = scan(self.tables["tools"], 0)
+        for server, rows in routes.items():
+            for exposed, row in rows.items():
+                if tool == exposed or (row and tool == row[1]):
+                    return str(server)
+        return ""
 
     def _introduction(self, version: str) -> str:
         tables = self.tables
@@ -186,11 +213,17 @@ def main(tables: Mapping[str, Any], file: str) -> None:
     if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         prepared = Prepared(tables)
         if prepared.may_serve():
-            for number in (1, 2, 15):  # SIGHUP, SIGINT, SIGTERM: nothing has been started yet
+            for number in ENDING:  # nothing has been started yet
                 signal(number, lambda *_: _exit(0))
             opening = prepared.serve()
             if opening.ended and not opening.heard:
                 _exit(0)
+            if opening.called:
+                for number in ENDING:
+                    signal(number, opening.stop)
+                from mcpagg_runtime.spawn.early import spawn_early
+
+                opening.spawned = spawn_early(tables, file, opening.called)
     from mcpagg_runtime.start.running import run
 
     run(tables, file, opening)

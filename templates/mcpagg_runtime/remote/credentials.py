@@ -9,7 +9,7 @@ from mcpagg_runtime.remote.faults import NotSent, RemoteFault
 from mcpagg_runtime.remote.tokens import Login, LoginNeeded
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.serve.launch import Launch
+    from mcpagg_runtime.spawn.launch import Launch
 
 UNAUTHORIZED = 401
 # What a token is called where a server's words are shown, in which it may stand.

@@ -18,7 +18,7 @@ from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from mcpagg_runtime.serve.platforms import WINDOWS
+from mcpagg_runtime.spawn.platforms import WINDOWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

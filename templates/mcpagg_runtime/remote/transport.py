@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.serve.launch import Launch
     from mcpagg_runtime.serve.process import Hear
+    from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.start.message import Message
 
 # How long a cancellation waits for what it cancels to be sent.

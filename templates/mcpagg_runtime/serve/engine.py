@@ -14,6 +14,7 @@ from mcpagg_runtime.serve.lives import Lives
 from mcpagg_runtime.serve.messages import notification, read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
+from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import Malformed, obj
 from mcpagg_runtime.start.message import error, failure
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.lives import Life
+    from mcpagg_runtime.spawn.spawning import Spawned
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.message import Message
 
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
             """Return what gives calls to children, and may log them."""
 
 
-# Where it is set, it names a file: who in it must have signed what this proxy holds.
-ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NO_THREAD = "the system has no thread for it"
 LONGEST_SLEEP_SECONDS = 3600.0
 
@@ -94,6 +94,12 @@ class Engine:
         self._paid = _thread.allocate_lock()
         self._alarm = Alarm(self._ring)
         self._timeless = False
+
+    def adopt(self, spawned: Spawned, client: Client) -> None:
+        """Take a process over that was started for a client: it is its child's next life."""
+        child = self.core.children[spawned.launch.name]
+        self._lives.adopt(child, spawned)
+        self.attempt(lambda core: core.wake(child, client))
 
     def connect(self, client: Client, sink: Sink) -> None:
         """Take on a client, whose messages go to `sink`."""

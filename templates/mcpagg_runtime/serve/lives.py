@@ -6,12 +6,13 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.launch import MissingVariables, prepare
 from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered
-from mcpagg_runtime.serve.platforms import not_found
 from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.serve.secrecy import where
+from mcpagg_runtime.spawn.launch import MissingVariables, prepare
+from mcpagg_runtime.spawn.platforms import not_found
+from mcpagg_runtime.spawn.spawning import spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.core import Core
     from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.launch import Launch
     from mcpagg_runtime.serve.process import Hear
+    from mcpagg_runtime.spawn.launch import Launch
+    from mcpagg_runtime.spawn.spawning import Spawned
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
 
@@ -94,6 +96,8 @@ class Lives:
         self._current: dict[Child, Life] = {}
         self._started: list[Life] = []
         """Those of which something may be left."""
+        self._adopted: dict[Child, Spawned] = {}
+        """Processes that ran before their children were started, until they are."""
         self.spawning = _thread.allocate_lock()
         """Held while one is started: who has it, and closes, sees all that will ever be."""
 
@@ -114,7 +118,20 @@ class Lives:
 
     def start(self, child: Child) -> bool:
         """Start a child; return whether there was a thread to be had for it."""
-        return _apart(self._live, child)
+        if _apart(self._live, child):
+            return True
+        self._abandon(child)
+        return False
+
+    def adopt(self, child: Child, spawned: Spawned) -> None:
+        """Let a process that runs already be the next life of a child."""
+        self._adopted[child] = spawned
+
+    def _abandon(self, child: Child) -> None:
+        """End the process that a child was to have, and will not."""
+        spawned = self._adopted.pop(child, None)
+        if spawned is not None:
+            spawned.discard()
 
     def end(self, child: Child, reason: str) -> None:
         """End a child, for a reason that is told."""
@@ -141,6 +158,8 @@ class Lives:
 
     def close(self) -> None:
         """End all, side by side; returns when none is left. Needs no lock: none is started now."""
+        for child in list(self._adopted):
+            self._abandon(child)
         gates = []
         for life in self._started:
             life.silence()
@@ -157,6 +176,8 @@ class Lives:
         """End all at once; takes no lock, for a signal handler may call it anywhere."""
         for life in list(self._started):
             life.kill()
+        for spawned in list(self._adopted.values()):
+            spawned.kill()
 
     # One life
 
@@ -203,6 +224,7 @@ class Lives:
             if life is not None:
                 life.end(f"was given up over an internal fault: {where(problem)}")
             else:
+                self._abandon(child)
                 ended(f"could not be started: {_why(problem, launch)}", "")
 
     def _started_life(
@@ -215,7 +237,8 @@ class Lives:
         """Start a process, or get ready to speak to a server elsewhere."""
         host = self._host
         if launch.transport == "stdio":
-            return Process(launch, hear, ended)
+            spawned = self._adopted.pop(child, None)
+            return Process(spawn(launch) if spawned is None else spawned, hear, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"

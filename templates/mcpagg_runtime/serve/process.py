@@ -11,8 +11,9 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.platforms import command_line, describe, lead_group, start_options
 from mcpagg_runtime.serve.secrecy import printable
+from mcpagg_runtime.spawn.platforms import describe
+from mcpagg_runtime.spawn.spawning import KILL
 from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.start.polling import POLLIN, POLLS, new_poll
 from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, Protocol
 
-    from mcpagg_runtime.serve.launch import Launch
-    from mcpagg_runtime.serve.platforms import Group
+    from mcpagg_runtime.spawn.spawning import Spawned
     from mcpagg_runtime.start.message import Message
 
     class Hear(Protocol):
@@ -44,9 +44,7 @@ LAST_WORDS_BYTES = 4096
 LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 
-# By number: the signal module costs a start 6 ms.
-TERMINATE = 15
-KILL = 9
+TERMINATE = 15  # by number, see KILL
 
 
 class Process:
@@ -56,19 +54,17 @@ class Process:
     the end of its stderr, once.
     """
 
-    def __init__(self, launch: Launch, hear: Hear, ended: Callable[[str, str], None]) -> None:
-        """Start it.
+    def __init__(self, spawned: Spawned, hear: Hear, ended: Callable[[str, str], None]) -> None:
+        """Look after a process from now on.
 
         Raises:
-            OSError: the command cannot be started.
-            ValueError: an argument holds a NUL, or what a shell that it needs cannot be given.
-            RuntimeError: no thread can be started.
+            OSError: no pipe can be made. The process is ended then.
+            RuntimeError: no thread can be started. So it is then.
         """
-        # Not before a child is started: these take as long to import as the rest of a start.
-        import subprocess
+        # Not before a child is started: this takes half as long to import as the rest of a start.
         import threading
 
-        self.launch = launch
+        self.launch = spawned.launch
         self.hear = hear
         self.ended = ended
         self.exited = threading.Event()
@@ -82,42 +78,25 @@ class Process:
         self._last_words = b""
         self._claim = _thread.allocate_lock()
         self._open = _thread.allocate_lock()
-        ours: list[int] = []
-        theirs: list[int] = []
+        self.popen = spawned.popen
+        self._group = spawned.group
         try:
-            for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
-                for end, descriptor in zip(ends, os.pipe()):  # noqa: B905 - Python 3.9
-                    end.append(descriptor)
-            ours += os.pipe()
-            self.popen = subprocess.Popen(
-                command_line(launch.argv),
-                stdin=theirs[0],
-                stdout=theirs[1],
-                stderr=theirs[2],
-                env=launch.env,
-                cwd=launch.cwd,
-                **start_options(),
-            )
-            self._group = self._led()
-        except BaseException:
-            for descriptor in ours:
-                os.close(descriptor)
+            # The first one hangs up when the second is closed.
+            self._closed, self._close = os.pipe()
+        except OSError:
+            spawned.discard()
             raise
-        finally:
-            for descriptor in theirs:
-                os.close(descriptor)
+        stdin, self._stdout, stderr = spawned.pipes
         self.writer = Writer(
-            ours[0],
+            stdin,
             private=True,
             broke=lambda: self._apart(self._deaf),
             overflowed=lambda waiting: self._apart(self._full, waiting),
         )
-        self._stdout = ours[1]
-        self._closed, self._close = ours[3:]  # the first one hangs up when the second is closed
         try:
-            _thread.start_new_thread(self._read_stderr, (ours[2],))
+            _thread.start_new_thread(self._read_stderr, (stderr,))
         except RuntimeError:
-            self._undo(self._stdout, ours[2], self._closed)
+            self._undo(self._stdout, stderr, self._closed)
             raise
         try:
             _thread.start_new_thread(self._wait, ())
@@ -145,14 +124,6 @@ class Process:
             while not is_over() and not gate.acquire(True, LOOK_SECONDS):
                 pass
         self._held = False
-
-    def _led(self) -> Group:
-        try:
-            return lead_group(self.popen.pid)
-        except OSError:
-            self.popen.kill()
-            self.popen.wait()
-            raise
 
     def _undo(self, *descriptors: int) -> None:
         """End a child that nobody looks after, and close what nobody reads."""

@@ -140,6 +140,12 @@ def _is_ordinary(value: str) -> bool:
     return path or "://" in value or (value.isdigit() and len(value) < 8)
 
 
+def passwords_in(values: Mapping[str, str]) -> dict[str, str]:
+    """Return {password: name} of the URLs among values {value: name} that hold one."""
+    found = {url_password(value): name for value, name in values.items() if "://" in value}
+    return {password: name for password, name in found.items() if password}
+
+
 def url_password(text: str) -> str:
     """Return the password in a URL, or nothing where it has none that is worth hiding."""
     authority = text.partition("://")[2].partition("/")[0]

@@ -7,7 +7,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.main import HEAD_START_SECONDS
+from mcpagg_runtime.ready.main import ENDING, HEAD_START_SECONDS
 from mcpagg_runtime.start.answers import Answers, answer_line
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.message import (
@@ -43,13 +43,11 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.ready.main import Opening
     from mcpagg_runtime.serve.engine import Engine, Log
+    from mcpagg_runtime.spawn.spawning import Spawned
     from mcpagg_runtime.start.message import Message
     from mcpagg_runtime.start.plan import Plan
     from mcpagg_runtime.windows.input import ThreadedInput
 
-# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
-# has SIGBREAK instead of the first, which is the one that a program can send to another.
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 # Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
@@ -93,6 +91,7 @@ class Stdio:
         status = 0
         for number in ENDING:
             signal(number, self._stop)
+        self.stopped = self.stopped or opening.stopped
         try:
             self._read(self._take_over(opening))
             if self.engine is not None:
@@ -118,6 +117,8 @@ class Stdio:
             self.client.introduce(read_message(decode(opening.hello)))
         if opening.shaken:
             self.client.shake_hands()
+            if opening.spawned is not None:
+                self._open(opening.spawned)
             if not opening.heard and self._wants_children():
                 self._open()
         return opening.heard
@@ -199,11 +200,14 @@ class Stdio:
         eager = self.answers.plan.options.start == "eager"
         return self.engine is None and self.client.starter is not None and eager
 
-    def _open(self) -> Engine:
+    def _open(self, spawned: Spawned | None = None) -> Engine:
+        """Return the engine; where it is made, it begins with a process that runs already."""
         if self.engine is None:
             from mcpagg_runtime.serve.engine import Engine
 
             self.engine = Engine(self.answers, self.folder, self._log)
+            if spawned is not None:
+                self.engine.adopt(spawned, self.client)
             self.engine.connect(self.client, self)
         return self.engine
 
@@ -227,7 +231,7 @@ def may_start(answers: Answers, folder: str) -> bool:
     if all(name in os.environ for name in plan.needs):
         return True
     # What is not in the environment may be in an env file.
-    from mcpagg_runtime.serve.launch import unset
+    from mcpagg_runtime.serve.needs import unset
 
     missing = unset(plan.servers, os.environ, folder)
     for server, problem in missing.items():

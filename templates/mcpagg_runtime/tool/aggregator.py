@@ -11,8 +11,8 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.serve.launch import unset
 from mcpagg_runtime.serve.messages import notification, request
+from mcpagg_runtime.serve.needs import unset
 from mcpagg_runtime.start.answers import Answers
 from mcpagg_runtime.start.client import Client
 from mcpagg_runtime.start.jsontext import obj

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.engine import ALLOWED_SIGNERS
+from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
 from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.tool.printing import print_lines
 

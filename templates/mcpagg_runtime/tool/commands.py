@@ -6,9 +6,9 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.main import LOG_DIRECTORY, Opening
+from mcpagg_runtime.ready.main import ENDING, LOG_DIRECTORY, Opening
 from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.stdio import ENDING, MISSING_VARIABLE, Stdio
+from mcpagg_runtime.start.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.start.writer import Writer
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log

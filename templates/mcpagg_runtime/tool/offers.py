@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.launch import unset, uses
+from mcpagg_runtime.serve.needs import unset, uses
 from mcpagg_runtime.start.catalogue import KINDS, TOOLS
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.platforms import find_program, variable_key
-from mcpagg_runtime.serve.secrecy import Redactor, secrets_in, url_password
-from mcpagg_runtime.serve.variables import (
+from mcpagg_runtime.spawn.platforms import find_program, variable_key
+from mcpagg_runtime.spawn.variables import (
     CONFIG_FOLDER,
     MissingVariable,
     parse_env_file,
@@ -23,6 +22,8 @@ from mcpagg_runtime.serve.variables import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
+
+    from mcpagg_runtime.serve.secrecy import Redactor
 
     Row = Mapping[str, Any]
 
@@ -143,7 +144,9 @@ class Launch:
         Those are the variables that the row refers to, and those that the child is given under a
         name that promises a secret.
         """
-        return {**secrets_in(self.env), **self.mentioned}
+        from mcpagg_runtime.serve.secrecy import passwords_in, secrets_in
+
+        return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
 
     def hide(self, secret: str, name: str) -> None:
         """Have what the child says shown without a secret that it was given later."""
@@ -154,6 +157,8 @@ class Launch:
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
         if self._redactor is None:  # most children say nothing that is shown
+            from mcpagg_runtime.serve.secrecy import Redactor
+
             self._redactor = Redactor(self.secrets())
         return self._redactor.redact(text)
 
@@ -167,20 +172,6 @@ def strings(row: Row) -> list[tuple[Location, str]]:
         found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
     masks = row.get("masks", {}).items()
     return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
-
-
-def uses(row: Row) -> list[tuple[Location, str, str | None]]:
-    """Return what a row asks its environment for: (location, variable, default or None).
-
-    A name that the row's own `env` defines comes from there, unless the definition itself asks.
-    """
-    own = row.get("env", {})
-    return [
-        (location, name, default)
-        for location, text in strings(row)
-        for name, default in references(text)
-        if name not in own or location == Location("env", name)
-    ]
 
 
 def mentioned(row: Row) -> set[str]:
@@ -244,26 +235,6 @@ def prepare(
     url = values.get(Location("url"), "")
     transport = row.get("transport", "stdio")
     return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
-
-
-def unset(
-    rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
-) -> dict[str, MissingVariables]:
-    """Return what is not set now, by server."""
-    missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
-    return {name: problem for name, problem in missing.items() if problem is not None}
-
-
-def _unset_for(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
-) -> MissingVariables | None:
-    try:
-        prepare(name, rows, environ, folder)
-    except MissingVariables as problem:
-        return problem
-    except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone
-        return None
-    return None
 
 
 def _missing(text: str, lookup: Callable[[str], str | None]) -> list[str]:
@@ -350,5 +321,3 @@ class _LaunchScope:
         # Short values are no secrets, and replacing them would make nonsense of every message.
         if len(value) > 3:
             self.mentioned[value] = name
-        if "://" in value and (password := url_password(value)):
-            self.mentioned[password] = name
