@@ -335,6 +335,18 @@ def test_markdown_shows_a_servers_words_as_they_are_and_has_an_end() -> None:
     assert long.endswith("`mcpagg-compile --check` shows all.*\n")
 
 
+def test_neither_many_nor_long_names_leave_a_comment_without_changes() -> None:
+    old = contents(server(*(tool(f"gone{n}") for n in range(2000))))
+    huge = "x" * 100_000
+    new = contents(server(tool(huge), tool("t", {huge: S}, annotations={huge: True}), version=huge))
+    text = as_markdown(reviewed(old, new))
+    assert "`gone0`: was removed" in text
+    assert LONGEST - 500 < len(text) < LONGEST + 500
+    for words in ("\n".join(line.text for line in as_lines(reviewed(BEFORE, new))), text):
+        assert "… (100,000 characters)" in words
+        assert huge not in words
+
+
 def test_in_markdown_no_word_of_a_server_is_markup_a_link_or_a_mention() -> None:
     """All of them stand in code, in which Markdown and GitHub look for none of these."""
     evil = "@team [a](http://evil.example) ![b](http://evil.example/b.png) <img> *c* #1 `d"

@@ -10,6 +10,7 @@ from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
 from mcpagg.review.wording import (
+    in_short,
     item_words,
     server_words,
     short_values,
@@ -21,24 +22,26 @@ from mcpagg.review.wording import (
 # GitHub takes comments of 65,536 characters.
 LONGEST = 60_000
 _OURS = re.compile("[A-Za-z,;' ]+")
-MORE = "\n*… and more than a comment can hold: `mcpagg-compile --check` shows all.*\n"
+MORE = "\n*… and more than a comment can hold: `mcpagg-compile --check` shows all.*"
+OPEN, CLOSE = "\n<details>", "\n</details>"
 
 
 def as_markdown(review: Review) -> str:
-    """Return a review as Markdown."""
-    text = "\n".join(_blocks(review)) + "\n"
-    if len(text) <= LONGEST:
-        return text
-    # Cut between blocks, of which none leaves anything open.
-    end = text.rfind("\n\n", 0, LONGEST)
-    return text[:end] + "\n" + ("\n</details>\n" if _is_open(text[:end]) else "") + MORE
-
-
-def _is_open(text: str) -> bool:
-    return text.count("<details>") > text.count("</details>")
+    """Return a review as Markdown, as much of it as a comment holds."""
+    kept: list[str] = []
+    size = 0
+    for block in _blocks(review):
+        size += len(block) + 1
+        if size > LONGEST:
+            kept += [CLOSE] if kept.count(OPEN) > kept.count(CLOSE) else []
+            kept.append(MORE)
+            break
+        kept.append(block)
+    return "\n".join(kept) + "\n"
 
 
 def _blocks(review: Review) -> Iterator[str]:
+    """Yield the lines, a fence as a whole: none but OPEN leaves anything open."""
     yield f"### {_code(review.file)}{review.headline().removeprefix(review.file)}"
     for summary in review.servers:
         yield f"- {_code(server_words(summary))}"
@@ -51,13 +54,13 @@ def _blocks(review: Review) -> Iterator[str]:
         changes = [change for change in review.changes if change.class_ == class_]
         if changes and class_ != "runtime":
             mark = "" if class_ in review.counting else " (does not count)"
-            yield "\n<details>"
+            yield OPEN
             yield f"<summary><b>{class_}</b>{mark}: {len(changes)}, {meaning}</summary>\n"
             for server in dict.fromkeys(change.server for change in changes):
                 mine = [change for change in changes if change.server == server]
                 for alike in told_together(mine):
                     yield from _change(alike)
-            yield "\n</details>"
+            yield CLOSE
     if review.diff:
         yield ""
         yield _fenced(review.diff.rstrip("\n"), "diff")
@@ -68,9 +71,10 @@ def _change(alike: Sequence[Change]) -> Iterator[str]:
     server = _code(change.server) if change.server else ""
     kind, names = item_words(alike)
     of = f"{server} {kind} {_code(names) if names else ''}".strip()
-    place = f"{_code(change.place[1:])} " if change.place else ""
+    place = f"{_code(in_short(change.place[1:]))} " if change.place else ""
     short = short_values(change)
-    yield f"- {of}: {place}{_words(change.what)}{': ' if short else ''}{short and _code(short)}"
+    what = _words(in_short(change.what))
+    yield f"- {of}: {place}{what}{': ' if short else ''}{short and _code(short)}"
     before, after = (None, None) if short else values(change)
     lines = [f"{sign} {one}" for sign, one in (("-", before), ("+", after)) if one is not None]
     if lines:

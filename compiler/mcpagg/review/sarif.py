@@ -15,7 +15,7 @@ from mcpagg.literal import json_text, literal
 from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
-from mcpagg.review.wording import place_words, values, visible
+from mcpagg.review.wording import in_short, place_words, values, visible
 from mcpagg_runtime.start.catalogue import KINDS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -49,7 +49,7 @@ def as_sarif(review: Review) -> str:
 
 def _result(change: Change, review: Review) -> dict[str, Any]:
     name = "/".join(filter(None, (change.server, change.name))) + change.place
-    item = f"{change.kind} {change.name}".rstrip()
+    item = f"{change.kind} {in_short(change.name)}".rstrip()
     message = f"{change.server or review.file}: {item} {place_words(change)}"
     before, after = values(change)
     for word, value in (("before", before), ("now", after)):
@@ -68,7 +68,7 @@ def _result(change: Change, review: Review) -> dict[str, Any]:
                     "artifactLocation": {"uri": uri},
                     "region": {"startLine": _line(change, review.text)},
                 },
-                "logicalLocations": [{"fullyQualifiedName": visible(name or "proxy")}],
+                "logicalLocations": [{"fullyQualifiedName": in_short(name or "proxy")}],
             }
         ],
         "partialFingerprints": {

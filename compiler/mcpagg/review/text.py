@@ -12,6 +12,7 @@ from mcpagg.review.reviewing import Review
 from mcpagg.review.wording import (
     APART,
     SIGNS,
+    in_short,
     item_words,
     place_words,
     server_words,
@@ -76,7 +77,7 @@ def _items(changes: Sequence[Change]) -> Iterator[Line]:
 def _change(change: Change) -> Iterator[Line]:
     if change.class_ in SIGNS and change.kind not in APART:
         if ";" in change.what:
-            yield Line(f"      {visible(change.what.partition('; ')[2])}")
+            yield Line(f"      {in_short(change.what.partition('; ')[2])}")
         return
     short = short_values(change)
     words = f"{place_words(change)}{': ' if short else ''}{short}"

@@ -29,10 +29,17 @@ def visible(text: str) -> str:
     return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
+def in_short(text: str) -> str:
+    """Return a text as `visible` does, of a long one the beginning: names may be of any length."""
+    shown = visible(text)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}… ({len(shown):,} characters)"
+
+
 def server_words(summary: ServerSummary) -> str:
     """Say what became of a server: `files 1.0 → 1.1: tools +1 -2 ~3`."""
     before, after = summary.versions
-    version = " → ".join(dict.fromkeys(one for one in (before, after) if one))
+    versions = (in_short(one) for one in (before, after) if one)
+    version = " → ".join(dict.fromkeys(versions))
     counts = [f"{kind} {' '.join(_signed(numbers))}" for kind, numbers in summary.counts.items()]
     state = [summary.state] if summary.state != "changed" else []
     name = " ".join(filter(None, (summary.name, version)))
@@ -61,14 +68,14 @@ def told_together(changes: Iterable[Change]) -> list[list[Change]]:
 def item_words(changes: Sequence[Change]) -> tuple[str, str]:
     """Say what changes are of: its kind and name (`tool`, `read_file`), or `3 tools`, `a, b, c`."""
     kind = changes[0].kind if len(changes) == 1 else count(len(changes), changes[0].kind)
-    names = ", ".join(change.name for change in changes[:SHOWN_NAMES])
+    names = ", ".join(in_short(change.name) for change in changes[:SHOWN_NAMES])
     more = len(changes) - SHOWN_NAMES
-    return kind, visible(f"{names} and {more} more" if more > 0 else names)
+    return kind, f"{names} and {more} more" if more > 0 else names
 
 
 def place_words(change: Change) -> str:
     """Say where and what a change is: `inputSchema/properties/path is required now`."""
-    return visible(f"{change.place[1:]} {change.what}".lstrip())
+    return f"{in_short(change.place[1:])} {in_short(change.what)}".lstrip()
 
 
 def values(change: Change) -> tuple[str | None, str | None]:
@@ -92,10 +99,7 @@ def short_values(change: Change) -> str:
 def _value(value: Any) -> str | None:
     if value is ABSENT:
         return None
-    text = visible(value if isinstance(value, str) else dumps(value, quote=_quoted))
-    if len(text) <= LONGEST:
-        return text
-    return f"{text[:LONGEST]}… ({len(text):,} characters)"
+    return in_short(value if isinstance(value, str) else dumps(value, quote=_quoted))
 
 
 def _quoted(text: str) -> str:
