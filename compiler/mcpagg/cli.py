@@ -117,7 +117,7 @@ def _check_targets(chosen: argparse.Namespace, file: Path | None) -> None:
 def _compiled(
     source: Source, file: Path | None, advised: Commands, chosen: argparse.Namespace
 ) -> Compilation:
-    """Compile; a fault is told where a report as JSON is asked for, too."""
+    """Compile; a fault is told in the report, too."""
     from mcpagg.compilation import compile_proxy
 
     try:
@@ -133,10 +133,9 @@ def _compiled(
             warn=lambda problem: _warn(source.name, [problem]),
         )
     except CompileError as fault:
-        if chosen.report == "json":
-            from mcpagg.review.as_json import fault_as_json
+        from mcpagg.review.telling import tell_fault
 
-            give_text(fault_as_json(str(file), fault))
+        tell_fault(str(file), fault, chosen.report)
         raise
 
 

@@ -134,6 +134,11 @@ def test_what_fails_is_told_to_programs_too(
     [error] = report["errors"]
     assert error["where"] == "mcpServers.one"
     assert "exited with status 1" in error["what"]
+    assert report.keys() >= {"findings", "lists"}
+    assert checked(file, "--report", "markdown") == 4
+    told = capsys.readouterr().out
+    assert told.startswith(f"### `{file}` was compared with nothing\n- `")
+    assert "exited with status 1" in told
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs a pseudo terminal")

@@ -44,8 +44,9 @@ def as_json(review: Review) -> str:
 def fault_as_json(file: str, fault: CompileError) -> str:
     """Return why there is nothing to compare FILE with, in the same shape."""
     errors = [asdict(problem) for problem in fault.problems]
-    report = {"file": file, "up_to_date": False, "fails": True, "servers": [], "changes": []}
-    return json_text({**report, "errors": errors})
+    report = {"file": file, "up_to_date": False, "fails": True}
+    nothing: dict[str, Any] = {"servers": [], "changes": [], "findings": [], "lists": []}
+    return json_text({**report, **nothing, "errors": errors})
 
 
 def _server(summary: ServerSummary) -> dict[str, Any]:

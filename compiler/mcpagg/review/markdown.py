@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from mcpagg.problems import count
+from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
@@ -38,6 +38,12 @@ def as_markdown(review: Review) -> str:
             break
         kept.append(block)
     return "\n".join(kept) + "\n"
+
+
+def fault_as_markdown(file: str, fault: CompileError) -> str:
+    """Return why there is nothing to compare FILE with."""
+    lines = (f"- {_code(line)}" for line in str(fault).splitlines())
+    return "\n".join([f"### {_code(file)} was compared with nothing", *lines]) + "\n"
 
 
 def _blocks(review: Review) -> Iterator[str]:
