@@ -157,7 +157,7 @@ def child_lines(number: int) -> list[Json]:
 
 
 class Scene(World):
-    """A router with its border, a client that says anything, a child that does, and a good one."""
+    """A core with its ports, a client that says anything, a child that does, and a good one."""
 
     def __init__(self, rng: Random) -> None:
         super().__init__(

@@ -184,10 +184,10 @@ def test_three_calls_at_once_get_their_own_questions_and_answers(asking: Site) -
         assert wire.wait() == 0
 
 
-def test_what_is_parked_for_ever_is_in_nobodys_way(asking: Site) -> None:
+def test_what_is_suspended_for_ever_is_in_nobodys_way(asking: Site) -> None:
     with asking.running() as wire:
-        parked = [wire.response(modern_call(wire, "one:choose", message="x")) for _ in range(3)]
-        assert [asked(one) for one in parked] == ["x", "x", "x"]
+        suspended = [wire.response(modern_call(wire, "one:choose", message="x")) for _ in range(3)]
+        assert [asked(one) for one in suspended] == ["x", "x", "x"]
         assert text(wire.response(modern_call(wire, "one:echo", a=1))) == '{"a":1}'
         question = wire.response(modern_call(wire, "one:choose", message="y"))
         assert asked(question) == "y"
@@ -237,7 +237,7 @@ def test_a_client_that_cannot_be_asked_is_not(asking: Site) -> None:
             assert json.loads(text(answer))["answer"]["code"] == -32601
 
 
-def test_a_call_that_was_parked_can_be_cancelled_once_taken_up(site: Site) -> None:
+def test_a_call_that_was_suspended_can_be_cancelled_once_resumed(site: Site) -> None:
     """The second question of a call is withdrawn with it; the child hears of it."""
     site.compile(one=legacy_entry(tools=["echo", "long"], does={"long": ASKS_AND_SLEEPS}))
     with site.running() as wire:
@@ -252,7 +252,7 @@ def test_a_call_that_was_parked_can_be_cancelled_once_taken_up(site: Site) -> No
     assert cancelled == [{"requestId": call_id}]
 
 
-def test_a_child_that_dies_while_a_call_is_parked_is_told_on_the_retry(site: Site) -> None:
+def test_a_child_that_dies_while_a_call_is_suspended_is_told_on_the_retry(site: Site) -> None:
     site.compile(one=legacy_entry(tools=CHOOSERS), other=legacy_entry())
     with site.running() as wire:
         question = wire.response(modern_call(wire, "one:choose", message="x"))

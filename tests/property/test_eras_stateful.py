@@ -1,4 +1,4 @@
-"""The border against a reference model: no answer swapped, doubled or missing, in either era.
+"""The ports against a reference model: no answer swapped, doubled or missing, in either era.
 
 The machine plays one connection that speaks both eras at once, two children that ask in the middle
 of calls and one that answers with the input that it requires, in any order that comes to mind: ids
@@ -81,7 +81,7 @@ class Server:
 
 
 class Call:
-    """A call of a client: open while it is owed an answer, parked while it is the client's turn."""
+    """A call of a client: open while it is owed an answer, suspended while the client is."""
 
     def __init__(self, serial: int, message: Json, server: Server, modern: bool) -> None:
         self.serial = serial
@@ -89,14 +89,15 @@ class Call:
         self.server = server
         self.modern = modern
         self.capable = True
-        self.state = "open"  # parked, visits (parked and to be made anew), handed (to the child)
+        self.state = "open"
+        """Or suspended; visits: suspended, and to be made anew; handed: to the child."""
         self.sent = False
         self.child_id = 0
         self.child_token: Any = None
         self.deadline = float("inf")
         self.asked: dict[int, Question] = {}
         """By serial, what its client has not answered yet."""
-        self.handle = ""
+        self.request_state = ""
         self.outcome: tuple[Any, ...] = ()
         # What a child of the newer revision wants back, and gets, in the next round.
         self.round = 1
@@ -218,7 +219,7 @@ class ErasMachine(RuleBasedStateMachine):
     def end(self, call: Call, kind: str, value: Any) -> None:
         """A call ends; while it is the client's turn, that waits."""
         self.forget(call)
-        if call.state == "parked":
+        if call.state == "suspended":
             call.outcome = kind, value
         elif kind == "visit":
             self._visit(call, value)
@@ -238,9 +239,9 @@ class ErasMachine(RuleBasedStateMachine):
         question = Question(serial, "elicitation/create", None, call.server, call)
         call.asked = {serial: question}
         call.sent, call.outcome = False, ()
-        self.park(call, "visits")
+        self.suspend(call, "visits")
 
-    def park(self, call: Call, state: str = "parked") -> None:
+    def suspend(self, call: Call, state: str = "suspended") -> None:
         call.state = state
         call.deadline = self.world.now + SUSPENDED_SECONDS
         if call in self.order:
@@ -298,7 +299,7 @@ class ErasMachine(RuleBasedStateMachine):
         assert params["name"] == "t"
         [call] = [one for one in self.calls if one.serial == params["arguments"]["serial"]]
         assert call.server is server
-        assert call.state in ("open", "parked")
+        assert call.state in ("open", "suspended")
         assert not call.sent
         assert server.name in ASKING or not call.asked
         assert params.get("inputResponses") == call.answers
@@ -368,7 +369,7 @@ class ErasMachine(RuleBasedStateMachine):
         else:
             assert value["requestState"] not in self.handles
             self.handles.add(value["requestState"])
-        call.handle = value["requestState"]
+        call.request_state = value["requestState"]
         return frozenset(serials)
 
     def _nobody_is_forgotten(self) -> None:
@@ -379,7 +380,7 @@ class ErasMachine(RuleBasedStateMachine):
             waiting = [
                 call
                 for call in self.calls
-                if call.server is server and not call.sent and call.state in ("open", "parked")
+                if call.server is server and not call.sent and call.state in ("open", "suspended")
                 if not self._is_between_rounds(call)
             ]
             # Those behind one that waits for its turn wait, too.
@@ -457,20 +458,20 @@ class ErasMachine(RuleBasedStateMachine):
             self._take_up(which, raw, token, mode)
 
     def _take_up(self, which: int, raw: Any, token: Any, mode: str) -> None:
-        call = self.pick(self.parked(), which)
+        call = self.pick(self.suspended(), which)
         shown = [question for question in call.asked.values() if question.key]
         given = {"missing": shown[1:], "none": []}.get(mode, shown)
         responses: Json = {one.key: {"answer": one.serial, "n": 1.0} for one in given}
         if mode == "surplus":
             responses.update({"0": {}, "77": {"answer": 0}, "x": {}})
-        call.message = self._retry(call, raw, call.handle, responses, token)
+        call.message = self._retry(call, raw, call.request_state, responses, token)
         if call.state == "handed":
             # The child keeps its own state: all goes to it as it is.
             call.state, call.asked = "open", {}
-            call.answers, call.wants_back = responses, call.handle
+            call.answers, call.wants_back = responses, call.request_state
             self._submit(call)
             return
-        self.stale.append((call, call.handle))
+        self.stale.append((call, call.request_state))
         for question in given:
             question.answered = True
             del call.asked[question.serial]
@@ -479,7 +480,7 @@ class ErasMachine(RuleBasedStateMachine):
             call.state = "open"
             self.end(call, *call.outcome)
         elif call.asked:
-            self.park(call, call.state)
+            self.suspend(call, call.state)
         elif call.state == "visits":
             call.state = "open"
             self._submit(call)
@@ -489,12 +490,18 @@ class ErasMachine(RuleBasedStateMachine):
             self.order.append(call)
         self.say(call.message)
 
-    def parked(self) -> list[Call]:
+    def suspended(self) -> list[Call]:
         """Return the calls that it is the client's turn to take up."""
-        return [call for call in self.calls if call.state in ("parked", "visits", "handed")]
+        return [call for call in self.calls if call.state in ("suspended", "visits", "handed")]
 
-    def _retry(self, call: Call, raw: Any, handle: str, responses: Any, token: Any = None) -> Json:
-        params = {**call.message["params"], "requestState": handle, "inputResponses": responses}
+    def _retry(
+        self, call: Call, raw: Any, request_state: str, responses: Any, token: Any = None
+    ) -> Json:
+        params = {
+            **call.message["params"],
+            "requestState": request_state,
+            "inputResponses": responses,
+        }
         meta = {**params["_meta"], "progressToken": token}
         if token is None:
             del meta["progressToken"]
@@ -504,14 +511,14 @@ class ErasMachine(RuleBasedStateMachine):
     def take_up_wrongly(self, which: int, raw: Any, other: int, stale: bool) -> None:
         """Try to go on with a call once more, or with what another one was asked."""
         if stale:
-            call, handle = self.pick(self.stale, which)
+            call, request_state = self.pick(self.stale, which)
         else:
-            parked = self.pick([c for c in self.parked() if c.state != "handed"], which)
-            modern = [c for c in self.calls if c.modern and c is not parked]
-            call, handle = self.pick(modern, other), parked.handle
+            suspended = self.pick([c for c in self.suspended() if c.state != "handed"], which)
+            modern = [c for c in self.calls if c.modern and c is not suspended]
+            call, request_state = self.pick(modern, other), suspended.request_state
         responses = {str(number): {"answer": 0} for number in range(-2, 20)}
         self.expected[("error", key(raw), INVALID)] += 1
-        self.say(self._retry(call, raw, handle, responses))
+        self.say(self._retry(call, raw, request_state, responses))
 
     @move(raw=st.sampled_from([*IDS, True, 1.0, None]))
     def cancel(self, raw: Any) -> None:
@@ -612,7 +619,7 @@ class ErasMachine(RuleBasedStateMachine):
             else:
                 client.asked[question.serial] = question
                 if client.state == "open":
-                    self.park(client)
+                    self.suspend(client)
         self.hear(server, request(raw, method, {"question": question.serial}))
 
     @move(which=numbers, raw=ids)
@@ -695,7 +702,12 @@ class ErasMachine(RuleBasedStateMachine):
             questions = call.asked
             self.close(call)
             self.calls.append(call)
-            call.state, call.asked, call.handle, call.wants_back = "handed", questions, state, state
+            call.state, call.asked, call.request_state, call.wants_back = (
+                "handed",
+                questions,
+                state,
+                state,
+            )
             if asked:
                 self.expected[("required", key(call.raw), frozenset(questions))] += 1
             else:
@@ -742,7 +754,7 @@ class ErasMachine(RuleBasedStateMachine):
         for question in questions:
             self._withdrawn(question)
         for call in [one for one in self.calls if one.server is server]:
-            if call.state in ("open", "parked") and not call.outcome:
+            if call.state in ("open", "suspended") and not call.outcome:
                 call.asked = {} if not call.modern else call.asked
                 self.end(call, "error", FAILED)
         note(f"{server.name} dies")
@@ -772,8 +784,8 @@ class ErasMachine(RuleBasedStateMachine):
     def _pass_time(self, until: float) -> None:
         self.world.wait(until - self.world.now)
         self.world.now = until
-        for call in [one for one in self.parked() if one.deadline <= until]:
-            if call.state == "parked" and call in call.server.in_flight and call.sent:
+        for call in [one for one in self.suspended() if one.deadline <= until]:
+            if call.state == "suspended" and call in call.server.in_flight and call.sent:
                 self.expected_of[call.server.name][("cancelled", call.child_id)] += 1
             self.close(call)
         self.check()

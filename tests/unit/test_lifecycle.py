@@ -49,7 +49,7 @@ def test_nobody_is_started_for_a_client_that_only_shakes_hands() -> None:
     assert (world.started, world["a"].state) == (["a"], STARTING)
 
 
-def test_a_client_that_shook_hands_at_the_desk_starts_them_when_it_connects() -> None:
+def test_a_client_that_has_initialized_before_starts_them_when_it_connects() -> None:
     world = World({"a": ["t"], "b": ["t"]})
     client = Client("auto")
     client.shake_hands()

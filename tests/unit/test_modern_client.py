@@ -202,7 +202,7 @@ def test_a_client_may_leave_in_the_middle_of_calls() -> None:
     assert scene.world.idle()
 
 
-def test_a_call_is_owed_until_it_is_answered_or_parked() -> None:
+def test_a_call_is_owed_until_it_is_answered_or_suspended() -> None:
     scene = Scene()
     assert scene.world.core.owes(scene.client)
     asked = scene.asked()
@@ -572,11 +572,11 @@ def test_roots_that_are_wanted_outside_calls_are_asked_for_at_the_next_one() -> 
     scene.world.say(scene.a, cancelled("old"))
     assert scene.got() == []
     scene.world.say(scene.client, enveloped(call(2, "a:t"), ASKABLE))
-    [parked] = scene.received()
-    assert [r["method"] for r in parked["result"]["inputRequests"].values()] == ["roots/list"]
+    [suspended] = scene.received()
+    assert [r["method"] for r in suspended["result"]["inputRequests"].values()] == ["roots/list"]
     [sent] = scene.got()
     again = enveloped(call(3, "a:t"), ASKABLE)
-    again["params"]["requestState"] = parked["result"]["requestState"]
+    again["params"]["requestState"] = suspended["result"]["requestState"]
     again["params"]["inputResponses"] = {"1": {"roots": []}}
     scene.world.say(scene.client, again)
     assert scene.got() == [result("q", {"roots": []})]
@@ -594,7 +594,7 @@ def test_a_question_that_the_child_takes_back_needs_no_answer() -> None:
     scene.end(2)
 
 
-def test_the_end_of_a_parked_call_waits_for_its_client() -> None:
+def test_the_end_of_a_suspended_call_waits_for_its_client() -> None:
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.a, result(scene.sent["id"], {"content": ["late"]}))
@@ -604,7 +604,7 @@ def test_the_end_of_a_parked_call_waits_for_its_client() -> None:
     assert scene.world.idle()
 
 
-def test_a_call_fails_with_its_child_although_it_is_parked() -> None:
+def test_a_call_fails_with_its_child_although_it_is_suspended() -> None:
     scene = Scene()
     asked = scene.asked()
     scene.world.down("a", "died")
@@ -629,7 +629,7 @@ def test_a_client_that_never_comes_back_is_forgotten() -> None:
     assert scene.world.idle()
 
 
-def test_only_so_many_calls_are_parked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_calls_are_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(modern_client, "MAXIMUM_SUSPENDED", 1)
     scene = Scene()
     asked = scene.asked()
@@ -655,7 +655,7 @@ def asking_scene() -> Scene:
     return scene
 
 
-def test_a_parked_call_holds_up_no_other_of_its_client() -> None:
+def test_a_suspended_call_holds_up_no_other_of_its_client() -> None:
     scene = asking_scene()
     scene.world.say(scene.client, modern_call(8, "a:u"))
     assert [line["params"] for line in scene.got()] == [{"name": "u"}]
@@ -717,7 +717,7 @@ def test_roots_are_those_of_any_call() -> None:
     assert scene.asked("q", "roots/list")["result"]["resultType"] == "input_required"
 
 
-def test_a_parked_call_is_in_the_way_of_another_connection() -> None:
+def test_a_suspended_call_is_in_the_way_of_another_connection() -> None:
     scene = asking_scene()
     other = scene.world.modern()
     scene.world.say(other, modern_call(1, "a:u"))
@@ -831,7 +831,7 @@ def test_visits_that_cannot_be_asked_for_are_an_error(capabilities: Json, data: 
     assert scene.world.idle()
 
 
-def test_visits_that_a_parked_call_ends_with_are_asked_for_once() -> None:
+def test_visits_that_a_suspended_call_ends_with_are_asked_for_once() -> None:
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.a, failure(scene.sent["id"], -32042, "visit", elicitations=[VISIT]))
@@ -1129,13 +1129,13 @@ def test_what_a_child_logs_is_told_once_over_a_pipe_of_both_eras() -> None:
 def test_hundreds_of_calls_may_wait_for_their_client_and_end_in_any_order() -> None:
     scene = Scene()
     scene.end(1)
-    parked = []
+    suspended = []
     for number in range(400):  # with work for each that grows with all of them, this takes minutes
         message = modern_call(number, arguments={"n": number})
         scene.world.say(scene.client, message)
         [sent] = scene.got()
-        parked.append((message, sent["id"], scene.asked(f"q{number}")))
-    for message, sent, asked in reversed(parked):
+        suspended.append((message, sent["id"], scene.asked(f"q{number}")))
+    for message, sent, asked in reversed(suspended):
         [key] = asked["result"]["inputRequests"]
         scene.world.say(scene.client, retried("again", message, asked, {key: ACCEPTED}))
         scene.world.say(scene.a, result(sent, {"content": [message["id"]]}))

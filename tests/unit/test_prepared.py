@@ -108,7 +108,7 @@ def test_the_handshake_is_answered_in_a_revision_that_is_known(version: Any) -> 
 def test_what_has_no_prepared_answer_is_left(said: bytes) -> None:
     prepared = Prepared(tables_of(GOLDEN / "plain"))
     assert prepared.answer(said) is None
-    assert (prepared.opening.hello, prepared.opening.shaken) == (b"", False)
+    assert (prepared.opening.hello, prepared.opening.initialized) == (b"", False)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_the_client_has_said_is_kept() -> None:
     prepared.answer(hello())
     assert prepared.opening.hello == hello()
     assert prepared.answer(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\r') == b""
-    assert prepared.opening.shaken
+    assert prepared.opening.initialized
 
 
 def test_the_version_changes_with_what_a_server_offers_and_not_with_the_rest() -> None:

@@ -53,7 +53,7 @@ class Opening:
     def __init__(self) -> None:
         self.hello = b""
         """The client's `initialize`, b"" if it sent none."""
-        self.shaken = False
+        self.initialized = False
         """Whether it has sent `initialized`."""
         self.heard = b""
         """What was read and not answered."""
@@ -113,7 +113,7 @@ class Prepared:
     def _more(self, line: bytes) -> bytes | None:
         """Read what follows the beginning of a line; None if that is for the next part to do."""
         opening = self.opening
-        wants_servers = opening.shaken and self.options["start"] == "eager"
+        wants_servers = opening.initialized and self.options["start"] == "eager"
         if len(line) > LONG or (wants_servers and not self._says_more()):
             return None
         data = read(0, LONG)
@@ -142,7 +142,7 @@ class Prepared:
         if "id" not in message:
             if method != "notifications/initialized":
                 return None
-            self.opening.shaken = True
+            self.opening.initialized = True
             return b""
         identifier = message["id"]
         if type(method) is not str or type(params) is not dict:
@@ -163,7 +163,7 @@ class Prepared:
             self.spelling = spelling_for(self.options["names"], name)
             self.capable = is_capable(params.get("capabilities"))
             return self._introduction(spoken(params.get("protocolVersion")))
-        if method == "tools/call" and self.opening.shaken:
+        if method == "tools/call" and self.opening.initialized:
             self.opening.called = self._server_of(params.get("name"))
         if params:  # a cursor, or the envelope of a client without a handshake
             return None

@@ -115,7 +115,7 @@ class Stdio:
             self.writer.send(opening.owed)
         if opening.hello:
             self.client.introduce(read_message(decode(opening.hello)))
-        if opening.shaken:
+        if opening.initialized:
             self.client.shake_hands()
             if opening.spawned is not None:
                 self._open(opening.spawned)
