@@ -207,6 +207,11 @@ class _Module:
                 self.binds.update(_bound(node))
         elif isinstance(node, ast.Try):
             self.guarded.append(Source(source.of(node)).rest().rstrip())
+            # A name means what the first of the alternatives gives it.
+            for block in (*(handler.body for handler in node.handlers), node.body):
+                for statement in block:
+                    if isinstance(statement, ast.Import | ast.ImportFrom):
+                        self.binds.update(_bound(statement))
         elif not (_is_docstring(node) or _is_for_checkers(node)):
             self._refuse(node, "only definitions stand in a module")
 

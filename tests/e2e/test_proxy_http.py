@@ -276,3 +276,28 @@ def test_importing_the_file_serves_nothing_and_loads_no_part(file: Path) -> None
         input="",
     )
     assert done.stdout == "False True\n"
+
+
+def test_the_application_of_the_file_lives_as_its_server_says(file: Path) -> None:
+    code = """
+import asyncio, server
+
+async def main():
+    said, told = asyncio.Queue(), asyncio.Queue()
+    life = asyncio.ensure_future(server.app({"type": "lifespan"}, told.get, said.put))
+    for event in ("startup", "shutdown"):
+        await told.put({"type": f"lifespan.{event}"})
+        heard = asyncio.ensure_future(said.get())
+        await asyncio.wait({life, heard}, return_when=asyncio.FIRST_COMPLETED)
+        if life.done():
+            life.result()
+        print((await heard)["type"])
+    await life
+
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=file.parent, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert done.stderr == ""

@@ -290,6 +290,10 @@ WRITE = "write `from mcpagg_runtime.part.module import name`"
         ),
         ("from mcpagg_runtime.serve.b import B\n\nB = 2", "a: B is also defined in serve/b"),
         ("from os import B", "b: B is also defined in the import of os.B"),
+        (
+            "try:\n    from os import B\nexcept ImportError:\n    from posix import B",
+            "b: B is also defined in the import of os.B",
+        ),
         ("def F(): ...", "a: F is also defined in ready/first"),
         ("F, G = 1, 2", "a: F is also defined in ready/first"),
         ("A = '''x'''", "a: three single quotes, which end a deferred part"),

@@ -16,7 +16,7 @@ from mcpagg_runtime.ready.values import quote, scan
 
 try:
     # Not os and signal, which cost a start 1 and 6 ms.
-    from _signal import signal  # type: ignore[import-not-found]
+    from _signal import signal as on_signal  # type: ignore[import-not-found]
     from posix import (  # type: ignore[attr-defined, unused-ignore]
         _exit,
         environ,
@@ -214,13 +214,13 @@ def main(tables: Mapping[str, Any], file: str) -> None:
         prepared = Prepared(tables)
         if prepared.may_serve():
             for number in ENDING:  # nothing has been started yet
-                signal(number, lambda *_: _exit(0))
+                on_signal(number, lambda *_: _exit(0))
             opening = prepared.serve()
             if opening.ended and not opening.heard:
                 _exit(0)
             if opening.called:
                 for number in ENDING:
-                    signal(number, opening.stop)
+                    on_signal(number, opening.stop)
                 from mcpagg_runtime.spawn.early import spawn_early
 
                 opening.spawned = spawn_early(tables, file, opening.called)

@@ -34,9 +34,11 @@ from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
-    from _signal import set_wakeup_fd, signal  # type: ignore[import-not-found]
+    from _signal import set_wakeup_fd  # type: ignore[import-not-found]
+    from _signal import signal as on_signal
 except ImportError:
-    from signal import set_wakeup_fd, signal
+    from signal import set_wakeup_fd
+    from signal import signal as on_signal
 
 if TYPE_CHECKING:
     from typing import Any
@@ -90,7 +92,7 @@ class Stdio:
             complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
         status = 0
         for number in ENDING:
-            signal(number, self._stop)
+            on_signal(number, self._stop)
         self.stopped = self.stopped or opening.stopped
         try:
             self._read(self._take_over(opening))
