@@ -1,20 +1,22 @@
 """The benchmarks' child of large results: a server of either era with one tool, `blob`.
 
-    python3 blob.py legacy|modern SIZE
+    python3 blob.py legacy|modern
 
-Each call of it gets a structured result of about SIZE bytes, which is printed once, beforehand.
+A call with {"size": N} gets a structured result of about N bytes, which is made once.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 
 META = "io.modelcontextprotocol/serverInfo"
 INFO = {"name": "blob", "version": "1"}
 TOOL = {"name": "blob", "inputSchema": {"type": "object"}}
 
 
+@cache
 def blob(size: int, modern: bool) -> bytes:
     """Return the text of a result: rows of a table, as a database server would give them."""
     rows = [{"id": 10**9 + n, "name": f"row {n:09}", "ratio": n / 7} for n in range(size // 64)]
@@ -37,7 +39,7 @@ def answers(method: str, version: str, modern: bool) -> dict[str, object]:
 
 def main() -> None:
     """Serve until standard input ends."""
-    modern, prepared = sys.argv[1] == "modern", blob(int(sys.argv[2]), sys.argv[1] == "modern")
+    modern = sys.argv[1] == "modern"
     for line in sys.stdin.buffer:
         message = json.loads(line)
         if "id" not in message:
@@ -45,7 +47,7 @@ def main() -> None:
         method, params = message["method"], message.get("params", {})
         head = b'{"jsonrpc":"2.0","id":' + json.dumps(message["id"]).encode()
         if method == "tools/call":
-            said = b',"result":' + prepared
+            said = b',"result":' + blob(params["arguments"]["size"], modern)
         elif modern and method == "initialize":
             said = b',"error":{"code":-32022,"message":"Unsupported protocol version"}'
         elif not modern and method == "server/discover":

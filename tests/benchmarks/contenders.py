@@ -7,24 +7,31 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipe import FLOOR
 
-CHILD = str(Path(__file__).with_name("echo.py"))
+ECHO, BLOB = (str(Path(__file__).with_name(name)) for name in ("echo.py", "blob.py"))
+"""The children: of many tools with small results, and of one with large ones."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What the servers stand before: how many children, and how long each takes to start."""
+    """What the servers stand before: how many children, how slow to start, with how many tools."""
 
     children: int
     delay: float = 0
+    tools: int = 10
 
     def __str__(self) -> str:
-        return f"{self.children} x {self.delay:g} s"
+        return f"{self.children} x {self.delay:g} s, {self.children * self.tools} tools"
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        return f"{self.children}-{self.delay:g}-{self.tools}"
 
 
 @dataclass
@@ -39,42 +46,49 @@ class Workshop:
     def contenders(self, scene: Scene) -> dict[str, list[str]]:
         """Return the command line of each contender, by name."""
         config = self.config(scene)
-        found = {name: self.peer(command, config) for name, command in self.peers.items()}
+        found = self.others(config, self.peers)
         proxy = self.proxy(config)
         if proxy:
             own = {"mcpagg": [*FLOOR, proxy], "mcpagg, without -I -S": [sys.executable, proxy]}
             found = own | found
         if scene.children == 1:
-            found = {"direct": [*FLOOR, CHILD, str(scene.delay)]} | found
+            found = {"direct": [*FLOOR, ECHO, str(scene.delay)]} | found
         return found
 
     def up_file(self, scene: Scene) -> Path:
         """Return the file that gets a line from each child when it is up."""
-        return self.folder / f"up-{scene.children}-{scene.delay:g}"
+        return self.folder / f"up-{scene.name}"
 
     def config(self, scene: Scene) -> Path:
         """Write the config of a scene."""
-        arguments = [*FLOOR[1:], CHILD, str(scene.delay), str(self.up_file(scene))]
-        entry = {"command": FLOOR[0], "args": arguments}
-        servers = {f"child{number}": entry for number in range(1, scene.children + 1)}
-        path = self.folder / f"mcp-{scene.children}-{scene.delay:g}.json"
+        return self.written(scene.name, self.servers(scene))
+
+    def servers(self, scene: Scene) -> dict[str, object]:
+        """Return the entries of a scene's children."""
+        options = [str(scene.delay), str(self.up_file(scene)), str(scene.tools)]
+        entry = {"command": FLOOR[0], "args": [*FLOOR[1:], ECHO, *options]}
+        return {f"child{number}": entry for number in range(1, scene.children + 1)}
+
+    def written(self, name: str, servers: Mapping[str, object]) -> Path:
+        """Write a config of these servers."""
+        path = self.folder / f"mcp-{name}.json"
         path.write_text(json.dumps({"mcpServers": servers}, indent=2))
         return path
 
-    def peer(self, command: str, config: Path) -> list[str]:
-        """Return a peer's command line; `{config}` in it is the config of the scene."""
-        return [part.replace("{config}", str(config)) for part in shlex.split(command)]
+    def others(self, config: Path, peers: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the command lines of peers, in which `{config}` and `{child}` are replaced."""
+        child = shlex.join([*FLOOR, ECHO])
+        return {
+            name: shlex.split(command.replace("{config}", str(config)).replace("{child}", child))
+            for name, command in peers.items()
+        }
 
-    def proxy(self, config: Path) -> str | None:
+    def proxy(self, config: Path, *flags: str) -> str | None:
         """Compile a config, once; None if that fails."""
         output = config.with_suffix(".py")
         if not output.exists():
-            run = subprocess.run(
-                [*compiler(), str(config), "-o", str(output)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = [*compiler(), str(config), "-o", str(output), *flags]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
             if run.returncode:
                 last = (run.stderr.strip().splitlines() or ["no message"])[-1]
                 self.note(f"mcpagg-compile {config.name}: exit {run.returncode}: {last}")

@@ -1,6 +1,6 @@
-"""The benchmarks' child: an MCP server with ten tools that all echo, standard library only.
+"""The benchmarks' child: an MCP server with ten or more tools that all echo, standard library only.
 
-    python3 echo.py [SECONDS [FILE]]
+    python3 echo.py [SECONDS [FILE [TOOLS]]]
 
 It takes SECONDS to start, and adds a line with the time to FILE when its client has said
 `initialized`: then it is up.
@@ -13,6 +13,7 @@ import sys
 import time
 
 NAMES = ("again", "echo", "mirror", "parrot", "repeat", "reply", "return", "same", "twin", "very")
+COUNT = int(sys.argv[3]) if sys.argv[3:] else len(NAMES)
 TOOLS = [
     {
         "name": name,
@@ -23,7 +24,7 @@ TOOLS = [
             "required": ["text"],
         },
     }
-    for name in NAMES
+    for name in (*NAMES, *(f"tool{number}" for number in range(len(NAMES), COUNT)))
 ]
 """About 400 bytes each, which is what real ones have."""
 

@@ -1,85 +1,119 @@
-"""What a large structured result costs the proxy: CPU per call, for each pairing of eras.
+"""Large structured results in the four pairings of eras: time, CPU, and memory that is given back.
 
-    python tests/benchmarks/large.py [--json]
-
-The time is the proxy's own, user and system, from /proc; the child and this client are not in it.
-The first call of a size warms everything up and is not counted.
+The direct call is one of a client in the server's own era.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import tempfile
-from pathlib import Path
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
+from bench import FAILURES, Bench
+from contenders import BLOB
+from pipe import FLOOR, Open, Pipe, listed
+from processes import cpu, peak, resident
 
-from pipe import FLOOR, Pipe
-from proxies import compiled
-from wire import enveloped
+SIZES = {"1 MB": (1_000_000, 8), "20 MB": (20_000_000, 2)}
+"""{size: (bytes, calls a turn)}; the last one is that whose memory is told."""
 
-BLOB = str(Path(__file__).with_name("blob.py"))
-SIZES = {"small": (64, 200), "1.2 MB": (1_200_000, 20), "20 MB": (20_000_000, 4)}
-"""{size: (bytes, calls)}."""
+ERAS = ("legacy", "modern")
+TIME_GOAL = 1.3
+"""The most that a result may take, as a multiple of the direct call."""
 
-
-def cpu(pid: int) -> float:
-    """Return the CPU seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def exchange(pipe: Pipe, message: object) -> None:
-    """Send a request, and read lines until its answer has come."""
-    pipe.input.write(json.dumps(message).encode() + b"\n")
-    pipe.input.flush()
-    while b'"result"' not in pipe.output.readline():
-        pass
+PEAK_GOAL, KEPT_GOAL = 2.0, 0.1
+"""What a result may occupy in the proxy, and what may stay, as multiples of its size."""
 
 
-def milliseconds(file: Path, calls: int, *, modern: bool) -> float:
-    """Return the CPU milliseconds of one call."""
-    params: dict[str, object] = {"name": "s:blob", "arguments": {}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-    pipe = Pipe([*FLOOR, str(file)])
+@dataclass(frozen=True)
+class Warm:
+    """A server that has answered a small call, and what it occupied then."""
+
+    server: Open
+    memory: int
+
+
+def measure(bench: Bench) -> None:
+    """Get large results of a server of each era."""
+    for child in ERAS:
+        running = opened(bench, child)
+        try:
+            compare(bench, child, running)
+        finally:
+            for each in running.values():
+                each.server.pipe.close()
+
+
+def opened(bench: Bench, child: str) -> dict[str, Warm]:
+    """Start all that can stand before a child of an era; a peer is asked as a legacy client."""
+    entry = {"command": sys.executable, "args": [BLOB, child]}
+    config = bench.workshop.written(child, {"blobs": entry})
+    commands = {"direct": (child, [*FLOOR, BLOB, child])}
+    proxy = bench.workshop.proxy(config)
+    if proxy:
+        commands |= {f"mcpagg, {client} client": (client, [*FLOOR, proxy]) for client in ERAS}
+    for name, argv in bench.workshop.others(config, bench.workshop.peers).items():
+        commands[name] = "legacy", argv
+    found = {
+        name: bench.attempt(name, partial(warmed, argv, modern=client == "modern"))
+        for name, (client, argv) in commands.items()
+    }
+    return {name: server for name, server in found.items() if server}
+
+
+def warmed(argv: list[str], *, modern: bool) -> Warm:
+    """Start a server, and let it answer a small call."""
+    pipe = Pipe(argv)
     try:
-        if modern:
-            asked["params"] = enveloped(params)
-        else:
-            hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {}}
-            exchange(pipe, {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": hello})
-            pipe.input.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
-        exchange(pipe, asked)
-        before = cpu(pipe.process.pid)
-        for _ in range(calls):
-            exchange(pipe, asked)
-        return 1000 * (cpu(pipe.process.pid) - before) / calls
-    finally:
-        pipe.process.kill()
-        pipe.process.wait()
+        if not modern:
+            pipe.initialize()
+        server = listed(pipe, "blob", modern=modern)
+        server.call(size=64)
+        return Warm(server, resident(pipe.process.pid))
+    except FAILURES:
+        pipe.close()
+        raise
 
 
-def main() -> None:
-    """Print the figures: milliseconds, and how many times those of the legacy pairing."""
-    found: dict[str, dict[str, float]] = {}
-    for size, (count, calls) in SIZES.items():
-        for child in ("legacy", "modern"):
-            with tempfile.TemporaryDirectory() as name:
-                entry = {"command": sys.executable, "args": [BLOB, child, str(count)]}
-                file = compiled(Path(name), {"s": entry})
-                for client in ("legacy", "modern"):
-                    spent = milliseconds(file, calls, modern=client == "modern")
-                    found.setdefault(size, {})[f"{client} client, {child} server"] = spent
-    if "--json" in sys.argv:
-        json.dump(found, sys.stdout, indent=1)
-        return
-    for size, row in found.items():
-        base = row["legacy client, legacy server"]
-        for pairing, spent in row.items():
-            print(f"{size:8} {pairing:30} {spent:8.2f} ms  {spent / base if base else 0:5.2f} x")
+def compare(bench: Bench, child: str, running: dict[str, Warm]) -> None:
+    """Measure these servers in turns; the first turn makes the results, and is not told."""
+    report, about = bench.report, f"{child} server"
+    bench.turns(1, running, timed)
+    samples = bench.turns(2 if bench.quick else 5, running, timed)
+    table = report.add(f"large results, {about}", "direct", samples)
+    memory = report.add(f"memory of 20 MB, {about}", "direct", bench.turns(1, running, occupied))
+    for client in ERAS:
+        name = f"mcpagg, {client} client"
+        for size in SIZES:
+            what = f"{size}, {client} client, {about}"
+            report.goal(what, table.ratio(name, f"{size} ms"), "x direct", most=TIME_GOAL)
+        what = f"memory of 20 MB, {client} client, {about}"
+        unit = "x the message"
+        report.goal(f"{what}, peak", memory.median(name, "peak, x"), unit, most=PEAK_GOAL)
+        report.goal(f"{what}, kept", memory.median(name, "kept, x"), unit, most=KEPT_GOAL)
 
 
-if __name__ == "__main__":
-    main()
+def timed(warm: Warm) -> dict[str, float]:
+    """Get some results of each size."""
+    seen: dict[str, float] = {}
+    pid = warm.server.pipe.process.pid
+    for name, (size, calls) in SIZES.items():
+        before = cpu(pid)
+        seen[f"{name} ms"] = median(warm.server.call(size=size) for _ in range(calls))
+        seen[f"{name} CPU ms"] = 1000 * (cpu(pid) - before) / calls
+    return seen
+
+
+def occupied(warm: Warm) -> dict[str, float]:
+    """Return what the large results have left, above what the server occupied before."""
+    pid = warm.server.pipe.process.pid
+    now, most = resident(pid), peak(pid)
+    size = SIZES["20 MB"][0]
+    return {
+        "before MB": warm.memory / 1e6,
+        "peak MB": most / 1e6,
+        "after MB": now / 1e6,
+        "peak, x": (most - warm.memory) / size,
+        "kept, x": (now - warm.memory) / size,
+    }

@@ -12,7 +12,9 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
+
+from processes import family, table
 
 LIMIT = 120.0
 """Seconds until a server that does not answer is killed, which ends every read."""
@@ -20,6 +22,11 @@ LIMIT = 120.0
 FLOOR = [sys.executable, "-I", "-S"]
 """The barest Python there is: what everything is compared with, and how proxies are run."""
 
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+"""What each request of the revision without a handshake says of its client."""
 
 PYTHON_STYLE = re.compile(rb'\{"jsonrpc": ?"2.0", ?"id": ?(\d+), ?"(?:result|error)"')
 TYPESCRIPT_STYLE = re.compile(rb'"jsonrpc":"2.0","id":(\d+)\}\s*$')
@@ -39,6 +46,7 @@ class Pipe:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            bufsize=1 << 16,  # what a pipe holds: the client is not what a large result waits for
             cwd=cwd,
             start_new_session=True,
         )
@@ -101,12 +109,6 @@ class Pipe:
         )
         self.send("notifications/initialized", answer=False)
 
-    def echo_tool(self) -> str:
-        """List the tools; return the last one that is an `echo`, whatever its prefix."""
-        listed: Any = json.loads(self.request("tools/list"))
-        names: list[str] = [tool["name"] for tool in listed["result"]["tools"]]
-        return [name for name in names if name.endswith("echo")][-1]
-
     def close(self) -> None:
         """End the input, give the server time to end its children, and kill what is left."""
         started = family(self.process.pid)
@@ -124,6 +126,30 @@ class Pipe:
         self.output.close()
 
 
+class Open(NamedTuple):
+    """A server whose child is up, in one revision of the protocol, and its tool to call."""
+
+    pipe: Pipe
+    tool: str
+    modern: bool = False
+
+    def call(self, **arguments: object) -> float:
+        """Call the tool; return the milliseconds that it took."""
+        params: dict[str, object] = {"name": self.tool, "arguments": arguments}
+        if self.modern:
+            params["_meta"] = ENVELOPE
+        before = time.perf_counter()
+        self.pipe.request("tools/call", params)
+        return (time.perf_counter() - before) * 1000
+
+
+def listed(pipe: Pipe, tool: str, *, modern: bool = False) -> Open:
+    """List the tools; take the last one that is called so, whatever its prefix."""
+    found: Any = json.loads(pipe.request("tools/list", {"_meta": ENVELOPE} if modern else {}))
+    names: list[str] = [each["name"] for each in found["result"]["tools"]]
+    return Open(pipe, [name for name in names if name.endswith(tool)][-1], modern)
+
+
 def response_id(line: bytes) -> int | None:
     """Return the id of a response, found without parsing where servers usually write it."""
     found = PYTHON_STYLE.match(line) or TYPESCRIPT_STYLE.search(line, max(0, len(line) - 60))
@@ -131,35 +157,3 @@ def response_id(line: bytes) -> int | None:
         return int(found[1])
     message: dict[str, Any] = json.loads(line)
     return message.get("id") if "method" not in message else None
-
-
-class Entry:
-    """A line of the process table."""
-
-    def __init__(self, row: str) -> None:
-        pid, parent, resident, self.args = row.split(None, 3)
-        self.pid, self.parent, self.resident = int(pid), int(parent), int(resident) * 1024
-
-
-def table() -> dict[int, Entry]:
-    """Return the processes of the machine."""
-    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,rss=,args="]
-    rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return {entry.pid: entry for entry in map(Entry, rows)}
-
-
-def family(pid: int) -> dict[int, Entry]:
-    """Return a process and its descendants."""
-    everyone = table()
-    found = {pid: everyone[pid]} if pid in everyone else {}
-    size = 0
-    while len(found) > size:
-        size = len(found)
-        found |= {entry.pid: entry for entry in everyone.values() if entry.parent in found}
-    return found
-
-
-def resident(pid: int) -> int:
-    """Return the bytes that a server occupies, helpers included, but not the children it serves."""
-    entries = family(pid).values()
-    return sum(e.resident for e in entries if e.pid == pid or "echo.py" not in e.args)

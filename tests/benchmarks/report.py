@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 Samples = dict[str, dict[str, list[float]]]
@@ -32,6 +34,16 @@ class Table:
         """Return how many times the base's median a server's is."""
         value, base = self.median(server, metric), self.median(self.base, metric)
         return value / base if value is not None and base else None
+
+    def medians(self, metric: str) -> dict[str, float]:
+        """Return the median of each server that has this metric."""
+        found = {server: self.median(server, metric) for server in self.samples}
+        return {server: value for server, value in found.items() if value is not None}
+
+    def more(self, server: str, other: str, metric: str) -> float | None:
+        """Return how much more a server's median is than another's."""
+        value, less = self.median(server, metric), self.median(other, metric)
+        return value - less if value is not None and less is not None else None
 
     def cell(self, server: str, metric: str) -> str:
         """Return "value  ratio", and the difference if asked for."""
@@ -62,6 +74,9 @@ class Report:
         self.tables: list[Table] = []
         self.notes: list[str] = []
         self.goals: list[dict[str, object]] = []
+        self.plots: dict[str, str] = {}
+        """{name: SVG}."""
+
         print(f"{machine}; medians, and ratios to the first row of each table")
 
     def add(self, title: str, base: str, samples: Samples, *, difference: bool = False) -> Table:
@@ -71,14 +86,31 @@ class Report:
         print("", *table.lines(), sep="\n", flush=True)
         return table
 
-    def goal(self, what: str, value: float | None, most: float, unit: str) -> None:
-        """Print a value beside the most that it is to be."""
+    def goal(
+        self,
+        what: str,
+        value: float | None,
+        unit: str,
+        *,
+        most: float | None = None,
+        least: float | None = None,
+    ) -> None:
+        """Print a value beside the most or the least that it is to be."""
         if value is None:
             self.note(f"{what}: not measured")
             return
-        self.goals.append({"what": what, "value": value, "most": most, "unit": unit})
-        verdict = "met" if value <= most else "NOT met"
-        print(f"goal: {what}: {value:.2f} {unit}, at most {most:g}: {verdict}", flush=True)
+        met = (most is None or value <= most) and (least is None or value >= least)
+        bounds = {"at most": most, "at least": least}
+        bound = ", ".join(
+            f"{word} {number:g}" for word, number in bounds.items() if number is not None
+        )
+        goal = {"what": what, "value": value, "unit": unit, "bound": bound, "met": met}
+        self.goals.append(goal)
+        self.say(f"goal: {what}: {value:.2f} {unit}, {bound}: {'met' if met else 'NOT met'}")
+
+    def say(self, text: str) -> None:
+        """Print a line below the table it belongs to."""
+        print(text, flush=True)
 
     def note(self, text: str) -> None:
         """Say what is missing, once."""
@@ -111,3 +143,9 @@ class Report:
                 for table in self.tables
             ],
         }
+
+
+def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the slope between the first two and the last two points; equal where it is linear."""
+    steps = [(b - y) / (a - x) for (x, y), (a, b) in pairwise(points)]
+    return (steps[0], steps[-1]) if steps else (float("nan"), float("nan"))

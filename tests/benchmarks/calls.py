@@ -1,0 +1,80 @@
+"""Calls of one child through every server: one after another, and many in flight."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from statistics import median, quantiles
+
+from bench import Bench
+from contenders import Scene
+from pipe import Open
+from processes import resident
+
+SIZES = {"100 B": (100, 300), "10 KB": (10_000, 20), "1 MB": (1_000_000, 3)}
+"""{size: (bytes, calls a turn)}."""
+
+MEDIAN_GOAL, P99_GOAL = 0.08, 0.4
+"""The milliseconds that a proxy may add to a call of 100 bytes."""
+
+IN_FLIGHT, SHARE_GOAL = (16, 64), 0.6
+"""How many calls are in flight; the share of the direct throughput that is to be reached."""
+
+
+def measure(bench: Bench) -> None:
+    """Call one child through every server."""
+    report, rounds = bench.report, 3 if bench.quick else 9
+    running = bench.opened(bench.workshop.contenders(Scene(1)))
+    try:
+        samples = bench.turns(rounds, running, sequential)
+        table = report.add("a call, one after another", "direct", samples, difference=True)
+        for metric, most in (("100 B ms", MEDIAN_GOAL), ("100 B p99 ms", P99_GOAL)):
+            more = table.more("mcpagg", "direct", metric)
+            report.goal(f"added to a call, {metric[:-3]}", more, "ms", most=most)
+        for number in IN_FLIGHT:
+            samples = bench.turns(rounds, running, partial(burst, number))
+            table = report.add(f"calls of 100 B, {number} in flight", "direct", samples)
+            share = table.ratio("mcpagg", "calls/s")
+            report.goal(f"{number} in flight", share, "of direct", least=SHARE_GOAL)
+        report.add("memory after these calls", "direct", bench.turns(1, running, memory))
+    finally:
+        for each in running.values():
+            each.pipe.close()
+
+
+def sequential(server: Open) -> dict[str, float]:
+    """Make some calls of each size."""
+    seen: dict[str, float] = {}
+    for size, (length, calls) in SIZES.items():
+        took = [server.call(text="x" * length) for _ in range(calls)]
+        seen[f"{size} ms"] = median(took)
+        if calls >= 100:
+            seen[f"{size} p99 ms"] = quantiles(took, n=100)[98]
+    return seen
+
+
+def burst(number: int, server: Open, calls: int = 3000) -> dict[str, float]:
+    """Keep a number of calls in flight."""
+    params = {"name": server.tool, "arguments": {"text": "x" * 100}}
+    sent: dict[int, float] = {}
+    took: list[float] = []
+
+    def send() -> None:
+        now = time.perf_counter()
+        sent[server.pipe.send("tools/call", params)] = now
+
+    start = time.perf_counter()
+    for _ in range(number):
+        send()
+    while sent:
+        request_id, _ = server.pipe.response()
+        took.append(time.perf_counter() - sent.pop(request_id))
+        if len(took) + len(sent) < calls:
+            send()
+    rate = calls / (time.perf_counter() - start)
+    return {"calls/s": rate, "p99 ms": quantiles(took, n=100)[98] * 1000}
+
+
+def memory(server: Open) -> dict[str, float]:
+    """Return what the server occupies now."""
+    return {"memory MB": resident(server.pipe.process.pid) / 1e6}

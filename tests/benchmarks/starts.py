@@ -1,0 +1,96 @@
+"""From the spawn of a server to its first answers, beside a bare interpreter."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+from bench import Bench
+from contenders import Scene
+from pipe import FLOOR, Pipe, listed
+from plots import bars
+from processes import resident
+from report import Table
+
+START_GOALS = (
+    (Scene(10), "initialize ms", 1.6),
+    (Scene(10, 2), "initialize ms", 1.6),
+    (Scene(30), "tools/list ms", 2.0),
+)
+"""The most that a start may take, as a multiple of the floor."""
+
+FIRST_CALL_GOAL = 25.0
+"""How many milliseconds a first call may take longer than that of the child itself."""
+
+WAITING = [*FLOOR, "-c", 'print(\'{"jsonrpc":"2.0","id":1,"result":{}}\', flush=True); input()']
+"""A bare interpreter that says when it is up, and waits: the floor of memory."""
+
+SCENES = (Scene(1), Scene(10), Scene(30), Scene(1, 2), Scene(10, 2))
+
+
+def measure(bench: Bench) -> None:
+    """Start every server before children that start at once, and before slow ones."""
+    tables: dict[Scene, Table] = {}
+    for scene in SCENES:
+        up = bench.workshop.up_file(scene)
+
+        def turn(argv: list[str], up: Path = up, scene: Scene = scene) -> dict[str, float]:
+            return one_start(argv, up, scene.children) if argv != FLOOR else floor()
+
+        contenders = {"floor": FLOOR, **bench.workshop.contenders(scene)}
+        thorough = 3 if scene.delay else 11
+        samples = bench.turns(1 if bench.quick else thorough, contenders, turn)
+        tables[scene] = bench.report.add(f"start, {scene}", "floor", samples)
+    for scene, metric, most in START_GOALS:
+        ratio = tables[scene].ratio("mcpagg", metric)
+        bench.report.goal(f"{metric[:-3]}, {scene}", ratio, "x the floor", most=most)
+    for scene in (Scene(1), Scene(1, 2)):
+        more = tables[scene].more("mcpagg", "direct", "first call ms")
+        bench.report.goal(f"first call, {scene}", more, "ms more than direct", most=FIRST_CALL_GOAL)
+    for scene, table in tables.items():
+        values = table.medians("initialize ms")
+        bench.report.plots[f"start-{scene.name}"] = bars(
+            f"spawn to initialize, {scene}", "ms", values
+        )
+
+
+def one_start(argv: list[str], up: Path, children: int) -> dict[str, float]:
+    """Start a server once, up to its first answered call."""
+    up.unlink(missing_ok=True)
+    with Pipe(argv) as pipe:
+        pipe.initialize()
+        seen = {"initialize ms": pipe.elapsed() * 1000}
+        server = listed(pipe, "echo")
+        seen["tools/list ms"] = pipe.elapsed() * 1000
+        server.call(text="x")
+        seen["first call ms"] = pipe.elapsed() * 1000
+        if children > 1:
+            seen["all up ms"] = (last_up(up, children) - pipe.started) * 1000
+        seen["memory MB"] = resident(pipe.process.pid) / 1e6
+    return seen
+
+
+def last_up(up: Path, children: int) -> float:
+    """Wait until all children are up; return when the last one was."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        times = up.read_text().splitlines() if up.exists() else []
+        if len(times) >= children:
+            return max(map(float, times[:children]))
+        time.sleep(0.02)
+    return float("nan")
+
+
+def floor() -> dict[str, float]:
+    """Start and end the bare interpreter, and look at one that waits."""
+    before = time.monotonic()
+    subprocess.run([*FLOOR, "-c", "pass"], check=True)
+    spent = (time.monotonic() - before) * 1000
+    with Pipe(WAITING) as pipe:
+        pipe.response()
+        memory = resident(pipe.process.pid) / 1e6
+    return {
+        **dict.fromkeys(("initialize ms", "tools/list ms", "first call ms"), spent),
+        "memory MB": memory,
+    }
