@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.spawn.spawning import Spawned
     from mcpagg_runtime.start.answers import Answers
     from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.start.plan import Plan
 
     class Sink(Protocol):
         """Takes the messages for a client."""
@@ -77,12 +78,7 @@ class Engine:
         """`mint` returns a text that nobody can guess."""
         self.plan = answers.plan
         self.log = log
-        self._refusal = ""
-        """Why no child may be started."""
-        if self.plan.approval or ALLOWED_SIGNERS in os.environ:
-            from mcpagg_runtime.tool.approval import refusal
-
-            self._refusal = refusal(self.plan.whole)
+        self._refusal = _refusal(self.plan)
         dispatching = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, mint, dispatching)
         self.lock = _thread.allocate_lock()
@@ -312,6 +308,15 @@ class Engine:
                     wait = 1.0
             self._alarm.note(self.core.alarm)
             return wait or self.core.alarm - monotonic()
+
+
+def _refusal(plan: Plan) -> str:
+    """Return why no child may be started, "" if they may; see `approval`."""
+    if not (plan.approval or ALLOWED_SIGNERS in os.environ):
+        return ""
+    from mcpagg_runtime.tool.approval import refusal
+
+    return refusal(plan.whole)
 
 
 def _state_line(server: str, state: str, reason: str) -> bytes:
