@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 import pytest
 from proxies import posix
 
+from mcpagg_runtime.remote import tokens
 from mcpagg_runtime.remote.tokens import Login, LoginNeeded, issued, state_folder
 
 SERVER = "https://mcp.example.com/mcp"
@@ -195,6 +196,23 @@ def test_a_fault_of_the_authorization_server_ends_no_login(
     with pytest.raises(OSError, match=why):
         login.refreshed("a1")
     assert login.bearer() == "a2"
+
+
+def test_where_nothing_can_be_kept_nothing_is_asked_for(
+    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    login = logged_in(endpoint, refresh_at=time() - 1)
+    with monkeypatch.context() as full:
+        full.setattr(tokens, "_write_login", refuse)
+        assert login.bearer() == "a1"
+        with pytest.raises(OSError, match="Read-only"):
+            login.refreshed("a1")
+    assert endpoint.asked == []
+    endpoint.answers = [NEXT]
+    assert login.refreshed("a1") == "a2"
 
 
 def test_an_authorization_server_that_is_away_is_told() -> None:

@@ -121,7 +121,12 @@ class Login:
                 _write_login(self.path, record)
 
     def _refresh(self, record: Record) -> Record:
-        """Return the record with a new token, which is written; the lock is held."""
+        """Return the record with a new token, which is written; the lock is held.
+
+        Most servers end a refresh token with its use, and what replaces it must not be lost: where
+        nothing can be written, nothing is asked for.
+        """
+        self._replace(record)
         grant = {"grant_type": "refresh_token", "refresh_token": record["refresh_token"]}
         try:
             answer = _token_answer(record, grant)
