@@ -807,7 +807,7 @@ class ErasMachine(RuleBasedStateMachine):
 
 
 ErasMachine.TestCase.settings = settings(
-    max_examples=3 * settings().max_examples,
+    max_examples=2 * settings().max_examples,
     stateful_step_count=60,
     # To shrink a failure takes minutes: the thorough profile does.
     phases=settings().phases if THOROUGH else [Phase.generate],

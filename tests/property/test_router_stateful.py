@@ -848,7 +848,7 @@ class RouterMachine(RuleBasedStateMachine):
 
 
 RouterMachine.TestCase.settings = settings(
-    max_examples=5 * settings().max_examples,
+    max_examples=2 * settings().max_examples,
     stateful_step_count=50,
     # To shrink a failure takes minutes: the thorough profile does.
     phases=settings().phases if THOROUGH else [Phase.generate],

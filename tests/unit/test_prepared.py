@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -20,10 +22,16 @@ from mcpagg_runtime.start.plan import read_plan
 LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
 
 
+@cache
+def program(case: Path, **options: Any) -> CodeType:
+    """Return the program that is emitted for a golden case."""
+    return compile(emitted(case, **options), "server.py", "exec")
+
+
 def tables_of(case: Path, **options: Any) -> Json:
     """Return the tables of an emitted golden case."""
     space: Json = {"__name__": "server", "__file__": "server.py"}
-    exec(compile(emitted(case, **options), "server.py", "exec"), space)  # noqa: S102
+    exec(program(case, **options), space)  # noqa: S102
     tables: Json = space["PLAN"]
     return tables
 
