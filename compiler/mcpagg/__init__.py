@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from mcpagg.aggregator import Aggregator
 
 __all__ = ["Aggregator"]
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

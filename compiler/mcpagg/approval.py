@@ -5,7 +5,6 @@ See the runtime's module of this name for what is signed and how that is verifie
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Mapping
 
 from mcpagg.problems import ConfigError, Problem
@@ -35,6 +34,8 @@ def _signature(digest: str, key: str) -> str:
     Raises:
         ConfigError: there is none to be had; says why.
     """
+    import subprocess  # most files are not signed, and this takes long to import
+
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", NAMESPACE, "-f", key]
     try:
         done = subprocess.run(  # noqa: S603 - the key's path is its user's

@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from mcpagg import __version__
 from mcpagg.literal import HIDDEN
 from mcpagg.printing import say, show
 from mcpagg.problems import ConfigError, Problem, meant
@@ -271,15 +272,13 @@ class _Report(argparse.Action):
 class _Version(argparse.Action):
     """Prints the version, and the digest of the runtime that emitted files have.
 
-    What both need costs more to import than reading most configs.
+    What the digest needs costs more to import than reading most configs.
     """
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
-
         from mcpagg.bundle import runtime_digest
 
-        show(f"{PROGRAM} {version('mcpagg')}")
+        show(f"{PROGRAM} {__version__}")
         show(f"runtime {runtime_digest()}")
         parser.exit()
 

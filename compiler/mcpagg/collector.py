@@ -5,8 +5,7 @@ The rules are those of the emitted file. What differs is that one thread asks, a
 
 from __future__ import annotations
 
-from importlib.metadata import version as installed_version
-
+from mcpagg import __version__
 from mcpagg.conversation import DISCOVER, BadList, Conversation, Fault, Refusal, Silence, Time
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
@@ -32,7 +31,7 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
 )
 
-ABOUT = obj(name='"mcpagg"', version=quote(installed_version("mcpagg")))
+ABOUT = obj(name='"mcpagg"', version=quote(__version__))
 # How what is no endpoint of streamable HTTP, or of another revision, answers a POST (specification,
 # transports, backwards compatibility).
 UNKNOWN_THERE = (400, 404, 405)

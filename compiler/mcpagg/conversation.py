@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from importlib.metadata import version as installed_version
 from time import monotonic
 
+from mcpagg import __version__
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import Json
 from mcpagg_runtime.remote.transport import RemoteConnection
@@ -32,7 +32,7 @@ from mcpagg_runtime.start.message import Message, error, failure, result
 from mcpagg_runtime.start.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 
 DISCOVER = "server/discover"
-AGENT = f"mcpagg/{installed_version('mcpagg')}"
+AGENT = f"mcpagg/{__version__}"
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
 # What a server may name on stderr that exits over the version, or the method, that it was asked.
 VERSION_WORDS = ("protocol", DISCOVER)

@@ -10,11 +10,11 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import jinja2
 
+from mcpagg import __version__
 from mcpagg.approval import Approval
 from mcpagg.bundle import PACKAGE, bundle, runtime_digest
 from mcpagg.jsontext import dumps
@@ -115,14 +115,14 @@ def emit(  # noqa: PLR0913 - all that a file is made of
             literal(server): {literal(kind): _list(value) for kind, value in values.items()}
             for server, values in lists.items()
         },
-        compiler=literal(version("mcpagg")),
+        compiler=literal(__version__),
         first=runtime.first,
         deferred={literal(part): source for part, source in runtime.deferred.items()},
         about={key: literal(value) for key, value in about.items()},
         http=http is not None,
     )
     text = templates.get_template("server.py.j2").render(
-        version=version("mcpagg"),
+        version=__version__,
         source=comment(source),
         dependencies='["uvicorn>=0.30"]' if http is not None else "[]",
         command=comment(commands[0]),
@@ -135,7 +135,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         text,
         tables,
         lists,
-        {"COMPILER": version("mcpagg"), "PLAN": about}
+        {"COMPILER": __version__, "PLAN": about}
         | {part: f"\n{source}" for part, source in runtime.deferred.items()},
     )
     return text

@@ -9,7 +9,6 @@ bytes for the same file: the serial number is made of its text, and no time is t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -20,6 +19,7 @@ from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
+from mcpagg import __version__
 from mcpagg.environment.pins import Package, find_package
 from mcpagg.snapshot import ChildSnapshot
 
@@ -32,7 +32,7 @@ def bill_of_materials(result: Compilation) -> str:
     bom = Bom(serial_number=uuid5(NAMESPACE_URL, result.text))
     bom.metadata.timestamp = None  # type: ignore[assignment] # the schema does not ask for one
     bom.metadata.tools.components.add(
-        Component(name="mcpagg-compile", type=ComponentType.APPLICATION, version=version("mcpagg"))
+        Component(name="mcpagg-compile", type=ComponentType.APPLICATION, version=__version__)
     )
     proxy = Component(name=result.name, type=ComponentType.APPLICATION, bom_ref="proxy")
     bom.metadata.component = proxy

@@ -12,12 +12,12 @@ import hashlib
 import unicodedata
 from functools import cache
 from importlib import resources
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup, escape
 
+from mcpagg import __version__
 from mcpagg.html_report.contents import Contents, Server, contents
 from mcpagg.literal import HIDDEN
 from mcpagg_runtime.spawn.variables import reference_at
@@ -50,7 +50,7 @@ def render(result: Compilation, changes: Sequence[Line] | None = None) -> str:
     return _template().render(
         page=shown,
         changes=changes,
-        version=version("mcpagg"),
+        version=__version__,
         badges=dict.fromkeys(
             badge.word for one in shown.servers for tool in one.tools for badge in tool.badges
         ),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from importlib.metadata import version
 from typing import Any
 from urllib.parse import quote
 
+from mcpagg import __version__
 from mcpagg.literal import json_text, literal
 from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
@@ -32,7 +32,7 @@ def as_sarif(review: Review) -> str:
     """Return a review as SARIF text."""
     driver = {
         "name": "mcpagg-compile",
-        "version": version("mcpagg"),
+        "version": __version__,
         "rules": [
             {
                 "id": class_,
