@@ -22,6 +22,10 @@ def of(**properties: Any) -> Json:
     return {"type": "object", "properties": properties}
 
 
+KIND_A, KIND_B = ({**of(kind={"const": kind}), "required": ["kind"]} for kind in "ab")
+DEFS = {"$defs": {"B": B}}
+
+
 def said(before: Any, after: Any) -> list[str]:
     return [
         f"{change.pointer} {change.what} {change.class_for(output=False)}"
@@ -69,6 +73,27 @@ def said(before: Any, after: Any) -> list[str]:
         ({"anyOf": [A, {"type": "null"}], "title": "A"}, A, ""),
         ({"anyOf": [A, B]}, {"anyOf": [A, {"type": "number"}]}, "/anyOf/1/type changed schema-c…"),
         ({"allOf": [A]}, {"allOf": [A, B]}, "/allOf has a new alternative BREAKS"),
+        (A, {**A, "anyOf": [A]}, "/anyOf was added BREAKS"),
+        ({**A, "oneOf": [A]}, A, "/oneOf was removed schema-compatible"),
+        ({"oneOf": [A, B]}, {"oneOf": [A, B, {}]}, "/oneOf changed BREAKS"),
+        (
+            {"oneOf": [A, B]},
+            {"oneOf": [A, B, of()]},
+            "/oneOf has a new alternative schema-compatible",
+        ),
+        (
+            {"oneOf": [KIND_A]},
+            {"oneOf": [KIND_A, KIND_B]},
+            "/oneOf has a new alternative schema-c…",
+        ),
+        (A, {**A, "contains": {}}, "/contains was added BREAKS"),
+        ({"patternProperties": {"a": A}}, {}, "/patternProperties was removed BREAKS"),
+        (A | DEFS, {**A, "$ref": "#/$defs/B"} | DEFS, "/$ref refers to something else, which is "),
+        (
+            {"$ref": "#one", "$anchor": "one"},
+            {"$ref": "#one", "$anchor": "two"},
+            "/$anchor changed",
+        ),
         (True, False, "/not was added BREAKS"),
         ("odd", A, "/type was added BREAKS"),
     ],

@@ -7,7 +7,8 @@ What is not understood counts as breaking.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final, NamedTuple
 
 from mcpagg.jsontext import dumps
@@ -59,20 +60,22 @@ class SchemaChange(NamedTuple):
 _TEXTS = ("title", "description")
 # A larger value allows less.
 _LEAST = frozenset(
-    "minimum exclusiveMinimum minLength minItems minProperties minContains".split()  # noqa: SIM905
+    "minimum exclusiveMinimum minLength minItems minProperties".split()  # noqa: SIM905
 )
 _MOST = frozenset(
-    "maximum exclusiveMaximum maxLength maxItems maxProperties maxContains".split()  # noqa: SIM905
+    "maximum exclusiveMaximum maxLength maxItems maxProperties".split()  # noqa: SIM905
 )
 # The schemas that all values of some kind must fit.
 _SCHEMAS = frozenset(
-    "items additionalProperties additionalItems propertyNames contains"  # noqa: SIM905
+    "items additionalProperties additionalItems propertyNames"  # noqa: SIM905
     " unevaluatedProperties unevaluatedItems".split()
 )
 _ASSERTING = frozenset(
-    "multipleOf pattern uniqueItems not if then else patternProperties dependentRequired"  # noqa: SIM905
-    " dependentSchemas dependencies contentSchema $dynamicRef".split()
+    "multipleOf pattern uniqueItems contains not if then else"  # noqa: SIM905
+    " dependentRequired dependentSchemas dependencies contentSchema $dynamicRef".split()
 )
+# What each of these allows depends on a keyword beside it.
+_DEPENDENT = frozenset({"patternProperties", "minContains", "maxContains"})
 _CHOICES = ("anyOf", "oneOf")
 _TYPES = ["array", "boolean", "integer", "null", "number", "object", "string"]
 _OF_ONE_VALUE = ("const", "enum")
@@ -126,6 +129,9 @@ class _Comparison:
         self._depth += 1
         found = [*self._members(_as_object(old), _as_object(new), pointer)]
         self._depth -= 1
+        if references[0] != references[1] and _reference(old) != _reference(new):
+            what = "refers to something else, which is not followed"
+            found.append(SchemaChange("unclear", f"{pointer}/$ref", what, *references))
         if not found:
             effect = "none" if equal(old, new) else "unclear"
             found = [SchemaChange(effect, pointer, "is written in another way", before, after)]
@@ -134,7 +140,8 @@ class _Comparison:
     def _members(
         self, before: Mapping[str, Any], after: Mapping[str, Any], pointer: str
     ) -> Iterator[SchemaChange]:
-        old, new = _alternatives(before), _alternatives(after)
+        old = _alternatives(before, self._before)
+        new = _alternatives(after, self._after)
         compares_choices = _has_choices(before) != _has_choices(after) and None not in (old, new)
         apart = _APART
         if compares_choices:
@@ -156,12 +163,21 @@ class _Comparison:
             yield _bound(name, before, after, pointer)
         elif name in _SCHEMAS and not isinstance(before, list) and not isinstance(after, list):
             yield from self._subschema(before, after, pointer)
+        elif name in _CHOICES and (before is ABSENT or after is ABSENT):
+            effect = "narrower" if before is ABSENT else "wider"
+            yield SchemaChange(effect, pointer, _word(before, after), before, after)
+        elif name == "oneOf" and not (
+            _are_apart(_as_list(before), self._before) and _are_apart(_as_list(after), self._after)
+        ):
+            yield SchemaChange("unclear", pointer, "changed", before, after)
         elif name in (*_CHOICES, "allOf"):
             yield from self._choices(_as_list(before), _as_list(after), pointer, name)
         elif name in ("items", "prefixItems"):
             yield from self._positions(before, after, pointer)
         elif name in ("$defs", "definitions"):
             yield from self._definitions(_as_object(before), _as_object(after), pointer)
+        elif name in _DEPENDENT:
+            yield SchemaChange("unclear", pointer, _word(before, after), before, after)
         elif name in _ASSERTING:
             effect = "narrower" if before is ABSENT else "wider" if after is ABSENT else "unclear"
             yield SchemaChange(effect, pointer, _word(before, after), before, after)
@@ -319,7 +335,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _alternatives(schema: Mapping[str, Any]) -> list[Any] | None:
+def _alternatives(schema: Mapping[str, Any], document: Any) -> list[Any] | None:
     """Return what a schema allows as a list of schemas, None where it says more than that.
 
     So that a type and that type or null are found to be alike, as {"type": "string"} and
@@ -329,7 +345,39 @@ def _alternatives(schema: Mapping[str, Any]) -> list[Any] | None:
     if not _has_choices(schema):
         return [asserting]
     [choices, *more] = asserting.values()
-    return choices if isinstance(choices, list) and not more else None
+    if more or not isinstance(choices, list):
+        return None
+    return choices if "oneOf" not in asserting or _are_apart(choices, document) else None
+
+
+def _are_apart(choices: Sequence[Any], document: Any) -> bool:
+    """Whether no value fits two of the schemas, so that `oneOf` is as `anyOf`.
+
+    As far as types and constants tell, those of a property that all of them require included.
+    """
+    if len(choices) ** 2 > MOST_PAIRS:
+        return False
+    targets = [_as_object(_target(one, document)) for one in choices]
+    return all(_exclude(one, other) for one, other in combinations(targets, 2))
+
+
+def _exclude(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    types = _allowed_types(one) & _allowed_types(other)
+    if not types or _have_other_values(one, other):
+        return True
+    if types != {"object"}:
+        return False
+    mine, others = (_as_object(schema.get("properties")) for schema in (one, other))
+    required = _names(one.get("required")).keys() & _names(other.get("required"))
+    return any(
+        _have_other_values(_as_object(mine.get(name)), _as_object(others.get(name)))
+        for name in required
+    )
+
+
+def _have_other_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    mine, others = _enumerated(one), _enumerated(other)
+    return mine is not None and others is not None and not mine.keys() & others.keys()
 
 
 def _has_choices(schema: Mapping[str, Any]) -> bool:
@@ -341,18 +389,27 @@ def _reference(schema: Any) -> str:
 
 
 def _target(schema: Any, document: Any) -> Any:
-    """Return the schema that one refers to within its document; itself, where that is not there."""
+    """Return the schema that one refers to within its document, with what stands beside.
+
+    Itself, where that is not there, or asserts otherwise what is asserted beside: both hold then.
+    """
     for _ in range(10):  # a reference may lead to a reference
         reference = _reference(schema)
         found = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
         if found is ABSENT:
             break
         beside = {name: value for name, value in schema.items() if name != "$ref"}
+        said = _as_object(found)
+        both = said.keys() & beside.keys() - _BESIDE_CHOICES
+        if any(not equal(said[name], beside[name]) for name in both):
+            break
         schema = {**found, **beside} if isinstance(found, dict) else found
     return schema
 
 
 def _at(document: Any, pointer: str) -> Any:
+    if pointer and not pointer.startswith("/"):  # an anchor
+        return ABSENT
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(document, dict) or name not in document:
