@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import _thread
 import json
+import socket
 import sys
 import threading
+from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.remote import events, streamable
+from mcpagg_runtime.remote import connections, events, streamable
+from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.tokens import Login
 
 
@@ -203,6 +208,30 @@ def test_a_connection_is_kept_whatever_is_said_of_that(timeout: str) -> None:
         talk.greet()
         for _ in range(2):
             talk.call("tools/call")
+
+
+def test_connections_that_nobody_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    watches: list[Callable[[], None]] = []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    monkeypatch.setattr(connections, "sleep", sleep)
+    monkeypatch.setattr(connections, "monotonic", lambda: now)
+    monkeypatch.setattr(_thread, "start_new_thread", lambda work, _: watches.append(work))
+    pool = connections.Connections(Address("http://127.0.0.1:9/"))
+    for kept in (1, 3):
+        https = [HTTPConnection("127.0.0.1") for _ in range(kept)]
+        for http in https:
+            http.sock, other = socket.socketpair()
+            other.close()
+            pool.keep(connections.Link(http), 60)
+        [watch] = watches
+        watches.clear()
+        watch()
+        assert [http.sock for http in https] == [None] * kept
 
 
 def test_what_a_server_says_is_shown_in_part() -> None:

@@ -12,7 +12,7 @@ import os
 import socket
 from binascii import b2a_base64
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.remote.addresses import Address, proxy_for
@@ -111,6 +111,8 @@ class Connections:
         self._lock = _thread.allocate_lock()
         self._idle: list[Link] = []
         self._closed = False
+        self._watched = False
+        """Whether a thread sees to what gets too old."""
 
     def take(self) -> Link | None:
         """Return a connection that is kept and still open, None if there is none."""
@@ -123,12 +125,33 @@ class Connections:
 
     def keep(self, link: Link, seconds: float) -> None:
         """Keep a connection that has nothing to do, for at most so long."""
-        now = monotonic()
-        link.until = now + min(seconds, KEPT_SECONDS)
+        link.until = monotonic() + min(seconds, KEPT_SECONDS)
         with self._lock:
-            idle = [*self._idle, link]
+            self._idle.append(link)
+            watched, self._watched = self._watched, True
+        self._close_old()
+        if not watched:
+            try:
+                _thread.start_new_thread(self._watch, ())
+            except RuntimeError:  # no thread is to be had: what is kept next sees to it
+                self._watched = False
+
+    def _watch(self) -> None:
+        """Close what gets too old, until nothing is kept: the server has closed its side."""
+        watched = True
+        while watched:
+            sleep(KEPT_SECONDS)
+            self._close_old()
+            with self._lock:
+                watched = self._watched = bool(self._idle)
+
+    def _close_old(self) -> None:
+        now = monotonic()
+        with self._lock:
+            idle = self._idle
             self._idle = [] if self._closed else [one for one in idle if one.until > now]
-        for one in set(idle).difference(self._idle):
+            old = set(idle).difference(self._idle)
+        for one in old:
             one.http.close()
 
     def close(self) -> None:
