@@ -15,8 +15,8 @@ from report import Report, Samples
 FAILURES = (GoneError, OSError, EOFError, KeyError, IndexError, ValueError)
 """How a server shows that it is not up to a measurement: it goes, or its answer is not one."""
 
-SLOW = 5.0
-"""Seconds after which one turn of a contender is enough: it does not hang on a median."""
+ENOUGH = 8.0
+"""Seconds after which a contender gets no further turn: what is so slow needs no better median."""
 
 Contender = TypeVar("Contender")
 Result = TypeVar("Result")
@@ -38,13 +38,12 @@ class Bench:
     ) -> Samples:
         """Measure all contenders in turn, again and again; one that fails is out, with a note."""
         samples: Samples = {name: {} for name in contenders}
-        slow: set[str] = set()
+        spent = dict.fromkeys(contenders, 0.0)
         for _ in range(rounds):
-            for name in [name for name in samples if name not in slow]:
+            for name in [name for name in samples if spent[name] < ENOUGH]:
                 before = time.monotonic()
                 seen = self.attempt(name, partial(measure, contenders[name]))
-                if time.monotonic() - before > SLOW:
-                    slow.add(name)
+                spent[name] += time.monotonic() - before
                 if seen is None:
                     del samples[name]
                     continue

@@ -6,11 +6,13 @@ is installed; the functions of a call are counted by `tests/structure.py`.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
 
@@ -63,13 +65,14 @@ def measure(bench: Bench) -> None:
 def touched() -> dict[str, dict[str, int]]:
     """Return the modules and functions of the runtime that a call touches, by pairing of eras."""
     eras = ("legacy", "modern")
-    return {
-        f"{client} client, {child} server": a_call(
-            modern_client=client == "modern", modern_child=child == "modern"
-        )
-        for client in eras
-        for child in eras
-    }
+    with open(os.devnull, "w") as nowhere, redirect_stderr(nowhere):  # findings about stubs
+        return {
+            f"{client} client, {child} server": a_call(
+                modern_client=client == "modern", modern_child=child == "modern"
+            )
+            for client in eras
+            for child in eras
+        }
 
 
 def start(bench: Bench, proxy: str) -> dict[str, dict[str, float]]:

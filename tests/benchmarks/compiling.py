@@ -33,7 +33,7 @@ def measure(bench: Bench, config: Path | None) -> None:
     }
     if not bench.quick:
         bench.turns(1, ways, compiled)
-    samples = bench.turns(1 if bench.quick else 3, ways, compiled)
+    samples = bench.turns(1 if bench.quick else 2, ways, compiled)
     table = bench.report.add(f"compile, {config.stem}", "compile", samples)
     over = table.median("compile", "s above the slowest server")
     bench.report.goal("compile, warm", over, "s above the slowest server", most=OVER_GOAL)

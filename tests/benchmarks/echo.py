@@ -29,8 +29,8 @@ TOOLS = [
 """About 400 bytes each, which is what real ones have."""
 
 
-def result(method: str, params: dict[str, object]) -> dict[str, object]:
-    """Answer one request."""
+def result(method: str, params: dict[str, object]) -> dict[str, object] | None:
+    """Answer one request; None if the method is not known."""
     if method == "initialize":
         return {
             "protocolVersion": params["protocolVersion"],
@@ -43,7 +43,7 @@ def result(method: str, params: dict[str, object]) -> dict[str, object]:
         arguments = params["arguments"]
         assert isinstance(arguments, dict)
         return {"content": [{"type": "text", "text": arguments["text"]}]}
-    return {}
+    return {} if method == "ping" else None
 
 
 def main() -> None:
@@ -54,7 +54,9 @@ def main() -> None:
         message = json.loads(line)
         if "id" in message:
             answer = result(message["method"], message.get("params") or {})
-            reply = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
+            unknown = {"code": -32601, "message": "Method not found"}
+            told = {"error": unknown} if answer is None else {"result": answer}
+            reply = {"jsonrpc": "2.0", "id": message["id"], **told}
             output.write(json.dumps(reply, separators=(",", ":")).encode() + b"\n")
             output.flush()
         elif message["method"] == "notifications/initialized" and sys.argv[2:]:

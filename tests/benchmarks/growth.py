@@ -27,7 +27,7 @@ SESSIONS = (1, 10, 50, 200)
 
 def measure(bench: Bench) -> None:
     """Measure one proxy of each size, and all sessions on one server."""
-    rounds = 1 if bench.quick else 5
+    rounds = 1 if bench.quick else 3
     children = {str(count): Scene(count) for count in CHILDREN}
     samples = bench.turns(rounds, children, partial(grown, bench))
     told(bench, "children", samples, ("initialize ms", "all up ms", "memory MB"))

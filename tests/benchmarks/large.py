@@ -80,7 +80,7 @@ def compare(bench: Bench, child: str, running: dict[str, Warm]) -> None:
     """Measure these servers in turns; the first turn makes the results, and is not told."""
     report, about = bench.report, f"{child} server"
     bench.turns(1, running, timed)
-    samples = bench.turns(2 if bench.quick else 5, running, timed)
+    samples = bench.turns(1 if bench.quick else 3, running, timed)
     table = report.add(f"large results, {about}", "direct", samples)
     memory = report.add(f"memory of 20 MB, {about}", "direct", bench.turns(1, running, occupied))
     for client in ERAS:

@@ -65,10 +65,10 @@ def burst(port: int) -> dict[str, float]:
 
 
 async def _sessionless(port: int) -> bool:
-    """Whether a server knows the revision without sessions."""
+    """Whether a server has the tool without a session, too."""
     try:
         (await connected(port)).writer.close()
-    except ValueError:
+    except (ValueError, IndexError):
         return False
     return True
 

@@ -18,7 +18,7 @@ MEMORY_GOAL = 16.0
 
 def measure(bench: Bench) -> None:
     """Start all servers, wait until their children are up, and look at them for a while."""
-    settling, window = (1.0, 4.0) if bench.quick else (5.0, 30.0)
+    settling, window = (1.0, 4.0) if bench.quick else (3.0, 20.0)
     with ExitStack() as stack:
         waiting = stack.enter_context(Pipe(WAITING))
         waiting.response()

@@ -39,7 +39,7 @@ def measure(bench: Bench) -> None:
             return one_start(argv, up, scene.children) if argv != FLOOR else floor()
 
         contenders = {"floor": FLOOR, **bench.workshop.contenders(scene)}
-        thorough = 3 if scene.delay else 11
+        thorough = 2 if scene.delay else 11
         samples = bench.turns(1 if bench.quick else thorough, contenders, turn)
         tables[scene] = bench.report.add(f"start, {scene}", "floor", samples)
     for scene, metric, most in START_GOALS:
