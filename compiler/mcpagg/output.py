@@ -101,7 +101,7 @@ def _unpacked(file: Path) -> bytes:
             return members.read(SERVER)
     except (zipfile.BadZipFile, KeyError) as problem:
         what = f"is no extension that mcpagg-compile wrote ({type(problem).__name__})"
-        raise ConfigError(str(file), [Problem("", what)]) from None
+        raise ConfigError(str(file), [Problem("", what, "remove it first")]) from None
 
 
 def write(file: Path, data: bytes, mode: int = EXECUTABLE) -> None:

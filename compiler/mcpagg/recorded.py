@@ -93,7 +93,8 @@ def _read(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "it is not UTF-8"
         what = f"cannot be read: {reason}"
-        raise ConfigError(str(file), [Problem("", what)]) from None
+        remedy = "compile it first" if isinstance(problem, FileNotFoundError) else ""
+        raise ConfigError(str(file), [Problem("", what, remedy)]) from None
 
 
 def _child(

@@ -110,6 +110,11 @@ def test_changes_of_two_servers_merge_into_what_is_compiled_for_both(
     assert merged(tmp_path, base, ours, theirs) == (0, both)
 
 
+def test_a_file_that_is_missing_is_to_be_compiled_first(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file or directory; compile it first"):
+        read_contents(tmp_path / "server.py")
+
+
 def test_a_conflict_in_the_tables_is_said_to_be_one(tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     text = emitted(CONFIG, CHILDREN)
