@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from pathlib import Path
+from time import time
 
 import pytest
 from asgi import Answer, Site, run
@@ -109,6 +111,25 @@ def test_a_state_whose_worker_is_gone_is_answered_like_any_that_is_unknown(tmp_p
         assert "requestState" in said["error"]["message"]
 
     workers(tmp_path, scenario, "one")
+
+
+def test_what_killed_workers_have_left_is_removed(tmp_path: Path) -> None:
+    def bound(name: str, age: float) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(tmp_path / name))
+        os.utime(tmp_path / name, (0, time() - age))
+        return listener
+
+    async def scenario(one: Site) -> None:
+        del one
+        left = {name for name in os.listdir(tmp_path) if not name.endswith("-one.sock")}
+        assert left == {"lives.sock", "begins.sock", "other"}
+
+    with bound("lives.sock", 100) as living:
+        living.listen()
+        for name, age in (("dead.sock", 100), ("begins.sock", 1), ("other", 100)):
+            bound(name, age).close()
+        workers(tmp_path, scenario, "one")
 
 
 def test_a_folder_in_which_others_could_answer_is_not_used(tmp_path: Path) -> None:

@@ -11,7 +11,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import stat
+from contextlib import suppress
+from time import time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 
     Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+# A socket that is younger may be of a worker that does not listen yet.
+BEGINNING_SECONDS = 60.0
 _LENGTH = 4  # bytes that say how long the piece of an answer is that follows; 0 is the end
 
 
@@ -61,6 +66,9 @@ class Siblings:
         async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await _Handed(reader, writer).answer(serve)
 
+        for entry in [*os.scandir(self._folder)]:
+            if entry.name.endswith(".sock"):
+                _remove_if_dead(entry)
         path = self._path(self.name)
         _remove(path)
         system: Any = asyncio  # without these on Windows
@@ -183,6 +191,19 @@ def _default_folder() -> str:
 def _user() -> int:
     system: Any = os  # whose getuid Windows lacks
     return int(system.getuid())
+
+
+def _remove_if_dead(entry: os.DirEntry[str]) -> None:
+    """Remove a socket that a worker has left which was killed: whoever connects is refused."""
+    system: Any = socket  # without these on Windows
+    with suppress(OSError), socket.socket(system.AF_UNIX) as probe:
+        if time() - entry.stat(follow_symlinks=False).st_mtime < BEGINNING_SECONDS:
+            return
+        probe.setblocking(False)
+        try:
+            probe.connect(entry.path)
+        except ConnectionRefusedError:
+            _remove(entry.path)
 
 
 def _remove(path: str) -> None:
