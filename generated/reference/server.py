@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:0e2026a26587b7220080e5ee4b629d410813f82ce0d5b5d1ccefc3791dcee792 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
+#   runtime:  sha256:5b86d7f73d83032be1821342c8811978448956684e23c4f6380791f40b974cf9 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
 
 import sys
 
@@ -32,8 +32,14 @@ except ImportError:
  from json.encoder import encode_basestring_ascii
  from json.scanner import make_scanner
 try:
- from _signal import signal
- from posix import _exit, environ, isatty, read, write
+ from _signal import signal as on_signal
+ from posix import (
+  _exit,
+  environ,
+  isatty,
+  read,
+  write,
+ )
  POSIX = True
 except ImportError:
  POSIX = False
@@ -1225,6 +1231,7 @@ def list_result(member, items):
  return f'{{"{member}":[{",".join(items)}]}}'
 
 # ready/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 LONG = 1 << 16
@@ -1232,10 +1239,15 @@ LONG = 1 << 16
 class Opening:
  def __init__(self):
   self.hello = b""
-  self.shaken = False
+  self.initialized = False
   self.heard = b""
   self.owed = b""
   self.ended = False
+  self.called = ""
+  self.spawned = None
+  self.stopped = False
+ def stop(self, *_):
+  self.stopped = True
 
 class Prepared:
  def __init__(self, tables):
@@ -1268,7 +1280,8 @@ class Prepared:
   return opening
  def _more(self, line):
   opening = self.opening
-  if len(line) > LONG or (opening.shaken and not self._says_more()):
+  wants_servers = opening.initialized and self.options["start"] == "eager"
+  if len(line) > LONG or (wants_servers and not self._says_more()):
    return None
   data = read(0, LONG)
   opening.heard += data
@@ -1291,7 +1304,7 @@ class Prepared:
   if "id" not in message:
    if method != "notifications/initialized":
     return None
-   self.opening.shaken = True
+   self.opening.initialized = True
    return b""
   identifier = message["id"]
   if type(method) is not str or type(params) is not dict:
@@ -1311,11 +1324,20 @@ class Prepared:
    self.spelling = spelling_for(self.options["names"], name)
    self.capable = is_capable(params.get("capabilities"))
    return self._introduction(spoken(params.get("protocolVersion")))
+  if method == "tools/call" and self.opening.initialized:
+   self.opening.called = self._server_of(params.get("name"))
   if params:
    return None
   if method == "ping":
    return "{}"
   return self._list(*self.lists[method]) if method in self.lists else None
+ def _server_of(self, tool):
+  routes, _ = scan(self.tables["tools"], 0)
+  for server, rows in routes.items():
+   for exposed, row in rows.items():
+    if tool == exposed or (row and tool == row[1]):
+     return str(server)
+  return ""
  def _introduction(self, version):
   tables = self.tables
   info = f'{{"name":{quote(tables["name"])},"version":"{version_of(self.children)}"}}'
@@ -1343,11 +1365,16 @@ def main(tables, file):
  if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
   prepared = Prepared(tables)
   if prepared.may_serve():
-   for number in (1, 2, 15):
-    signal(number, lambda *_: _exit(0))
+   for number in ENDING:
+    on_signal(number, lambda *_: _exit(0))
    opening = prepared.serve()
    if opening.ended and not opening.heard:
     _exit(0)
+   if opening.called:
+    for number in ENDING:
+     on_signal(number, opening.stop)
+    load_part("spawn")
+    opening.spawned = spawn_early(tables, file, opening.called)
  load_part("start")
  run(tables, file, opening)
 
@@ -1384,6 +1411,503 @@ def __getattr__(name):
 
 
 # The parts that a start does not need: Python source, compiled when it is first needed.
+define_part("spawn", r'''
+import errno
+import os
+import sys
+
+# spawn/platforms.py: Where systems differ: names of variables, programs, the processes of a child, exit codes.
+WINDOWS = sys.platform == "win32"
+OFTEN_USED_FOLDERS = (
+ "/opt/homebrew/bin",
+ "/usr/local/bin",
+ "~/.local/bin",
+ "~/.nvm/versions/node/*/bin",
+ "~/.volta/bin",
+ "~/.bun/bin",
+ "~/.cargo/bin",
+ "~/.pyenv/shims",
+)
+CRASHES = {
+ 0xC0000005: "access violation",
+ 0xC00000FD: "stack overflow",
+ 0xC0000135: "a DLL was not found",
+ 0xC0000142: "a DLL could not be initialized",
+ 0xC0000374: "heap corruption",
+ 0xC0000409: "it aborted",
+}
+INTERRUPTED = 0xC000013A
+FIRST_CRASH = 0xC0000000
+
+def variable_key(name, windows=WINDOWS):
+ return name.upper() if windows else name
+
+def find_program(command, env, folder):
+ if WINDOWS:
+  load_part("windows")
+  return find_windows_program(command, env, folder)
+ folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
+ places = [os.path.join(folder, one, command) for one in folders]
+ return next((place for place in places if is_program(place)), None)
+
+def is_program(path):
+ return os.path.isfile(path) and os.access(path, os.X_OK)
+
+def not_found(command, env):
+ searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
+ return f"{searched}; {where_to_find(command)}"
+
+def where_to_find(command):
+ for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
+  for folder in _matching(os.path.expanduser(pattern)):
+   place = os.path.join(folder, command)
+   if is_program(place):
+    return f"write {place} as `command`, or add its folder to PATH in `env`"
+ return "install it, or write its absolute path"
+
+def _matching(pattern):
+ before, star, after = pattern.partition("*")
+ if not star:
+  return [pattern]
+ try:
+  names = sorted(os.listdir(before), reverse=True)
+ except OSError:
+  return []
+ return [before + name + after for name in names]
+
+def command_line(argv):
+ if not WINDOWS:
+  return argv
+ if not os.path.isabs(argv[0]):
+  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+ load_part("windows")
+ return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
+
+def start_options():
+ if not WINDOWS:
+  return {"start_new_session": True}
+ load_part("windows")
+ return {"creationflags": START_FLAGS}
+
+def lead_group(pid):
+ if not WINDOWS:
+  return SessionGroup(pid)
+ load_part("windows")
+ return Job(pid)
+
+class SessionGroup:
+ def __init__(self, leader):
+  self.leader = leader
+ def signal(self, number):
+  if sys.platform != "win32":
+   try:
+    os.killpg(self.leader, number)
+   except ProcessLookupError:
+    return False
+   except PermissionError:
+    return False
+  return True
+
+def describe(status):
+ if status == INTERRUPTED:
+  return "was interrupted"
+ if status >= FIRST_CRASH:
+  known = CRASHES.get(status)
+  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
+ if status >= 0:
+  return f"exited with status {status}"
+ import signal
+ try:
+  return f"was killed by {signal.Signals(-status).name}"
+ except ValueError:
+  return f"was killed by signal {-status}"
+
+def crashed(status):
+ return status < 0 or status >= FIRST_CRASH
+
+# spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
+CONFIG_FOLDER = "workspaceFolder"
+_DIGITS = "0123456789"
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+
+class MissingVariable(Exception):
+ def __init__(self, name):
+  super().__init__(name)
+  self.name = name
+
+def references(text):
+ return [(name, default) for _, name, default in _pieces(text) if name and name != CONFIG_FOLDER]
+
+def resolve(text, lookup):
+ parts = []
+ for literal, name, default in _pieces(text):
+  parts.append(literal)
+  if not name:
+   continue
+  value = lookup(name)
+  if default is not None:
+   value = value or default
+  elif value is None:
+   raise MissingVariable(name)
+  parts.append(value)
+ return "".join(parts)
+
+def _pieces(text):
+ start = index = 0
+ while True:
+  index = text.find("$", index)
+  if index < 0:
+   yield text[start:], "", None
+   return
+  if text.startswith("$$", index):
+   yield text[start : index + 1], "", None
+   start = index = index + 2
+   continue
+  reference = reference_at(text, index)
+  if reference is None:
+   index += 1
+   continue
+  name, default, end = reference
+  yield text[start:index], name, default
+  start = index = end
+
+def reference_at(text, index):
+ braced = text.startswith("${", index)
+ start = index + 1 + braced
+ if text.startswith("env:", start) and braced:
+  start += 4
+ end = start
+ while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
+  end += 1
+ name = text[start:end]
+ if not name:
+  return None
+ if not braced:
+  return name, None, end
+ close = text.find("}", end)
+ if close < 0:
+  return None
+ if close == end:
+  return name, None, end + 1
+ if text.startswith(":-", end):
+  return name, text[end + 2 : close], close + 1
+ return None
+
+def parse_env_file(text):
+ if "\0" in text:
+  raise ValueError("holds a NUL character")
+ found = {}
+ rest = text.lstrip("\ufeff").replace("\r\n", "\n")
+ while rest:
+  line, _, rest = rest.partition("\n")
+  name, equals, value = line.partition("=")
+  name = name.strip().removeprefix("export ").strip()
+  if not equals or not name or name.startswith("#"):
+   continue
+  value = value.lstrip()
+  if value[:1] in ("'", '"'):
+   quoted, after = _quoted_value(value + "\n" + rest)
+   if quoted is not None:
+    found[name], rest = quoted, after
+    continue
+  found[name] = (" " + value).partition(" #")[0].strip()
+ return found
+
+def _quoted_value(text):
+ quote, index = text[0], 1
+ parts = []
+ while index < len(text):
+  character = text[index]
+  if character == quote:
+   return "".join(parts), text[index:].partition("\n")[2]
+  if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
+   index += 1
+   character = _DOTENV_ESCAPES[text[index]]
+  parts.append(character)
+  index += 1
+ return None, ""
+
+# spawn/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
+_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
+_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
+BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
+_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
+COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
+
+class Location:
+ __slots__ = ("field", "key")
+ def __init__(self, field, key=None):
+  self.field = field
+  self.key = key
+ def __eq__(self, other):
+  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
+ def __hash__(self):
+  return hash((self.field, self.key))
+ def __str__(self):
+  if self.key is None:
+   return self.field
+  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
+ __repr__ = __str__
+
+class MissingVariables(Exception):
+ def __init__(self, missing):
+  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
+  super().__init__(f"not set in the environment: {uses}")
+  self.missing = missing
+
+class Launch:
+ __slots__ = (
+  "_redactor",
+  "argv",
+  "cwd",
+  "env",
+  "headers",
+  "masks",
+  "mentioned",
+  "name",
+  "transport",
+  "url",
+ )
+ def __init__(
+  self,
+  argv,
+  env,
+  cwd,
+  mentioned,
+  url="",
+  headers=None,
+  masks=None,
+  transport="stdio",
+  *,
+  name="",
+ ):
+  self.argv = argv
+  self.env = env
+  self.cwd = cwd
+  self.mentioned = mentioned
+  self.name = name
+  self.url = url
+  self.transport = transport
+  self.headers = dict(headers or {})
+  self.masks = dict(masks or {})
+  self._redactor = None
+ def over(self, transport):
+  mentioned, env = self.mentioned, self.env
+  return Launch(
+   self.argv,
+   env,
+   self.cwd,
+   mentioned,
+   self.url,
+   self.headers,
+   self.masks,
+   transport,
+   name=self.name,
+  )
+ def secrets(self):
+  load_part("serve")
+  return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
+ def hide(self, secret, name):
+  if secret not in self.mentioned:
+   self.mentioned[secret] = name
+   self._redactor = None
+ def redact(self, text):
+  if self._redactor is None:
+   load_part("serve")
+   self._redactor = Redactor(self.secrets())
+  return self._redactor.redact(text)
+
+def strings(row):
+ plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
+ found = [(Location(key), row[key]) for key in plain]
+ found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
+ for group in ("env", "headers"):
+  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
+ masks = row.get("masks", {}).items()
+ return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
+
+def mentioned(row):
+ names = {name for _, text in strings(row) for name, _ in references(text)}
+ return names | set(row.get("env", {}))
+
+def prepare(
+ name,
+ rows,
+ environ,
+ folder,
+ minimal=False,
+):
+ row = rows[name]
+ own = row.get("env", {})
+ environ = _keyed(environ)
+ folder = os.path.abspath(folder)
+ scope = _LaunchScope(own, environ, folder)
+ env = _inherited_by(name, rows, environ, minimal)
+ missing = []
+ values = {}
+ for location, text in strings(row):
+  owner = str(location.key) if location.field == "env" else None
+  try:
+   value = resolve(text, scope.lookup(owner))
+  except MissingVariable:
+   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+   continue
+  values[location] = value
+  if location.field == "env_file":
+   path = _path_within(folder, value)
+   if os.path.exists(path) and not os.path.isfile(path):
+    raise ValueError(f"{path} is no file")
+   with open(path, encoding="utf-8") as file:
+    scope.add_file(parse_env_file(file.read()))
+ if missing:
+  raise MissingVariables(missing)
+ env.update(scope.file)
+ env.update(_keyed({key: values[Location("env", key)] for key in own}))
+ cwd = values.get(Location("cwd"))
+ cwd = _path_within(folder, cwd) if cwd is not None else None
+ command = _program_within(values.get(Location("command"), ""), cwd or folder)
+ argv = [find_program(command, env, cwd or folder) or command]
+ argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
+ headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
+ masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
+ url = values.get(Location("url"), "")
+ transport = row.get("transport", "stdio")
+ return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
+
+def _missing(text, lookup):
+ found = {}
+ for name, default in references(text):
+  try:
+   if lookup(name) is None and default is None:
+    found[name] = True
+  except MissingVariable as problem:
+   found[problem.name] = True
+ return list(found)
+
+def _path_within(folder, path):
+ return os.path.join(folder, os.path.expanduser(path))
+
+def _program_within(command, folder):
+ return _path_within(folder, command) if "/" in command or os.sep in command else command
+
+def _keys(names):
+ return {variable_key(name) for name in names}
+
+def _keyed(variables):
+ return {variable_key(name): value for name, value in variables.items()}
+
+def _inherited_by(
+ name, rows, environ, minimal
+):
+ if minimal:
+  return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
+ others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
+ hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
+ return {key: value for key, value in environ.items() if key not in hidden}
+
+class _LaunchScope:
+ def __init__(self, own, environ, folder):
+  self.own = _keyed(own)
+  self.environ = environ
+  self.folder = folder
+  self.file = {}
+  self.mentioned = {}
+  self.open = []
+ def add_file(self, variables):
+  self.file = _keyed(variables)
+  for name, value in variables.items():
+   self._remember(name, value)
+ def lookup(self, owner):
+  return lambda name: self.value(name, owner)
+ def value(self, name, owner=None):
+  key = variable_key(name)
+  if key in self.own and key != variable_key(owner or "") and key not in self.open:
+   self.open.append(key)
+   try:
+    return resolve(self.own[key], self.lookup(name))
+   finally:
+    self.open.remove(key)
+  if name == CONFIG_FOLDER:
+   return self.folder
+  value = self.file.get(key, self.environ.get(key))
+  if value is not None:
+   self._remember(name, value)
+  return value
+ def _remember(self, name, value):
+  if len(value) > 3:
+   self.mentioned[value] = name
+
+# spawn/spawning.py: Starts the process of a server; who reads it and what it is told comes after that.
+KILL = 9
+
+class Spawned:
+ def __init__(self, launch, popen, pipes):
+  self.launch = launch
+  self.popen = popen
+  self.pipes = pipes
+  try:
+   self.group = lead_group(popen.pid)
+  except OSError:
+   popen.kill()
+   popen.wait()
+   raise
+ def kill(self):
+  self.group.signal(KILL)
+ def discard(self):
+  self.kill()
+  self.popen.wait()
+  for descriptor in self.pipes:
+   os.close(descriptor)
+
+def spawn(launch):
+ import subprocess
+ ours = []
+ theirs = []
+ try:
+  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+   for end, descriptor in zip(ends, os.pipe()):
+    end.append(descriptor)
+  popen = subprocess.Popen(
+   command_line(launch.argv),
+   stdin=theirs[0],
+   stdout=theirs[1],
+   stderr=theirs[2],
+   env=launch.env,
+   cwd=launch.cwd,
+   **start_options(),
+  )
+  return Spawned(launch, popen, ours)
+ except BaseException:
+  for descriptor in ours:
+   os.close(descriptor)
+  raise
+ finally:
+  for descriptor in theirs:
+   os.close(descriptor)
+
+# spawn/early.py: Starts the server that a first call waits for while what serves calls is still to be compiled.
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
+
+def spawn_early(tables, file, server):
+ if "approval" in tables or ALLOWED_SIGNERS in os.environ:
+  return None
+ rows, _ = scan(tables["servers"], 0)
+ options, _ = scan(tables["options"], 0)
+ if "command" not in rows.get(server, ()):
+  return None
+ folder = os.path.dirname(os.path.realpath(file))
+ minimal = options.get("env") == "minimal"
+ try:
+  for number in range(3):
+   os.fstat(number)
+  return spawn(prepare(server, rows, os.environ, folder, minimal))
+ except Exception:
+  return None
+''')
 define_part("start", r'''
 import _thread
 import os
@@ -1391,12 +1915,15 @@ import select
 import stat
 import sys
 try:
- from _signal import set_wakeup_fd, signal
+ from _signal import set_wakeup_fd
+ from _signal import signal as on_signal
 except ImportError:
- from signal import set_wakeup_fd, signal
+ from signal import set_wakeup_fd
+ from signal import signal as on_signal
 
-# start/scanner.py: The JSON scanner: reads one value of a text at once, and says where it ends.
+# start/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
+LARGE = 1 << 20
 
 class Malformed(ValueError):
  pass
@@ -1421,9 +1948,6 @@ def skip(text, index):
  while index < end and text[index] in BLANK:
   index += 1
  return index
-
-# start/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
-LARGE = 1 << 20
 
 def value_at(text, index):
  try:
@@ -2315,7 +2839,6 @@ class Writer:
   return writable(self.descriptor, 0)
 
 # start/stdio.py: The stdio face: one client on standard input and output.
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 UNREADABLE = 2
@@ -2343,7 +2866,8 @@ class Stdio:
    complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
   status = 0
   for number in ENDING:
-   signal(number, self._stop)
+   on_signal(number, self._stop)
+  self.stopped = self.stopped or opening.stopped
   try:
    self._read(self._take_over(opening))
    if self.engine is not None:
@@ -2365,8 +2889,10 @@ class Stdio:
    self.writer.send(opening.owed)
   if opening.hello:
    self.client.introduce(read_message(decode(opening.hello)))
-  if opening.shaken:
+  if opening.initialized:
    self.client.shake_hands()
+   if opening.spawned is not None:
+    self._open(opening.spawned)
    if not opening.heard and self._wants_children():
     self._open()
   return opening.heard
@@ -2429,10 +2955,12 @@ class Stdio:
  def _wants_children(self):
   eager = self.answers.plan.options.start == "eager"
   return self.engine is None and self.client.starter is not None and eager
- def _open(self):
+ def _open(self, spawned=None):
   if self.engine is None:
    load_part("serve")
    self.engine = Engine(self.answers, self.folder, self._log)
+   if spawned is not None:
+    self.engine.adopt(spawned, self.client)
    self.engine.connect(self.client, self)
   return self.engine
  def _stop(self, *_):
@@ -2620,10 +3148,9 @@ from time import monotonic
 from time import monotonic, time
 import _thread
 import binascii
-import errno
 import os
 import re
-import sys
+load_part("spawn")
 load_part("start")
 load_part("envelope")
 
@@ -2992,6 +3519,10 @@ def _is_ordinary(value):
  path = value.startswith(("/", "~", "./", "../")) or value[1:3] in (":\\", ":/")
  return path or "://" in value or (value.isdigit() and len(value) < 8)
 
+def passwords_in(values):
+ found = {url_password(value): name for value, name in values.items() if "://" in value}
+ return {password: name for password, name in found.items() if password}
+
 def url_password(text):
  authority = text.partition("://")[2].partition("/")[0]
  password = authority.rpartition("@")[0].partition(":")[2]
@@ -3249,11 +3780,9 @@ def _readable_members(text):
   return {name: value for name, (value, _, _) in found.items()}
  return {name: value for name, (value, _, _) in found.items()}
 
-# serve/calls.py: Calls of clients on their way to one child: they wait, are in flight, and are answered.
+# serve/call.py: One call of a client on its way to a child.
 LONGEST_TIMES = 10
 _SENT = Message({})
-UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 class Call:
  __slots__ = (
@@ -3338,6 +3867,10 @@ class Call:
   return message
  def failed(self):
   pass
+
+# serve/calls.py: Calls of clients for one child: they wait, are in flight, and are answered.
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 class CallQueue:
  def __init__(
@@ -3507,7 +4040,7 @@ def tool_not_found(name):
 def tool_of_nobody(name):
  return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
-# serve/connection.py: The connection to one child: its port, what it is sent, and the requests that it owes.
+# serve/connection.py: The connection to one child: its port, what it is sent and says, and what it owes.
 MAXIMUM_LOST = 16
 
 class LegacyChildPort:
@@ -3585,9 +4118,6 @@ class Connection:
  def open(self, port, masks):
   self.port = self._legacy if port is None else port
   self._masks = masks
- @property
- def is_masked(self):
-  return self._masks is not None
  def send(self, message):
   masked = message if self._masks is None else self._masks.to_child(message)
   self.port.deliver(masked)
@@ -3613,6 +4143,25 @@ class Connection:
   return number
  def asked(self, number):
   return self.own.get(number), self.calls.get(number)
+ def read(self, line, redact, request=0):
+  unread = unread_answer(line)
+  if unread is not None:
+   call = self.calls.get(minted(unread.id))
+   if call is not None and self._passes_untouched(call):
+    unread.prepare(call.identifier)
+    return [unread], ""
+  said = read_line(line, str if self.warned else redact, request)
+  for message in said[0]:
+   if isinstance(message, Message) and message.method is None and not message.is_error:
+    own, call = self.asked(minted(message.value("id")))
+    if own is not None:
+     own.prepare(message)
+    elif call is not None and len(line) > LARGE and self._passes_untouched(call):
+     message.prepare(call.identifier)
+  return said
+ def _passes_untouched(self, call):
+  of_one_era = self.port is self._legacy and call.client.connection is call.client
+  return of_one_era and self._masks is None and not call.rewrites
  def give_up(self, now):
   for number, own in [*self.own.items()]:
    if own.deadline <= now:
@@ -4430,10 +4979,12 @@ def own_address(uri, server):
 def name_items(
  catalogue, server, row, items, options
 ):
+ owner = (server,)
  if catalogue.kind is TOOLS:
   items = [item for item in items if offered(item.original, row)]
  elif catalogue.kind.capability == RESOURCES.capability:
   items = [item for item in items if not hides_address(item.original, row)]
+  items = [item for item in items if catalogue.routes.get(item.original, owner)[0] == server]
  if catalogue.kind.key == "name":
   return _named(catalogue, server, row, items, options)
  for item in items:
@@ -5145,25 +5696,6 @@ class Child:
   busy = bool(owes or self._clients.watched(self.name))
   if self.lifecycle.sleep_if_idle(now, busy=busy):
    self._forget()
- def read(self, line, redact, request=0):
-  unread = unread_answer(line)
-  if unread is not None:
-   call = self.connection.calls.get(minted(unread.id))
-   if call is not None and self._passes_untouched(call):
-    unread.prepare(call.identifier)
-    return [unread], ""
-  said = read_line(line, str if self.connection.warned else redact, request)
-  for message in said[0]:
-   if isinstance(message, Message) and message.method is None and not message.is_error:
-    own, call = self.connection.asked(minted(message.value("id")))
-    if own is not None:
-     own.prepare(message)
-    elif call is not None and len(line) > LARGE and self._passes_untouched(call):
-     message.prepare(call.identifier)
-  return said
- def _passes_untouched(self, call):
-  of_one_era = self.era == LEGACY and call.client.connection is call.client
-  return of_one_era and not self.connection.is_masked and not call.rewrites
  def receive(self, message):
   if isinstance(message, Fragment):
    self._unreadable(message)
@@ -5784,7 +6316,7 @@ class Core:
  def read(
   self, child, line, redact, request=0
  ):
-  return child.read(line, redact, request)
+  return child.connection.read(line, redact, request)
  def from_child(self, child, said):
   messages, oddity = said
   if child.lifecycle.is_alive:
@@ -5802,457 +6334,6 @@ class Core:
    child.tick(now)
   return self._done()
 
-# serve/platforms.py: Where systems differ: names of variables, programs, the processes of a child, exit codes.
-WINDOWS = sys.platform == "win32"
-OFTEN_USED_FOLDERS = (
- "/opt/homebrew/bin",
- "/usr/local/bin",
- "~/.local/bin",
- "~/.nvm/versions/node/*/bin",
- "~/.volta/bin",
- "~/.bun/bin",
- "~/.cargo/bin",
- "~/.pyenv/shims",
-)
-CRASHES = {
- 0xC0000005: "access violation",
- 0xC00000FD: "stack overflow",
- 0xC0000135: "a DLL was not found",
- 0xC0000142: "a DLL could not be initialized",
- 0xC0000374: "heap corruption",
- 0xC0000409: "it aborted",
-}
-INTERRUPTED = 0xC000013A
-FIRST_CRASH = 0xC0000000
-
-def variable_key(name, windows=WINDOWS):
- return name.upper() if windows else name
-
-def find_program(command, env, folder):
- if WINDOWS:
-  load_part("windows")
-  return find_windows_program(command, env, folder)
- folders = [""] if "/" in command else env.get("PATH", os.defpath).split(os.pathsep)
- places = [os.path.join(folder, one, command) for one in folders]
- return next((place for place in places if is_program(place)), None)
-
-def is_program(path):
- return os.path.isfile(path) and os.access(path, os.X_OK)
-
-def not_found(command, env):
- searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
- return f"{searched}; {where_to_find(command)}"
-
-def where_to_find(command):
- for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-  for folder in _matching(os.path.expanduser(pattern)):
-   place = os.path.join(folder, command)
-   if is_program(place):
-    return f"write {place} as `command`, or add its folder to PATH in `env`"
- return "install it, or write its absolute path"
-
-def _matching(pattern):
- before, star, after = pattern.partition("*")
- if not star:
-  return [pattern]
- try:
-  names = sorted(os.listdir(before), reverse=True)
- except OSError:
-  return []
- return [before + name + after for name in names]
-
-def command_line(argv):
- if not WINDOWS:
-  return argv
- if not os.path.isabs(argv[0]):
-  raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
- load_part("windows")
- return shell_command(batch_line(argv), os.environ) if is_batch_file(argv[0]) else argv
-
-def start_options():
- if not WINDOWS:
-  return {"start_new_session": True}
- load_part("windows")
- return {"creationflags": START_FLAGS}
-
-def lead_group(pid):
- if not WINDOWS:
-  return SessionGroup(pid)
- load_part("windows")
- return Job(pid)
-
-class SessionGroup:
- def __init__(self, leader):
-  self.leader = leader
- def signal(self, number):
-  if sys.platform != "win32":
-   try:
-    os.killpg(self.leader, number)
-   except ProcessLookupError:
-    return False
-   except PermissionError:
-    return False
-  return True
-
-def describe(status):
- if status == INTERRUPTED:
-  return "was interrupted"
- if status >= FIRST_CRASH:
-  known = CRASHES.get(status)
-  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
- if status >= 0:
-  return f"exited with status {status}"
- import signal
- try:
-  return f"was killed by {signal.Signals(-status).name}"
- except ValueError:
-  return f"was killed by signal {-status}"
-
-def crashed(status):
- return status < 0 or status >= FIRST_CRASH
-
-# serve/variables.py: Variables: references to them inside config strings, and the files that set them.
-CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = "0123456789"
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
-_DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
-
-class MissingVariable(Exception):
- def __init__(self, name):
-  super().__init__(name)
-  self.name = name
-
-def references(text):
- return [(name, default) for _, name, default in _pieces(text) if name and name != CONFIG_FOLDER]
-
-def resolve(text, lookup):
- parts = []
- for literal, name, default in _pieces(text):
-  parts.append(literal)
-  if not name:
-   continue
-  value = lookup(name)
-  if default is not None:
-   value = value or default
-  elif value is None:
-   raise MissingVariable(name)
-  parts.append(value)
- return "".join(parts)
-
-def _pieces(text):
- start = index = 0
- while True:
-  index = text.find("$", index)
-  if index < 0:
-   yield text[start:], "", None
-   return
-  if text.startswith("$$", index):
-   yield text[start : index + 1], "", None
-   start = index = index + 2
-   continue
-  reference = reference_at(text, index)
-  if reference is None:
-   index += 1
-   continue
-  name, default, end = reference
-  yield text[start:index], name, default
-  start = index = end
-
-def reference_at(text, index):
- braced = text.startswith("${", index)
- start = index + 1 + braced
- if text.startswith("env:", start) and braced:
-  start += 4
- end = start
- while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
-  end += 1
- name = text[start:end]
- if not name:
-  return None
- if not braced:
-  return name, None, end
- close = text.find("}", end)
- if close < 0:
-  return None
- if close == end:
-  return name, None, end + 1
- if text.startswith(":-", end):
-  return name, text[end + 2 : close], close + 1
- return None
-
-def parse_env_file(text):
- if "\0" in text:
-  raise ValueError("holds a NUL character")
- found = {}
- rest = text.lstrip("\ufeff").replace("\r\n", "\n")
- while rest:
-  line, _, rest = rest.partition("\n")
-  name, equals, value = line.partition("=")
-  name = name.strip().removeprefix("export ").strip()
-  if not equals or not name or name.startswith("#"):
-   continue
-  value = value.lstrip()
-  if value[:1] in ("'", '"'):
-   quoted, after = _quoted_value(value + "\n" + rest)
-   if quoted is not None:
-    found[name], rest = quoted, after
-    continue
-  found[name] = (" " + value).partition(" #")[0].strip()
- return found
-
-def _quoted_value(text):
- quote, index = text[0], 1
- parts = []
- while index < len(text):
-  character = text[index]
-  if character == quote:
-   return "".join(parts), text[index:].partition("\n")[2]
-  if character == "\\" and quote == '"' and text[index + 1 : index + 2] in _DOTENV_ESCAPES:
-   index += 1
-   character = _DOTENV_ESCAPES[text[index]]
-  parts.append(character)
-  index += 1
- return None, ""
-
-# serve/launch.py: From a row of the launch table to the exact command, environment and folder of a child.
-_BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
-_BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
-_WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
-BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
-_LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
-_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
-_CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
-COMMON_VARIABLES = BASIC_VARIABLES | _LOCALE_AND_TEMP | _PROXIES | _CERTIFICATES
-
-class Location:
- __slots__ = ("field", "key")
- def __init__(self, field, key=None):
-  self.field = field
-  self.key = key
- def __eq__(self, other):
-  return isinstance(other, Location) and (self.field, self.key) == (other.field, other.key)
- def __hash__(self):
-  return hash((self.field, self.key))
- def __str__(self):
-  if self.key is None:
-   return self.field
-  return f"{self.field}[{self.key}]" if type(self.key) is int else f"{self.field}.{self.key}"
- __repr__ = __str__
-
-class MissingVariables(Exception):
- def __init__(self, missing):
-  uses = ", ".join(f"{variable} (in {location})" for location, variable in missing)
-  super().__init__(f"not set in the environment: {uses}")
-  self.missing = missing
-
-class Launch:
- __slots__ = (
-  "_redactor",
-  "argv",
-  "cwd",
-  "env",
-  "headers",
-  "masks",
-  "mentioned",
-  "name",
-  "transport",
-  "url",
- )
- def __init__(
-  self,
-  argv,
-  env,
-  cwd,
-  mentioned,
-  url="",
-  headers=None,
-  masks=None,
-  transport="stdio",
-  *,
-  name="",
- ):
-  self.argv = argv
-  self.env = env
-  self.cwd = cwd
-  self.mentioned = mentioned
-  self.name = name
-  self.url = url
-  self.transport = transport
-  self.headers = dict(headers or {})
-  self.masks = dict(masks or {})
-  self._redactor = None
- def over(self, transport):
-  mentioned, env = self.mentioned, self.env
-  return Launch(
-   self.argv,
-   env,
-   self.cwd,
-   mentioned,
-   self.url,
-   self.headers,
-   self.masks,
-   transport,
-   name=self.name,
-  )
- def secrets(self):
-  return {**secrets_in(self.env), **self.mentioned}
- def hide(self, secret, name):
-  if secret not in self.mentioned:
-   self.mentioned[secret] = name
-   self._redactor = None
- def redact(self, text):
-  if self._redactor is None:
-   self._redactor = Redactor(self.secrets())
-  return self._redactor.redact(text)
-
-def strings(row):
- plain = [key for key in ("env_file", "command", "cwd", "url") if row.get(key)]
- found = [(Location(key), row[key]) for key in plain]
- found += [(Location("args", index), value) for index, value in enumerate(row.get("args", ()))]
- for group in ("env", "headers"):
-  found += [(Location(group, key), value) for key, value in row.get(group, {}).items()]
- masks = row.get("masks", {}).items()
- return found + [(Location("masks", name), mask["value"]) for name, mask in masks]
-
-def uses(row):
- own = row.get("env", {})
- return [
-  (location, name, default)
-  for location, text in strings(row)
-  for name, default in references(text)
-  if name not in own or location == Location("env", name)
- ]
-
-def mentioned(row):
- names = {name for _, text in strings(row) for name, _ in references(text)}
- return names | set(row.get("env", {}))
-
-def prepare(
- name,
- rows,
- environ,
- folder,
- minimal=False,
-):
- row = rows[name]
- own = row.get("env", {})
- environ = _keyed(environ)
- folder = os.path.abspath(folder)
- scope = _LaunchScope(own, environ, folder)
- env = _inherited_by(name, rows, environ, minimal)
- missing = []
- values = {}
- for location, text in strings(row):
-  owner = str(location.key) if location.field == "env" else None
-  try:
-   value = resolve(text, scope.lookup(owner))
-  except MissingVariable:
-   missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
-   continue
-  values[location] = value
-  if location.field == "env_file":
-   path = _path_within(folder, value)
-   if os.path.exists(path) and not os.path.isfile(path):
-    raise ValueError(f"{path} is no file")
-   with open(path, encoding="utf-8") as file:
-    scope.add_file(parse_env_file(file.read()))
- if missing:
-  raise MissingVariables(missing)
- env.update(scope.file)
- env.update(_keyed({key: values[Location("env", key)] for key in own}))
- cwd = values.get(Location("cwd"))
- cwd = _path_within(folder, cwd) if cwd is not None else None
- command = _program_within(values.get(Location("command"), ""), cwd or folder)
- argv = [find_program(command, env, cwd or folder) or command]
- argv += [values[Location("args", index)] for index in range(len(row.get("args", ())))]
- headers = {key: values[Location("headers", key)] for key in row.get("headers", {})}
- masks = {key: values[Location("masks", key)] for key in row.get("masks", {})}
- url = values.get(Location("url"), "")
- transport = row.get("transport", "stdio")
- return Launch(argv, env, cwd, scope.mentioned, url, headers, masks, transport, name=name)
-
-def unset(
- rows, environ, folder
-):
- missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
- return {name: problem for name, problem in missing.items() if problem is not None}
-
-def _unset_for(
- name, rows, environ, folder
-):
- try:
-  prepare(name, rows, environ, folder)
- except MissingVariables as problem:
-  return problem
- except (OSError, ValueError):
-  return None
- return None
-
-def _missing(text, lookup):
- found = {}
- for name, default in references(text):
-  try:
-   if lookup(name) is None and default is None:
-    found[name] = True
-  except MissingVariable as problem:
-   found[problem.name] = True
- return list(found)
-
-def _path_within(folder, path):
- return os.path.join(folder, os.path.expanduser(path))
-
-def _program_within(command, folder):
- return _path_within(folder, command) if "/" in command or os.sep in command else command
-
-def _keys(names):
- return {variable_key(name) for name in names}
-
-def _keyed(variables):
- return {variable_key(name): value for name, value in variables.items()}
-
-def _inherited_by(
- name, rows, environ, minimal
-):
- if minimal:
-  return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
- others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
- hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
- return {key: value for key, value in environ.items() if key not in hidden}
-
-class _LaunchScope:
- def __init__(self, own, environ, folder):
-  self.own = _keyed(own)
-  self.environ = environ
-  self.folder = folder
-  self.file = {}
-  self.mentioned = {}
-  self.open = []
- def add_file(self, variables):
-  self.file = _keyed(variables)
-  for name, value in variables.items():
-   self._remember(name, value)
- def lookup(self, owner):
-  return lambda name: self.value(name, owner)
- def value(self, name, owner=None):
-  key = variable_key(name)
-  if key in self.own and key != variable_key(owner or "") and key not in self.open:
-   self.open.append(key)
-   try:
-    return resolve(self.own[key], self.lookup(name))
-   finally:
-    self.open.remove(key)
-  if name == CONFIG_FOLDER:
-   return self.folder
-  value = self.file.get(key, self.environ.get(key))
-  if value is not None:
-   self._remember(name, value)
-  return value
- def _remember(self, name, value):
-  if len(value) > 3:
-   self.mentioned[value] = name
-  if "://" in value and (password := url_password(value)):
-   self.mentioned[password] = name
-
 # serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
@@ -6261,13 +6342,11 @@ LAST_WORDS_BYTES = 4096
 LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
-KILL = 9
 
 class Process:
- def __init__(self, launch, hear, ended):
-  import subprocess
+ def __init__(self, spawned, hear, ended):
   import threading
-  self.launch = launch
+  self.launch = spawned.launch
   self.hear = hear
   self.ended = ended
   self.exited = threading.Event()
@@ -6279,42 +6358,24 @@ class Process:
   self._last_words = b""
   self._claim = _thread.allocate_lock()
   self._open = _thread.allocate_lock()
-  ours = []
-  theirs = []
+  self.popen = spawned.popen
+  self._group = spawned.group
   try:
-   for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
-    for end, descriptor in zip(ends, os.pipe()):
-     end.append(descriptor)
-   ours += os.pipe()
-   self.popen = subprocess.Popen(
-    command_line(launch.argv),
-    stdin=theirs[0],
-    stdout=theirs[1],
-    stderr=theirs[2],
-    env=launch.env,
-    cwd=launch.cwd,
-    **start_options(),
-   )
-   self._group = self._led()
-  except BaseException:
-   for descriptor in ours:
-    os.close(descriptor)
+   self._closed, self._close = os.pipe()
+  except OSError:
+   spawned.discard()
    raise
-  finally:
-   for descriptor in theirs:
-    os.close(descriptor)
+  stdin, self._stdout, stderr = spawned.pipes
   self.writer = Writer(
-   ours[0],
+   stdin,
    private=True,
    broke=lambda: self._apart(self._deaf),
    overflowed=lambda waiting: self._apart(self._full, waiting),
   )
-  self._stdout = ours[1]
-  self._closed, self._close = ours[3:]
   try:
-   _thread.start_new_thread(self._read_stderr, (ours[2],))
+   _thread.start_new_thread(self._read_stderr, (stderr,))
   except RuntimeError:
-   self._undo(self._stdout, ours[2], self._closed)
+   self._undo(self._stdout, stderr, self._closed)
    raise
   try:
    _thread.start_new_thread(self._wait, ())
@@ -6332,13 +6393,6 @@ class Process:
    while not is_over() and not gate.acquire(True, LOOK_SECONDS):
     pass
   self._held = False
- def _led(self):
-  try:
-   return lead_group(self.popen.pid)
-  except OSError:
-   self.popen.kill()
-   self.popen.wait()
-   raise
  def _undo(self, *descriptors):
   self.kill()
   self.popen.wait()
@@ -6452,8 +6506,162 @@ def _chunks(descriptor, wait=lambda: None):
  finally:
   os.close(descriptor)
 
+# serve/lives.py: The lives of children: each a process, or the connection to a server elsewhere.
+class Lives:
+ def __init__(self, host, folder):
+  self._host = host
+  self._folder = folder
+  self._current = {}
+  self._started = []
+  self._adopted = {}
+  self.spawning = _thread.allocate_lock()
+ def send(self, child, messages):
+  if child in self._current:
+   self._current[child].send(*messages)
+ def is_current(self, child, life):
+  return self._current.get(child) is life
+ def redact(self, text):
+  for life in self._started:
+   text = life.launch.redact(text)
+  return text
+ def start(self, child):
+  if _apart(self._live, child):
+   return True
+  self._abandon(child)
+  return False
+ def adopt(self, child, spawned):
+  self._adopted[child] = spawned
+ def _abandon(self, child):
+  spawned = self._adopted.pop(child, None)
+  if spawned is not None:
+   spawned.discard()
+ def end(self, child, reason):
+  if not _apart(self._end, child, reason):
+   life = self._current.get(child)
+   if life is not None:
+    life.silence()
+    life.kill()
+   self._host.perform(self._host.core.child_down(child, reason))
+ def _end(self, child, reason):
+  life = self._current.get(child)
+  if life is not None:
+   life.end(reason)
+  else:
+   self._host.attempt(lambda core: core.child_down(child, reason))
+ def put_to_sleep(self, child):
+  life = self._current.pop(child, None)
+  if life is not None:
+   life.retire()
+   _close_apart(life)
+ def close(self):
+  for child in list(self._adopted):
+   self._abandon(child)
+  gates = []
+  for life in self._started:
+   life.silence()
+   gate = _thread.allocate_lock()
+   gate.acquire()
+   gates.append(gate)
+   if not _apart(_close, life, gate):
+    life.kill()
+    _close(life, gate)
+  for gate in gates:
+   gate.acquire()
+ def kill(self):
+  for life in list(self._started):
+   life.kill()
+  for spawned in list(self._adopted.values()):
+   spawned.kill()
+ def _live(self, child):
+  host, core = self._host, self._host.core
+  launch = None
+  life = None
+  def hear(*lines, request=0):
+   said = [core.read(child, line, self.redact, request) for line in lines]
+   if life is not None:
+    with host.lock:
+     gates = host.heard(child, life, said)
+    if gates:
+     life.hold(gates, lambda: host.is_closing)
+   return [number for messages, _ in said for number in answered(messages)]
+  def ended(reason, last_words):
+   if life is None or not life.retired:
+    host.attempt(lambda core: core.child_down(child, reason, last_words))
+  try:
+   minimal = host.plan.options.env == "minimal"
+   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+   with self.spawning:
+    if host.is_closing:
+     return
+    life = self._started_life(child, launch, hear, ended)
+    with host.lock:
+     self._started = [old for old in self._started if not old.gone.is_set()]
+     self._started.append(life)
+     self._current[child] = life
+     host.perform(core.child_up(child, launch.masks))
+     if child.state != STARTING:
+      life.silence()
+      _close_apart(life)
+   life.read()
+  except Exception as problem:
+   if life is not None:
+    life.end(f"was given up over an internal fault: {where(problem)}")
+   else:
+    self._abandon(child)
+    ended(f"could not be started: {_why(problem, launch)}", "")
+ def _started_life(
+  self,
+  child,
+  launch,
+  hear,
+  ended,
+ ):
+  host = self._host
+  if launch.transport == "stdio":
+   spawned = self._adopted.pop(child, None)
+   return Process(spawn(launch) if spawned is None else spawned, hear, ended)
+  load_part("remote")
+  config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
+  return RemoteConnection(
+   launch,
+   hear,
+   ended,
+   lambda request, why: host.attempt(
+    lambda core: core.request_failed(child, request, why)
+   ),
+   lambda: host.attempt(lambda core: core.child_renewed(child)),
+   lambda tool: host.core.schema_of(child, tool),
+   f"mcpagg/{host.plan.compiler}",
+   config,
+  )
+
+def _apart(work, *arguments):
+ try:
+  _thread.start_new_thread(work, arguments)
+ except RuntimeError:
+  return False
+ return True
+
+def _close_apart(life):
+ if not _apart(life.close):
+  life.kill()
+
+def _close(life, gate):
+ try:
+  life.close()
+ finally:
+  gate.release()
+
+def _why(problem, launch):
+ if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+  why = f"{where(problem)}: {problem}"
+ elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+  why = not_found(launch.argv[0], launch.env)
+ else:
+  why = str(problem)
+ return launch.redact(why) if launch is not None else why
+
 # serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 NO_THREAD = "the system has no thread for it"
 LONGEST_SLEEP_SECONDS = 3600.0
 
@@ -6466,38 +6674,36 @@ class Engine:
   mint=lambda: os.urandom(16).hex(),
  ):
   self.plan = answers.plan
-  self.folder = folder
   self.log = log
-  self._refusal = ""
-  if self.plan.approval or ALLOWED_SIGNERS in os.environ:
-   load_part("tool")
-   self._refusal = refusal(self.plan.whole)
+  self._refusal = _refusal(self.plan)
   dispatching = Dispatch if log is None else log.dispatch
   self.core = Core(answers, monotonic, mint, dispatching)
-  self._lock = _thread.allocate_lock()
-  self._spawning = _thread.allocate_lock()
+  self.lock = _thread.allocate_lock()
   self._sinks = {}
-  self._processes = {}
-  self._started = []
+  self._lives = Lives(self, folder)
   self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
-  self._closing = False
+  self.is_closing = False
   self._awaited = None
   self._paid = _thread.allocate_lock()
   self._alarm = Alarm(self._ring)
   self._timeless = False
+ def adopt(self, spawned, client):
+  child = self.core.children[spawned.launch.name]
+  self._lives.adopt(child, spawned)
+  self.attempt(lambda core: core.wake(child, client))
  def connect(self, client, sink):
   self._sinks[client] = sink
-  self._attempt(lambda core: core.connect(client))
+  self.attempt(lambda core: core.connect(client))
  def disconnect(self, client):
-  self._attempt(lambda core: core.disconnect(client))
-  with self._lock:
+  self.attempt(lambda core: core.disconnect(client))
+  with self.lock:
    del self._sinks[client]
  def hear(self, client, *lines):
   faults = []
   calls = []
   taken = 0
-  with self._lock:
-   if self._closing:
+  with self.lock:
+   if self.is_closing:
     return len(lines)
    for line in lines:
     taken += 1
@@ -6508,7 +6714,7 @@ class Engine:
     if not calls and self._sinks[client].gate() is not None:
      break
    try:
-    self._perform(calls)
+    self.perform(calls)
    except Exception as fault:
     faults += [(line, fault) for line in lines[:taken]]
   for line, problem in faults:
@@ -6525,7 +6731,7 @@ class Engine:
   self, client, messages, fault
  ):
   self._say(f"internal fault: {where(fault)}")
-  with self._lock:
+  with self.lock:
    for message in messages:
     if isinstance(message, Malformed) or message.id is None or not message.method:
      continue
@@ -6533,49 +6739,37 @@ class Engine:
     params = obj(requestId=identifier)
     cancelled = notification(CANCELLED, params).line()
     actions = self.core.from_client(client, cancelled)
-    self._perform(actions)
+    self.perform(actions)
     if not any(_is_answer(action, client, identifier) for action in actions):
      why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
      self._send_all({client: [failure(identifier, why)]})
  def wake(self, child, client):
-  self._attempt(lambda core: core.wake(child, client))
+  self.attempt(lambda core: core.wake(child, client))
  def settle(self, client, seconds):
-  self._attempt(lambda core: core.end_input(client))
-  with self._lock:
+  self.attempt(lambda core: core.end_input(client))
+  with self.lock:
    if not self.core.owes(client):
     return
    self._paid.acquire()
    self._awaited = client
   self._paid.acquire(True, seconds)
  def end_subscriptions(self):
-  self._attempt(lambda core: core.end_subscriptions())
+  self.attempt(lambda core: core.end_subscriptions())
  def close(self):
   self.end_subscriptions()
-  with self._spawning, self._lock:
-   self._closing = True
-   processes = list(self._started)
-  gates = []
-  for process in processes:
-   process.silence()
-   gate = _thread.allocate_lock()
-   gate.acquire()
-   gates.append(gate)
-   if not _apart(_close, process, gate):
-    process.kill()
-    _close(process, gate)
-  for gate in gates:
-   gate.acquire()
+  with self._lives.spawning, self.lock:
+   self.is_closing = True
+  self._lives.close()
   self._stderr.flush(1.0)
   if self.log is not None:
    self.log.flush(1.0)
  def kill(self):
-  for process in list(self._started):
-   process.kill()
+  self._lives.kill()
  def _bring(self, event):
-  with self._lock:
-   if not self._closing:
-    self._perform(event(self.core))
- def _attempt(self, event):
+  with self.lock:
+   if not self.is_closing:
+    self.perform(event(self.core))
+ def attempt(self, event):
   try:
    self._bring(event)
   except Exception as fault:
@@ -6586,9 +6780,9 @@ class Engine:
   if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
    calls.append(actions[0])
    return calls
-  self._perform([*calls, *actions])
+  self.perform([*calls, *actions])
   return []
- def _perform(self, actions):
+ def perform(self, actions):
   messages = {}
   for kind, peer, what in actions:
    if kind == SEND:
@@ -6599,25 +6793,16 @@ class Engine:
    if kind == SAY:
     self._say(what)
    elif kind == START:
-    why = self._refusal or ("" if _apart(self._live, peer) else NO_THREAD)
+    why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
     if why:
-     self._perform(self.core.child_down(peer, f"could not be started: {why}"))
+     self.perform(self.core.child_down(peer, f"could not be started: {why}"))
    elif kind == STOP:
-    if not _apart(self._end, peer, what):
-     self._end_at_once(peer, what)
-   elif kind == SLEEP and peer in self._processes:
-    process = self._processes.pop(peer)
-    process.retire()
-    self._close(process)
+    self._lives.end(peer, what)
+   elif kind == SLEEP:
+    self._lives.put_to_sleep(peer)
    elif kind == STATE and self.log is not None:
     state, reason = what
-    line = obj(
-     time=f"{time():.3f}",
-     server=quote(peer.name),
-     state=quote(state),
-     reason=quote(self.redact(reason)) if reason else "null",
-    )
-    self.log.send(line.encode("ascii") + b"\n")
+    self.log.send(_state_line(peer.name, state, self.redact(reason)))
   self._send_all(messages)
   if self._awaited is not None and not self.core.owes(self._awaited):
    self._awaited = None
@@ -6630,145 +6815,63 @@ class Engine:
   line = f"{self.plan.name}: {self.redact(text)}\n"
   self._stderr.send(line.encode("utf-8", "replace"))
  def redact(self, text):
-  for process in self._started:
-   text = process.launch.redact(text)
-  return text
- def _end(self, child, reason):
-  process = self._processes.get(child)
-  if process is not None:
-   process.end(reason)
-  else:
-   self._attempt(lambda core: core.child_down(child, reason))
- def _end_at_once(self, child, reason):
-  process = self._processes.get(child)
-  if process is not None:
-   process.silence()
-   process.kill()
-  self._perform(self.core.child_down(child, reason))
- def _close(self, process):
-  if not _apart(process.close):
-   process.kill()
+  return self._lives.redact(text)
  def _send_all(self, messages):
   for peer, those in messages.items():
    if isinstance(peer, Client):
     if peer in self._sinks:
      self._sinks[peer].send(*those)
-   elif peer in self._processes:
-    self._processes[peer].send(*those)
- def _take(self, child, process, said):
+   else:
+    self._lives.send(peer, those)
+ def heard(self, child, life, said):
   calls = []
   actions = []
   try:
    for one in said:
-    if self._processes.get(child) is not process or self._closing:
+    if self.is_closing or not self._lives.is_current(child, life):
      break
     found = self.core.from_child(child, one)
     actions += found
     calls = self._gathered(calls, found, child)
   finally:
-   self._perform(calls)
+   self.perform(calls)
   peers = {peer for kind, peer, _ in actions if kind == SEND}
   gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
   return [gate for gate in gates if gate is not None]
- def _live(self, child):
-  launch = None
-  process = None
-  def hear(*lines, request=0):
-   said = [self.core.read(child, line, self.redact, request) for line in lines]
-   if process is not None:
-    with self._lock:
-     gates = self._take(child, process, said)
-    if gates:
-     process.hold(gates, lambda: self._closing)
-   return [number for messages, _ in said for number in answered(messages)]
-  def ended(reason, last_words):
-   if process is None or not process.retired:
-    self._attempt(lambda core: core.child_down(child, reason, last_words))
-  try:
-   minimal = self.plan.options.env == "minimal"
-   launch = prepare(child.name, self.plan.whole.servers, os.environ, self.folder, minimal)
-   with self._spawning:
-    if self._closing:
-     return
-    process = self._started_life(child, launch, hear, ended)
-    with self._lock:
-     self._started = [old for old in self._started if not old.gone.is_set()]
-     self._started.append(process)
-     self._processes[child] = process
-     self._perform(self.core.child_up(child, launch.masks))
-     if child.state != STARTING:
-      process.silence()
-      self._close(process)
-   process.read()
-  except Exception as problem:
-   if process is not None:
-    process.end(f"was given up over an internal fault: {where(problem)}")
-   else:
-    ended(f"could not be started: {_why(problem, launch)}", "")
- def _started_life(
-  self,
-  child,
-  launch,
-  hear,
-  ended,
- ):
-  if launch.transport == "stdio":
-   return Process(launch, hear, ended)
-  load_part("remote")
-  config = os.path.join(self.folder, self.plan.config) if self.plan.config else "CONFIG"
-  return RemoteConnection(
-   launch,
-   hear,
-   ended,
-   lambda request, why: self._attempt(
-    lambda core: core.request_failed(child, request, why)
-   ),
-   lambda: self._attempt(lambda core: core.child_renewed(child)),
-   lambda tool: self.core.schema_of(child, tool),
-   f"mcpagg/{self.plan.compiler}",
-   config,
-  )
  def _ring(self):
-  with self._lock:
-   if self._closing:
+  with self.lock:
+   if self.is_closing:
     return None
    wait = 0.0
    while wait <= 0 and self.core.alarm <= monotonic():
     try:
-     self._perform(self.core.tick())
+     self.perform(self.core.tick())
     except Exception as fault:
      self._say(f"internal fault: {where(fault)}")
      wait = 1.0
    self._alarm.note(self.core.alarm)
    return wait or self.core.alarm - monotonic()
 
-def _apart(work, *arguments):
- try:
-  _thread.start_new_thread(work, arguments)
- except RuntimeError:
-  return False
- return True
+def _refusal(plan):
+ if not (plan.approval or ALLOWED_SIGNERS in os.environ):
+  return ""
+ load_part("tool")
+ return refusal(plan.whole)
 
-def _why(problem, launch):
- if not isinstance(problem, (MissingVariables, OSError, ValueError)):
-  why = f"{where(problem)}: {problem}"
- elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
-  why = not_found(launch.argv[0], launch.env)
- else:
-  why = str(problem)
- return launch.redact(why) if launch is not None else why
+def _state_line(server, state, reason):
+ line = obj(
+  time=f"{time():.3f}",
+  server=quote(server),
+  state=quote(state),
+  reason=quote(reason) if reason else "null",
+ )
+ return line.encode("ascii") + b"\n"
 
 def _is_answer(action, client, identifier):
  kind, peer, message = action
  if kind != SEND or peer is not client:
   return False
  return message.method is None and message.raw("id") == identifier
-
-def _close(process, gate):
- try:
-  process.close()
- finally:
-  gate.release()
 
 class Alarm:
  def __init__(self, ring):
@@ -6798,6 +6901,33 @@ class Alarm:
    if wait is None:
     return
    self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+
+# serve/needs.py: What the rows of the launch table need of the environment, and what of that is not set.
+def uses(row):
+ own = row.get("env", {})
+ return [
+  (location, name, default)
+  for location, text in strings(row)
+  for name, default in references(text)
+  if name not in own or location == Location("env", name)
+ ]
+
+def unset(
+ rows, environ, folder
+):
+ missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
+ return {name: problem for name, problem in missing.items() if problem is not None}
+
+def _unset_for(
+ name, rows, environ, folder
+):
+ try:
+  prepare(name, rows, environ, folder)
+ except MissingVariables as problem:
+  return problem
+ except (OSError, ValueError):
+  return None
+ return None
 
 # serve/output_schemas.py: Output schemas of modern tools as older revisions know them: the output is an object there.
 def legacy_item(text):
@@ -7909,6 +8039,7 @@ import _thread
 import json
 import os
 import sys
+load_part("spawn")
 load_part("start")
 load_part("serve")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
 from asgi import Answer, Site, run
 from core import call, request, result
 
+from mcpagg_runtime.http.serving import listen
 from mcpagg_runtime.http.settings import BadSetting, Settings
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
@@ -306,3 +308,10 @@ def test_an_address_that_others_reach_needs_a_token(host: str, local: bool) -> N
                 Settings(site.plan, {}, {"host": host}).check_address()
 
     run(SERVERS, scenario)
+
+
+def test_what_is_written_to_a_connection_does_not_wait_for_more() -> None:
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
