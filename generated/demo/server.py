@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:5b86d7f73d83032be1821342c8811978448956684e23c4f6380791f40b974cf9 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
+#   runtime:  sha256:592b110672c3881747ed00764f2e8f4985b3e76fe30069fbaf309ffdb8eb08fb (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
 
 import sys
 

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:5b86d7f73d83032be1821342c8811978448956684e23c4f6380791f40b974cf9 (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
+#   runtime:  sha256:592b110672c3881747ed00764f2e8f4985b3e76fe30069fbaf309ffdb8eb08fb (mcpagg 0.1.0; without composite, extensions, masking, profiles, remote, skills)
 
 import sys
 
@@ -9247,7 +9247,7 @@ def serve_http(plan, folder, given, log):
   complain(f"{plan.name}: serving HTTP needs uvicorn, which is not installed: {REMEDY}")
   return UNUSABLE
  try:
-  listener = _listener(settings.host, settings.port)
+  listener = listen(settings.host, settings.port)
  except OSError as problem:
   reason = problem.strerror or str(problem)
   complain(f"{plan.name}: cannot listen on {settings.host}:{settings.port}: {reason}")
@@ -9290,10 +9290,12 @@ async def _close_slow(server):
     connection.transport.close()
   before = waiting
 
-def _listener(host, port):
+def listen(host, port):
  found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
  family, _, _, _, address = found[0]
- return socket.create_server(address[:2], family=family, backlog=1024)
+ listener = socket.create_server(address[:2], family=family, backlog=1024)
+ listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+ return listener
 
 def _url(settings, listener):
  host = f"[{settings.host}]" if ":" in settings.host else settings.host
