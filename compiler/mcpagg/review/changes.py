@@ -18,7 +18,7 @@ from mcpagg.lint.texts import described, hidden_characters, strings
 from mcpagg.ordering import equal, numbered
 from mcpagg.problems import count
 from mcpagg.recorded import Contents
-from mcpagg.review.schemas import ABSENT, schema_changes
+from mcpagg.review.schemas import ABSENT, alike, became, schema_changes
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg_runtime.serve.differences import member_class
 from mcpagg_runtime.start.catalogue import KINDS, PROMPTS, Kind
@@ -142,7 +142,7 @@ def _launch(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> I
         if key in ("env", "headers"):
             yield from _leaves("launch", name, f"/{key}", *values)
         elif values[0] != values[1]:
-            yield Change("launch", name, "server", "", f"/{key}", _word(*values), *values)
+            yield Change("launch", name, "server", "", f"/{key}", became(*values), *values)
 
 
 def _command(row: Mapping[str, Any]) -> Any:
@@ -157,16 +157,16 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
         yield Change("version", name, "server", "", "/protocol", "changed", *versions)
     for key in {**before.info, **after.info}:
         values = before.info.get(key, ABSENT), after.info.get(key, ABSENT)
-        if not _alike(*values):
+        if not alike(*values):
             class_ = "version" if key == "version" else member_class(key, *values)
             place = f"/serverInfo/{escaped(key)}"
-            yield from _texts(Change(class_, name, "server", "", place, _word(*values), *values))
+            yield from _texts(Change(class_, name, "server", "", place, became(*values), *values))
     yield from _leaves(
         "capabilities", name, "/capabilities", before.capabilities, after.capabilities
     )
     said = [ABSENT if one.instructions is None else one.instructions for one in (before, after)]
     if said[0] != said[1]:
-        yield from _texts(Change("text", name, "server", "", "/instructions", _word(*said), *said))
+        yield from _texts(Change("text", name, "server", "", "/instructions", became(*said), *said))
     if before.conditional != after.conditional:
         tools = [sorted(one.conditional) for one in (before, after)]
         what = "other tools are offered to clients with capabilities alone"
@@ -176,14 +176,14 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
 
 def _leaves(class_: str, name: str, place: str, before: Any, after: Any) -> Iterator[Change]:
     """Yield a change for each member of objects that differs, however deep."""
-    if _alike(before, after):
+    if alike(before, after):
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for key in {**before, **after}:
             values = before.get(key, ABSENT), after.get(key, ABSENT)
             yield from _leaves(class_, name, f"{place}/{escaped(key)}", *values)
         return
-    yield Change(class_, name, "server", "", place, _word(before, after), before, after)
+    yield Change(class_, name, "server", "", place, became(before, after), before, after)
 
 
 def _failures(before: Contents, after: Contents) -> Iterator[Change]:
@@ -258,7 +258,7 @@ def _item(server: str, kind: Kind, name: str, before: Json, after: Json) -> Iter
     word = kind.name[:-1]
     for member in {**before, **after}:
         old, new = before.get(member, ABSENT), after.get(member, ABSENT)
-        if _alike(old, new):
+        if alike(old, new):
             continue
         place = f"/{escaped(member)}"
         if member.endswith("Schema") or (member == "arguments" and kind is PROMPTS):
@@ -268,25 +268,25 @@ def _item(server: str, kind: Kind, name: str, before: Json, after: Json) -> Iter
         else:
             values = (None if one is ABSENT else one for one in (old, new))
             class_ = member_class(member, *values)
-            yield from _texts(Change(class_, server, word, name, place, _word(old, new), old, new))
+            yield from _texts(Change(class_, server, word, name, place, became(old, new), old, new))
 
 
 def _hints(server: str, word: str, name: str, before: Any, after: Any) -> Iterator[Change]:
     old, new = ({} if one is ABSENT else one for one in (before, after))
     if not isinstance(new, dict):
         yield Change(
-            "hint", server, word, name, "/annotations", _word(before, after), before, after
+            "hint", server, word, name, "/annotations", became(before, after), before, after
         )
         return
     for key in {**old, **new}:
         values = old.get(key, ABSENT), new.get(key, ABSENT)
-        if not _alike(*values):
+        if not alike(*values):
             class_ = "text" if key == "title" else "hint"
             place = f"/annotations/{escaped(key)}"
-            yield from _texts(Change(class_, server, word, name, place, _word(*values), *values))
+            yield from _texts(Change(class_, server, word, name, place, became(*values), *values))
     if not old and not new:  # they came, or went, without saying anything
         yield Change(
-            "hint", server, word, name, "/annotations", _word(before, after), before, after
+            "hint", server, word, name, "/annotations", became(before, after), before, after
         )
 
 
@@ -304,7 +304,7 @@ def _schema(
         if before is ABSENT or after is ABSENT:
             narrows = before is ABSENT
             class_ = "schema-compatible" if narrows == output else "schema-breaking"
-            yield Change(class_, server, word, name, place, _word(before, after), before, after)
+            yield Change(class_, server, word, name, place, became(before, after), before, after)
             return
     for one in schema_changes(old, new, place):
         class_ = one.class_for(output=output)
@@ -358,13 +358,3 @@ def _hidden_of_server(child: ChildSnapshot) -> Iterator[Change]:
     for kind in KINDS:
         for item in child.items(kind):
             yield from _hidden_in(child.name, kind.name[:-1], item[kind.key], item)
-
-
-def _alike(before: Any, after: Any) -> bool:
-    if before is ABSENT or after is ABSENT:
-        return before is after
-    return equal(before, after)
-
-
-def _word(before: Any, after: Any) -> str:
-    return "was added" if before is ABSENT else "was removed" if after is ABSENT else "changed"

@@ -10,11 +10,11 @@ from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
 from mcpagg.review.wording import (
+    grouped,
     in_short,
     item_words,
     server_words,
     short_values,
-    told_together,
     values,
     visible,
 )
@@ -64,7 +64,7 @@ def _blocks(review: Review) -> Iterator[str]:
             yield f"<summary><b>{class_}</b>{mark}: {len(changes)}, {meaning}</summary>\n"
             for server in dict.fromkeys(change.server for change in changes):
                 mine = [change for change in changes if change.server == server]
-                for alike in told_together(mine):
+                for alike in grouped(mine):
                     yield from _change(alike)
             yield CLOSE
     if review.diff:

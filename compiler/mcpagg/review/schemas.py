@@ -153,19 +153,18 @@ class _Comparison:
             yield from self._properties(before, after, pointer)
         for name in {**before, **after}:
             values = before.get(name, ABSENT), after.get(name, ABSENT)
-            if name not in apart and not _alike(*values):
+            if name not in apart and not alike(*values):
                 yield from self._member(name, *values, f"{pointer}/{escaped(name)}")
 
     def _member(self, name: str, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
         if name in _TEXTS:
-            yield SchemaChange("text", pointer, _word(before, after), before, after)
+            yield _changed("text", pointer, before, after)
         elif name in _LEAST or name in _MOST:
             yield _bound(name, before, after, pointer)
         elif name in _SCHEMAS and not isinstance(before, list) and not isinstance(after, list):
             yield from self._subschema(before, after, pointer)
         elif name in _CHOICES and (before is ABSENT or after is ABSENT):
-            effect = "narrower" if before is ABSENT else "wider"
-            yield SchemaChange(effect, pointer, _word(before, after), before, after)
+            yield _changed(_effect_of_assertion(before, after), pointer, before, after)
         elif name == "oneOf" and not (
             _are_apart(_as_list(before), self._before) and _are_apart(_as_list(after), self._after)
         ):
@@ -177,12 +176,11 @@ class _Comparison:
         elif name in ("$defs", "definitions"):
             yield from self._definitions(_as_object(before), _as_object(after), pointer)
         elif name in _DEPENDENT:
-            yield SchemaChange("unclear", pointer, _word(before, after), before, after)
+            yield _changed("unclear", pointer, before, after)
         elif name in _ASSERTING:
-            effect = "narrower" if before is ABSENT else "wider" if after is ABSENT else "unclear"
-            yield SchemaChange(effect, pointer, _word(before, after), before, after)
+            yield _changed(_effect_of_assertion(before, after), pointer, before, after)
         else:  # of a format or a default no value is refused, and what is not known asserts nothing
-            yield SchemaChange("none", pointer, _word(before, after), before, after)
+            yield _changed("none", pointer, before, after)
 
     def _subschema(self, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
         """Compare what all values of some kind must fit; any value does where there is no such."""
@@ -193,7 +191,7 @@ class _Comparison:
         effect = "wider" if _allows_all(new) or old is False else "narrower"
         if _allows_all(old) and _allows_all(new):
             effect = "none"
-        yield SchemaChange(effect, pointer, _word(before, after), before, after)
+        yield _changed(effect, pointer, before, after)
 
     def _definitions(
         self, before: Mapping[str, Any], after: Mapping[str, Any], pointer: str
@@ -202,7 +200,7 @@ class _Comparison:
             old, new = before.get(name, ABSENT), after.get(name, ABSENT)
             place = f"{pointer}/{escaped(name)}"
             if old is ABSENT or new is ABSENT:  # it is compared where it is referred to
-                yield SchemaChange("none", place, _word(old, new), old, new)
+                yield _changed("none", place, old, new)
             else:
                 yield from self.changes(old, new, place)
 
@@ -257,7 +255,7 @@ class _Comparison:
     def _positions(self, before: Any, after: Any, pointer: str) -> Iterator[SchemaChange]:
         """Compare the schemas of the items of an array, by their position."""
         if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
-            yield SchemaChange("unclear", pointer, _word(before, after), before, after)
+            yield _changed("unclear", pointer, before, after)
             return
         for index, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from self.changes(old, new, f"{pointer}/{index}")
@@ -275,11 +273,11 @@ def _types(
     old, new = _allowed_types(before), _allowed_types(after)
     values = before.get("type", ABSENT), after.get("type", ABSENT)
     if old == new:
-        if not _alike(*values):
-            yield SchemaChange("none", f"{pointer}/type", _word(*values), *values)
+        if not alike(*values):
+            yield _changed("none", f"{pointer}/type", *values)
         return
     effect = "narrower" if new < old else "wider" if new > old else "unclear"
-    yield SchemaChange(effect, f"{pointer}/type", _word(*values), *values)
+    yield _changed(effect, f"{pointer}/type", *values)
 
 
 def _allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
@@ -325,10 +323,10 @@ def _key(value: Any) -> str:
 
 
 def _bound(name: str, before: Any, after: Any, pointer: str) -> SchemaChange:
-    effect = "narrower" if before is ABSENT else "wider" if after is ABSENT else "unclear"
+    effect = _effect_of_assertion(before, after)
     if _is_number(before) and _is_number(after):
         effect = "narrower" if (after > before) == (name in _LEAST) else "wider"
-    return SchemaChange(effect, pointer, _word(before, after), before, after)
+    return _changed(effect, pointer, before, after)
 
 
 def _is_number(value: Any) -> bool:
@@ -437,11 +435,21 @@ def _names(value: Any) -> dict[str, None]:
     return {name: None for name in _as_list(value) if isinstance(name, str)}
 
 
-def _alike(before: Any, after: Any) -> bool:
+def _changed(effect: str, pointer: str, before: Any, after: Any) -> SchemaChange:
+    return SchemaChange(effect, pointer, became(before, after), before, after)
+
+
+def _effect_of_assertion(before: Any, after: Any) -> str:
+    return "narrower" if before is ABSENT else "wider" if after is ABSENT else "unclear"
+
+
+def alike(before: Any, after: Any) -> bool:
+    """Whether two values are equal, or both ABSENT."""
     if before is ABSENT or after is ABSENT:
         return before is after
     return equal(before, after)
 
 
-def _word(before: Any, after: Any) -> str:
+def became(before: Any, after: Any) -> str:
+    """Say what became of a member that has other values now."""
     return "was added" if before is ABSENT else "was removed" if after is ABSENT else "changed"

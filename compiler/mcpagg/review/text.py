@@ -12,12 +12,12 @@ from mcpagg.review.reviewing import Review
 from mcpagg.review.wording import (
     APART,
     SIGNS,
+    grouped,
     in_short,
     item_words,
     place_words,
     server_words,
     short_values,
-    told_together,
     values,
     visible,
 )
@@ -63,7 +63,7 @@ def _items(changes: Sequence[Change]) -> Iterator[Line]:
     own = [change for change in changes if change.kind in APART]
     for change in own:
         yield from _change(change)
-    others = told_together([change for change in changes if change.kind not in APART])
+    others = grouped([change for change in changes if change.kind not in APART])
     for words, group in groupby(others, key=item_words):
         alike = [*group]
         class_ = alike[0][0].class_

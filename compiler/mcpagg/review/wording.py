@@ -50,7 +50,7 @@ def _signed(numbers: tuple[int, int, int]) -> Iterator[str]:
     return (f"{sign}{number}" for sign, number in zip("+-~", numbers, strict=True) if number)
 
 
-def told_together(changes: Iterable[Change]) -> list[list[Change]]:
+def grouped(changes: Iterable[Change]) -> list[list[Change]]:
     """Return the changes of one server, those that are the same in many items together and first.
 
     A release of a server often changes one thing in all of its tools.
