@@ -18,17 +18,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from mcpagg.literal import json_text, list_text
-from mcpagg_runtime.modern.child import ModernChildPort
-from mcpagg_runtime.profiles.narrowing import narrowed
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.core import Core
-from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
-from mcpagg_runtime.serve.names import exposed_name, offered, portable_names
-from mcpagg_runtime.serve.routing import Dispatch
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.plan import Plan
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.plan import Plan
+from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     MODERN,
@@ -36,6 +29,13 @@ from mcpagg_runtime.start.protocol import (
     SERVER_MARK,
     VERSION_KEY,
 )
+from mcpagg_runtime.modern.child import ModernChildPort
+from mcpagg_runtime.profiles.narrowing import narrowed
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.core import Core
+from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
+from mcpagg_runtime.serve.names import exposed_name, offered, portable_names
+from mcpagg_runtime.serve.routing import Dispatch
 
 if TYPE_CHECKING:
     from mcpagg_runtime.serve.effects import Action

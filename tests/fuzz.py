@@ -40,15 +40,15 @@ from mutation import mutated
 from proxies import compiled, served
 from wire import Wire, start_call
 
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
+from mcpagg_runtime.base.answers import Answers, answer_line
+from mcpagg_runtime.base.catalogue import KINDS
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import members
+from mcpagg_runtime.base.protocol import LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.effects import SEND, SLEEP, START, STOP
 from mcpagg_runtime.serve.messages import Fragment, read_line
-from mcpagg_runtime.start.answers import Answers, answer_line
-from mcpagg_runtime.start.catalogue import KINDS
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import members
-from mcpagg_runtime.start.protocol import LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 if TYPE_CHECKING:
     from mcpagg_runtime.serve.effects import Action

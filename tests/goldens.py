@@ -14,7 +14,7 @@ from mcpagg.emission import emit
 from mcpagg.linking import link
 from mcpagg.options import Options
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.start.catalogue import KINDS
+from mcpagg_runtime.base.catalogue import KINDS
 
 GOLDEN = Path(__file__).parent / "golden"
 LISTS: dict[str, Any] = {"conditional": frozenset, **{kind.name: tuple for kind in KINDS}}

@@ -24,11 +24,11 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.message import Message
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.messages import answered, notification, read_line, request
 from mcpagg_runtime.spawn.launch import Launch
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import Message
 
 Json = dict[str, Any]
 PATIENCE = 60.0

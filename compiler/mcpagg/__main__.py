@@ -2,7 +2,7 @@
 
 import sys
 
-from mcpagg_runtime.start.standard import complain, open_standard_files
+from mcpagg_runtime.base.standard import complain, open_standard_files
 
 
 def main() -> int:

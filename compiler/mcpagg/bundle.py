@@ -1,6 +1,6 @@
 """Joins the runtime's modules into the parts of the emitted file.
 
-The folders of the runtime are the parts of the emitted file. `ready` stands in it as code. The
+The folders of the runtime are the parts of the emitted file. `start` stands in it as code. The
 others stand in it as strings, because a script is compiled at every start: each is compiled as a
 whole when it is first needed. A module may import its own part and earlier ones at its top, and
 later ones only within functions, where the import becomes a call that loads the part.
@@ -28,9 +28,9 @@ from mcpagg.stripping import Source, statements
 
 PACKAGE = "mcpagg_runtime"
 FIRST, *DEFERRED = PARTS = (
-    "ready",
-    "spawn",
     "start",
+    "spawn",
+    "base",
     "envelope",
     "serve",
     "windows",

@@ -9,9 +9,17 @@ from mcpagg import __version__
 from mcpagg.conversation import DISCOVER, BadList, Conversation, Fault, Refusal, Silence, Time
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
+from mcpagg_runtime.base.catalogue import Kind
+from mcpagg_runtime.base.jsontext import Malformed, edited, obj
+from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.protocol import (
+    INITIALIZED,
+    METHOD_NOT_FOUND,
+    MODERN_VERSION,
+    SERVER_KEY,
+    UNSUPPORTED_VERSION,
+)
 from mcpagg_runtime.modern.child import envelope
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
-from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.lifecycle import (
     MODERN_CODES,
     introduction_fault,
@@ -20,16 +28,8 @@ from mcpagg_runtime.serve.lifecycle import (
 )
 from mcpagg_runtime.serve.listing import Listing, unreadable
 from mcpagg_runtime.serve.messages import notification
-from mcpagg_runtime.start.catalogue import Kind
-from mcpagg_runtime.start.jsontext import Malformed, edited, obj
-from mcpagg_runtime.start.message import Message
-from mcpagg_runtime.start.protocol import (
-    INITIALIZED,
-    METHOD_NOT_FOUND,
-    MODERN_VERSION,
-    SERVER_KEY,
-    UNSUPPORTED_VERSION,
-)
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
+from mcpagg_runtime.start.values import quote
 
 ABOUT = obj(name='"mcpagg"', version=quote(__version__))
 # How what is no endpoint of streamable HTTP, or of another revision, answers a POST (specification,

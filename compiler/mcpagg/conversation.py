@@ -12,6 +12,9 @@ from time import monotonic
 from mcpagg import __version__
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import Json
+from mcpagg_runtime.base.catalogue import TOOLS
+from mcpagg_runtime.base.message import Message, error, failure, result
+from mcpagg_runtime.base.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.messages import (
     SHOWN_CHARACTERS,
@@ -27,9 +30,6 @@ from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.platforms import crashed
 from mcpagg_runtime.spawn.spawning import spawn
-from mcpagg_runtime.start.catalogue import TOOLS
-from mcpagg_runtime.start.message import Message, error, failure, result
-from mcpagg_runtime.start.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 
 DISCOVER = "server/discover"
 AGENT = f"mcpagg/{__version__}"

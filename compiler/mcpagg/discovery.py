@@ -23,9 +23,9 @@ from mcpagg.jsontext import dumps
 from mcpagg.problems import ChildFault, Problem, count
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.base.protocol import MODERN_VERSION, PAGES
 from mcpagg_runtime.spawn.launch import Launch, prepare
-from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.start.protocol import MODERN_VERSION, PAGES
 
 RELAYED: Json = {
     "roots": {"listChanged": True},

@@ -23,10 +23,10 @@ from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_
 from mcpagg.options import Options
 from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
+from mcpagg_runtime.base.plan import Plan, read_plan
+from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.serve.needs import uses
-from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
-from mcpagg_runtime.start.plan import Plan, read_plan
-from mcpagg_runtime.start.protocol import MODERN_VERSION
 from mcpagg_runtime.tool.approval import data_digest
 
 # The routing tables, by kind of list.

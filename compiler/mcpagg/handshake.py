@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from mcpagg.collector import Collector
 from mcpagg.conversation import DISCOVER, Fault, Silence, Time
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
-from mcpagg_runtime.start.protocol import MODERN_VERSION
+from mcpagg_runtime.base.protocol import MODERN_VERSION
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 FIRST_SHARE = 0.75
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from mcpagg_runtime.start.jsontext import Malformed
-from mcpagg_runtime.start.jsontext import parse as parse_deep
+from mcpagg_runtime.base.jsontext import Malformed
+from mcpagg_runtime.base.jsontext import parse as parse_deep
 
 
 class ExactNumber(float):

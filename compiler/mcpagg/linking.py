@@ -15,6 +15,7 @@ from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.serve.names import (
     exposed_name,
     hides_address,
@@ -22,7 +23,6 @@ from mcpagg_runtime.serve.names import (
     portable_names,
     server_address,
 )
-from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 
 Route = tuple[str, ...]
 

@@ -15,7 +15,7 @@ from mcpagg.problems import ConfigError, Problem
 from mcpagg.readback import read_tables
 from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.start.catalogue import KINDS
+from mcpagg_runtime.base.catalogue import KINDS
 
 _CONFLICT = "\n<<<<<<< "
 REBUILD = "#   rebuild:  "

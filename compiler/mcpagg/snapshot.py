@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from mcpagg_runtime.start.catalogue import Kind
+from mcpagg_runtime.base.catalogue import Kind
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:592b110672c3881747ed00764f2e8f4985b3e76fe30069fbaf309ffdb8eb08fb (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
+#   runtime:  sha256:a723fd72fe861acd207debf10439dae4d41f75857000b7de70c553e59598fa05 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
 
 import sys
 
@@ -1161,7 +1161,7 @@ SNAPSHOT = {
 
 COMPILER = "0.1.0"
 
-# ready/values.py: Reads and writes JSON values, without the json module.
+# start/values.py: Reads and writes JSON values, without the json module.
 class ScannerOptions:
  strict = True
  object_hook = None
@@ -1181,7 +1181,7 @@ def string_at(text, index):
 def quote(text):
  return encode_basestring_ascii(text)
 
-# ready/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
+# start/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 RELAYED = ("roots", "sampling", "elicitation")
 REFUSE_COLON = {
@@ -1212,7 +1212,7 @@ def introduction(version, capabilities, info, instructions):
  head = f'{{"protocolVersion":{quote(version)},"capabilities":{capabilities}'
  return f'{head},"serverInfo":{info}{words}}}'
 
-# ready/lists.py: Cuts the lists of the snapshot into items, by the layout that the compiler gave them.
+# start/lists.py: Cuts the lists of the snapshot into items, by the layout that the compiler gave them.
 def cut_list(text, key, label):
  mark, address = f'\n "{label}": ', f'\n "{key}": '
  for item in text[3:-2].split(",\n{") if text != "[]" else ():
@@ -1230,7 +1230,7 @@ def labelled(server, name):
 def list_result(member, items):
  return f'{{"{member}":[{",".join(items)}]}}'
 
-# ready/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
+# start/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
@@ -1375,10 +1375,10 @@ def main(tables, file):
      on_signal(number, opening.stop)
     load_part("spawn")
     opening.spawned = spawn_early(tables, file, opening.called)
- load_part("start")
+ load_part("base")
  run(tables, file, opening)
 
-# ready/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
+# start/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
 _PARTS = {}
 _LOADING = _thread.RLock()
 
@@ -1908,7 +1908,7 @@ def spawn_early(tables, file, server):
  except Exception:
   return None
 ''')
-define_part("start", r'''
+define_part("base", r'''
 import _thread
 import os
 import select
@@ -1921,7 +1921,7 @@ except ImportError:
  from signal import set_wakeup_fd
  from signal import signal as on_signal
 
-# start/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
+# base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
 LARGE = 1 << 20
 
@@ -2030,7 +2030,7 @@ def edited(text, drop=(), add={}):
  kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
  return obj({**kept, **add})
 
-# start/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
+# base/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
 BATCH_VERSION = "2025-03-26"
 MODERN_VERSION = "2026-07-28"
 LEGACY = "legacy"
@@ -2095,7 +2095,7 @@ OF_SERVERS = LISTS_CHANGED | {
  ACKNOWLEDGED,
 }
 
-# start/catalogue.py: What the proxy lists: the snapshot of each child, or what it says now where that is served.
+# base/catalogue.py: What the proxy lists: the snapshot of each child, or what it says now where that is served.
 class Kind:
  __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
  def __init__(self, name, method, member, capability, key):
@@ -2245,7 +2245,7 @@ def wraps_output(text):
  schema = members(text)[0].get("outputSchema", (None,))[0]
  return type(schema) is dict and schema.get("type") != "object"
 
-# start/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
+# base/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
 class Client:
  __slots__ = (
   "_last_id",
@@ -2317,7 +2317,7 @@ def is_enveloped(message):
  meta = message.params.get("_meta")
  return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
 
-# start/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
+# base/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
 MAXIMUM_LINE_BYTES = 1 << 28
 NOTED = 1 << 13
 _BOM = b"\xef\xbb\xbf"
@@ -2515,7 +2515,7 @@ def decode(line):
  except UnicodeDecodeError as problem:
   raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
-# start/answers.py: Answers what needs no child: the handshake, pings and lists, as they are served now.
+# base/answers.py: Answers what needs no child: the handshake, pings and lists, as they are served now.
 class Answers:
  def __init__(self, plan):
   self.plan = plan
@@ -2591,7 +2591,7 @@ def answer_line(answers, client, line):
   return discover(answers, client, message)[1]
  return answers.answer(client, message)
 
-# start/plan.py: What the compiler decided, as the emitted file holds it.
+# base/plan.py: What the compiler decided, as the emitted file holds it.
 class Options:
  __slots__ = (
   "allow_failed",
@@ -2710,7 +2710,7 @@ def read_plan(tables):
   **routes,
  )
 
-# start/polling.py: Waits for descriptors, where the system has a way to do so.
+# base/polling.py: Waits for descriptors, where the system has a way to do so.
 POLLS = hasattr(select, "poll")
 POLLIN = getattr(select, "POLLIN", 0)
 POLLOUT = getattr(select, "POLLOUT", 0)
@@ -2746,7 +2746,7 @@ def _ready(descriptor, seconds, event):
  poll.register(descriptor, event)
  return bool(poll.poll(None if seconds is None else seconds * 1000))
 
-# start/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
+# base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
  while True:
   descriptor = os.open(os.devnull, os.O_RDWR)
@@ -2760,7 +2760,7 @@ def complain(text):
  except OSError:
   return
 
-# start/writer.py: Writes lines to a descriptor without ever making the sender wait.
+# base/writer.py: Writes lines to a descriptor without ever making the sender wait.
 LOOK_SECONDS = 1.0
 
 class Writer:
@@ -2838,7 +2838,7 @@ class Writer:
    return False
   return writable(self.descriptor, 0)
 
-# start/stdio.py: The stdio face: one client on standard input and output.
+# base/stdio.py: The stdio face: one client on standard input and output.
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 UNREADABLE = 2
@@ -3023,7 +3023,7 @@ def _taken_output():
    pass
  return Writer(os.dup(1), private=False)
 
-# start/running.py: Runs the proxy beyond the answers that the compiler prepared.
+# base/running.py: Runs the proxy beyond the answers that the compiler prepared.
 def run(tables, file, opening):
  folder = os.path.dirname(os.path.realpath(file))
  open_standard_files()
@@ -3036,7 +3036,7 @@ def run(tables, file, opening):
  os._exit(status)
 ''')
 define_part("envelope", r'''
-load_part("start")
+load_part("base")
 
 # envelope/discover.py: Answers from the file what modern clients ask before they need a child.
 FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
@@ -3151,7 +3151,7 @@ import binascii
 import os
 import re
 load_part("spawn")
-load_part("start")
+load_part("base")
 load_part("envelope")
 
 # serve/editing.py: Edits JSON in its text, and takes it apart: all else of it stays as it was written.
@@ -7047,7 +7047,7 @@ class WriteQueue:
 define_part("windows", r'''
 import _thread
 import os
-load_part("start")
+load_part("base")
 
 # windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
 SIGNAL_SECONDS = 0.2
@@ -7204,7 +7204,7 @@ def shell_command(line, environ):
  return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("modern", r'''
-load_part("start")
+load_part("base")
 load_part("envelope")
 load_part("serve")
 
@@ -8040,7 +8040,7 @@ import json
 import os
 import sys
 load_part("spawn")
-load_part("start")
+load_part("base")
 load_part("serve")
 
 # tool/aggregator.py: The proxy within a Python program: `from server import Aggregator`, on asyncio.

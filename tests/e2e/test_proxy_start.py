@@ -155,7 +155,7 @@ def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: 
     servers = {"other": stub_entry(), "one": stub_entry(log=str(log))}
     file = compiled(tmp_path, servers, "--start", "lazy")
     log.unlink()
-    for part in ("start", "serve"):
+    for part in ("base", "serve"):
         delayed(file, part, WAIT.format(log=str(log)))
     with served(file) as wire:
         assert text(call(wire, "one:echo")) == "{}"
@@ -166,7 +166,7 @@ def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: 
 
 
 @posix("there a first call has no prepared start")
-@pytest.mark.parametrize("part", ["start", "serve"])
+@pytest.mark.parametrize("part", ["base", "serve"])
 def test_a_signal_while_the_rest_is_compiled_ends_the_server_too(tmp_path: Path, part: str) -> None:
     log = tmp_path / "log"
     stays = stub_entry(log=str(log), at={"eof": [{"hang": 1}]})

@@ -22,9 +22,9 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.modern.child import FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS, MAXIMUM_ROUNDS
 from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
-from mcpagg_runtime.start.protocol import MODERN_VERSION
 
 THOROUGH = not settings().derandomize
 ASKING, MODERN = ("a", "b"), "m"

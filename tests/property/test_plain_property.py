@@ -11,6 +11,9 @@ from core import Json, enveloped
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpagg_runtime.base.client import Client, is_enveloped
+from mcpagg_runtime.base.jsontext import Malformed
+from mcpagg_runtime.base.message import Message, decode, read_message
 from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.plain import (
     UNREAD_BYTES,
@@ -19,9 +22,6 @@ from mcpagg_runtime.serve.plain import (
     unread_answer,
 )
 from mcpagg_runtime.serve.routing import ambiguity
-from mcpagg_runtime.start.client import Client, is_enveloped
-from mcpagg_runtime.start.jsontext import Malformed
-from mcpagg_runtime.start.message import Message, decode, read_message
 
 # --- Lines ------------------------------------------------------------------------------------
 

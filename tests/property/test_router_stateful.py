@@ -22,10 +22,10 @@ from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.serve.call import LONGEST_TIMES
 from mcpagg_runtime.serve.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS, SETTLE_SECONDS
-from mcpagg_runtime.start.client import Client
 
 THOROUGH = not settings().derandomize
 SNAPSHOT = {"a": ["x", "y"], "a_b": ["x"], "c": ["x:y"]}

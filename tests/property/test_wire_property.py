@@ -13,10 +13,10 @@ from core import World
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.jsontext import Malformed, parse
+from mcpagg_runtime.base.message import Lines, decode, read_message
 from mcpagg_runtime.serve.deep import deep_value
-from mcpagg_runtime.start.jsontext import Malformed, parse
-from mcpagg_runtime.start.message import Lines, decode, read_message
+from mcpagg_runtime.start.values import quote
 
 # --- Texts ------------------------------------------------------------------------------------
 

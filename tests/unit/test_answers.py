@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from core import INITIALIZED, ROOTS, Json, call, notification, plan, request, tool
 
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS, REFUSE_COLON
-from mcpagg_runtime.start.answers import Answers, answer_line
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.message import Message
-from mcpagg_runtime.start.plan import Plan
+from mcpagg_runtime.base.answers import Answers, answer_line
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.plan import Plan
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS, REFUSE_COLON
 
 
 def served(answers: Answers, client: Client, message: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from mcpagg import bundle as bundling
 from mcpagg.bundle import DEFERRED, PARTS, Bundle, BundleError, bundle, runtime_digest
 from mcpagg.stripping import Source
-from mcpagg_runtime.ready import parts as loader
+from mcpagg_runtime.start import parts as loader
 
 Join = Callable[..., Bundle]
 
@@ -79,7 +79,7 @@ def as_file(joined: Bundle, *, after: str) -> str:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_definition_of_a_part_is_in_the_bundle(real: Bundle, part: str) -> None:
-    found = {*definitions(real.first if part == "ready" else real.deferred[part])}
+    found = {*definitions(real.first if part == "start" else real.deferred[part])}
     for file in resources.files(bundling.PACKAGE).joinpath(part).iterdir():
         if file.name.endswith(".py"):
             # An import that loads a part is another statement in the bundle.
@@ -129,12 +129,12 @@ def test_joining_twice_gives_the_same(real: Bundle) -> None:
 
 def test_a_module_stands_behind_all_that_it_imports(join: Join) -> None:
     joined = join(
-        ready_a=module(
-            "from mcpagg_runtime.ready.mid import m\n"
-            "from mcpagg_runtime.ready.low import low\n\nT = m"
+        start_a=module(
+            "from mcpagg_runtime.start.mid import m\n"
+            "from mcpagg_runtime.start.low import low\n\nT = m"
         ),
-        ready_mid=module("from mcpagg_runtime.ready.low import low\n\nm = low"),
-        ready_low=module("low = 1"),
+        start_mid=module("from mcpagg_runtime.start.low import low\n\nm = low"),
+        start_low=module("low = 1"),
     )
     places = [joined.first.index(text) for text in ("low = 1", "m = low", "T = m")]
     assert places == sorted(places)
@@ -143,18 +143,18 @@ def test_a_module_stands_behind_all_that_it_imports(join: Join) -> None:
 
 
 def test_the_first_line_of_a_docstring_becomes_the_heading(join: Join) -> None:
-    joined = join(ready_a=module("A = 1", heading="Says it.\n\nAnd more."))
-    assert "# ready/a.py: Says it." in joined.first
+    joined = join(start_a=module("A = 1", heading="Says it.\n\nAnd more."))
+    assert "# start/a.py: Says it." in joined.first
     assert "And more" not in joined.first
 
 
 def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Join) -> None:
     joined = join(
-        ready_a=module(
+        start_a=module(
             "import sys\nfrom time import (\n    monotonic,\n)\nimport os\n\n"
-            "from mcpagg_runtime.ready.b import B\n\nA = B"
+            "from mcpagg_runtime.start.b import B\n\nA = B"
         ),
-        ready_b=module("import os\n\nB = os"),
+        start_b=module("import os\n\nB = os"),
         tool_c=module("import os\nfrom shlex import join\n\nC = os, join"),
     )
     assert joined.imports.splitlines() == [
@@ -170,7 +170,7 @@ def test_imports_of_the_standard_library_are_gathered_once_and_sorted(join: Join
 
 def test_a_guarded_import_is_kept_whole(join: Join) -> None:
     guard = "try:\n    from _json import x\nexcept ImportError:\n    x = None"
-    joined = join(ready_a=module(f"import os\n\n{guard}\n\nA = x"))
+    joined = join(start_a=module(f"import os\n\n{guard}\n\nA = x"))
     assert joined.imports == "import os\ntry:\n from _json import x\nexcept ImportError:\n x = None"
 
 
@@ -179,7 +179,7 @@ def test_what_is_for_type_checkers_goes(join: Join) -> None:
         "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from typing import Any\n"
         "    from mcpagg_runtime.tool.none import Nothing\n\nA: Any = 1"
     )
-    joined = join(ready_a=module(code))
+    joined = join(start_a=module(code))
     assert (joined.imports, joined.first.splitlines()[-1]) == ("", "A = 1")
 
 
@@ -188,7 +188,7 @@ def test_an_import_of_a_later_part_loads_it_with_all_that_it_imports(
     join: Join, names: str
 ) -> None:
     joined = join(
-        ready_a=module(
+        start_a=module(
             f"def f():\n    from mcpagg_runtime.modern.late import {names}\n\n    return L"
         ),
         serve_low=module("low = 1"),
@@ -200,7 +200,7 @@ def test_an_import_of_a_later_part_loads_it_with_all_that_it_imports(
 
 
 def test_an_import_of_the_standard_library_within_a_function_stays(join: Join) -> None:
-    joined = join(ready_a=module("def f():\n    import re\n\n    return re"))
+    joined = join(start_a=module("def f():\n    import re\n\n    return re"))
     assert " import re" in joined.first
 
 
@@ -285,8 +285,8 @@ WRITE = "write `from mcpagg_runtime.part.module import name`"
             "a:6: an import of serve stands at the top of a module in serve",
         ),
         (
-            "def f():\n    from mcpagg_runtime.ready.first import F",
-            "a:6: an import of ready stands at the top of a module in serve",
+            "def f():\n    from mcpagg_runtime.start.first import F",
+            "a:6: an import of start stands at the top of a module in serve",
         ),
         ("from mcpagg_runtime.serve.b import B\n\nB = 2", "a: B is also defined in serve/b"),
         ("from os import B", "b: B is also defined in the import of os.B"),
@@ -294,8 +294,8 @@ WRITE = "write `from mcpagg_runtime.part.module import name`"
             "try:\n    from os import B\nexcept ImportError:\n    from posix import B",
             "b: B is also defined in the import of os.B",
         ),
-        ("def F(): ...", "a: F is also defined in ready/first"),
-        ("F, G = 1, 2", "a: F is also defined in ready/first"),
+        ("def F(): ...", "a: F is also defined in start/first"),
+        ("F, G = 1, 2", "a: F is also defined in start/first"),
         ("A = '''x'''", "a: three single quotes, which end a deferred part"),
         ("from mcpagg_runtime.serve.circle import C", "imported in a circle by a -> circle"),
         ("from mcpagg_runtime.serve.none import N", "a: imports none, and there is no such module"),
@@ -306,7 +306,7 @@ def test_what_cannot_be_joined_is_refused_with_its_place(
 ) -> None:
     with pytest.raises(BundleError) as caught:
         join(
-            ready_first=module("F = 1"),
+            start_first=module("F = 1"),
             serve_a=module(code),
             serve_b=module("B = 1\nC = 2"),
             serve_circle=module("from mcpagg_runtime.serve.a import A\n\nD = A"),

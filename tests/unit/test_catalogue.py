@@ -8,8 +8,8 @@ from typing import Any
 
 from core import Json, plan, tool
 
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.catalogue import Catalogue, Item
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.catalogue import Catalogue, Item
 
 RICH: Json = {
     "title": 'T "quoted" , } ] \\ end',

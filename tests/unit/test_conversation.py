@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from mcpagg.conversation import Conversation, Fault, Refusal, Silence, Time
+from mcpagg_runtime.base.message import Message
 from mcpagg_runtime.spawn.launch import Launch
-from mcpagg_runtime.start.message import Message
 
 
 class Timeless(Time):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpagg_runtime.base import jsontext
+from mcpagg_runtime.base.jsontext import Malformed, members
 from mcpagg_runtime.serve import deep
 from mcpagg_runtime.serve.deep import extent, extents, outline
-from mcpagg_runtime.start import jsontext
-from mcpagg_runtime.start.jsontext import Malformed, members
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('a"\\[]{},:é\n')),

@@ -19,6 +19,8 @@ from core import (
     tool,
 )
 
+from mcpagg_runtime.base.catalogue import Item
+from mcpagg_runtime.base.protocol import PAGES
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.differences import Difference
 from mcpagg_runtime.serve.listing import MAXIMUM_PAGES
@@ -28,8 +30,6 @@ from mcpagg_runtime.serve.lists import (
     PATIENCE_SECONDS,
     SETTLE_SECONDS,
 )
-from mcpagg_runtime.start.catalogue import Item
-from mcpagg_runtime.start.protocol import PAGES
 
 READONLY = {"annotations": {"destructiveHint": False}}
 

@@ -32,8 +32,8 @@ from mcpagg.readback import ReadBackError, read_tables
 from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.start.catalogue import KINDS, TOOLS, Catalogue, Outages
-from mcpagg_runtime.start.plan import Plan, read_plan
+from mcpagg_runtime.base.catalogue import KINDS, TOOLS, Catalogue, Outages
+from mcpagg_runtime.base.plan import Plan, read_plan
 
 START_OF_DECISIONS = "# What this proxy is"
 END_OF_DECISIONS = "# How it works"

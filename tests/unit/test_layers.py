@@ -25,13 +25,13 @@ MODULES = {
 """The modules of the runtime, each with its part in front."""
 
 WITH_IO = {
-    "ready.main",
-    "ready.parts",
-    "start.running",
-    "start.writer",
-    "start.polling",
-    "start.standard",
-    "start.stdio",
+    "start.main",
+    "start.parts",
+    "base.running",
+    "base.writer",
+    "base.polling",
+    "base.standard",
+    "base.stdio",
     "serve.engine",
     "serve.lives",
     "serve.write_queue",
@@ -131,7 +131,7 @@ def test_a_later_part_is_imported_within_functions_and_no_other(name: str) -> No
 
 def reached(*, top: bool) -> set[str]:
     """Return what the first module brings along, with `top` before anything is asked of it."""
-    found, todo = {"ready.main"}, ["ready.main"]
+    found, todo = {"start.main"}, ["start.main"]
     while todo:
         for _, module in imports(MODULES[todo.pop()], top=top):
             name = own(module)
@@ -142,13 +142,13 @@ def reached(*, top: bool) -> set[str]:
 
 
 def test_the_emitted_file_holds_no_module_that_nobody_imports() -> None:
-    named = {"ready.parts", "tool.aggregator"}  # by the compiler, and by the template
+    named = {"start.parts", "tool.aggregator"}  # by the compiler, and by the template
     assert reached(top=False) | named == set(MODULES)
 
 
 def test_a_start_compiles_no_module_that_it_does_not_need() -> None:
     start = {name for name in MODULES if part(name) == 0}
-    assert reached(top=True) | {"ready.parts"} == start
+    assert reached(top=True) | {"start.parts"} == start
 
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - WITH_IO))

@@ -17,6 +17,8 @@ from core import (
     result,
 )
 
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.protocol import LEGACY, TASKS
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import (
     CREATED,
@@ -29,8 +31,6 @@ from mcpagg_runtime.serve.lifecycle import (
     IllegalTransition,
 )
 from mcpagg_runtime.serve.router import MAXIMUM_IN_BACKGROUND, MAXIMUM_STARTING
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.protocol import LEGACY, TASKS
 
 MANY = {f"s{number:02}": ["t"] for number in range(12)}
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from mcpagg.jsontext import loads
+from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.base.jsontext import LARGE, Malformed
 from mcpagg_runtime.serve import listing
 from mcpagg_runtime.serve.listing import (
     MAXIMUM_ENTRY_CHARACTERS,
@@ -16,8 +18,6 @@ from mcpagg_runtime.serve.listing import (
     Listing,
     unreadable,
 )
-from mcpagg_runtime.start.catalogue import PROMPTS, RESOURCES, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.start.jsontext import LARGE, Malformed
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from core import World, call, failure, notification, request, result
 
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.serve.messages import request as composed
 from mcpagg_runtime.serve.server_requests import ANSWER_SECONDS
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import obj
 
 ASK = {"mode": "form", "message": "Which?"}
 

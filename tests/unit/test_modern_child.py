@@ -25,11 +25,8 @@ from core import (
     tool,
 )
 
-from mcpagg_runtime.modern.child import MAXIMUM_ROUNDS
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lifecycle import DOWN, READY
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     LEGACY,
@@ -40,6 +37,9 @@ from mcpagg_runtime.start.protocol import (
     SUBSCRIPTION_KEY,
     VERSION_KEY,
 )
+from mcpagg_runtime.modern.child import MAXIMUM_ROUNDS
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.lifecycle import DOWN, READY
 
 FACTS: Json = {"m": {"protocol": MODERN_VERSION}}
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}

@@ -22,19 +22,19 @@ from core import (
     retried,
 )
 
-from mcpagg_runtime.modern import client as modern_client
-from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
-from mcpagg_runtime.modern.subscriptions import ACKNOWLEDGE_SECONDS
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     LEVEL_KEY,
     MODERN_VERSION,
     SERVER_KEY,
     SUBSCRIPTION_KEY,
 )
+from mcpagg_runtime.modern import client as modern_client
+from mcpagg_runtime.modern.client import SUSPENDED_SECONDS
+from mcpagg_runtime.modern.subscriptions import ACKNOWLEDGE_SECONDS
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 
 PREFIX = '{"jsonrpc":"2.0",'
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}

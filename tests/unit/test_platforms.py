@@ -14,6 +14,9 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
+from mcpagg_runtime.base import stdio, writer
+from mcpagg_runtime.base.polling import Stopped
+from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve import write_queue
 from mcpagg_runtime.spawn import launch
 from mcpagg_runtime.spawn.platforms import (
@@ -23,9 +26,6 @@ from mcpagg_runtime.spawn.platforms import (
     not_found,
     variable_key,
 )
-from mcpagg_runtime.start import stdio, writer
-from mcpagg_runtime.start.polling import Stopped
-from mcpagg_runtime.start.writer import Writer
 from mcpagg_runtime.windows import input as windows_input
 from mcpagg_runtime.windows.programs import (
     batch_line,

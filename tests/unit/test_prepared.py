@@ -12,12 +12,12 @@ import pytest
 from core import Json
 from goldens import GOLDEN, cases, emitted
 
-from mcpagg_runtime.ready.greeting import REFUSE_COLON
-from mcpagg_runtime.ready.main import Prepared
-from mcpagg_runtime.start.answers import Answers, answer_line
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.message import Message
-from mcpagg_runtime.start.plan import read_plan
+from mcpagg_runtime.base.answers import Answers, answer_line
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.plan import read_plan
+from mcpagg_runtime.start.greeting import REFUSE_COLON
+from mcpagg_runtime.start.main import Prepared
 
 LISTS = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
 

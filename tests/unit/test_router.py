@@ -23,10 +23,10 @@ from core import (
     tool,
 )
 
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import LARGE
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.connection import MAXIMUM_LOST
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import LARGE
 
 PREFIX = '{"jsonrpc":"2.0",'
 

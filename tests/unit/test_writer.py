@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import pytest
 from wire import TIMEOUT
 
+from mcpagg_runtime.base.polling import hung_up
+from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve import write_queue
-from mcpagg_runtime.start.polling import hung_up
-from mcpagg_runtime.start.writer import Writer
 
 BOUND = 1 << 20
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcpagg.costs import listed_bytes, tokens
 from mcpagg.dry_run import without_credentials
 from mcpagg.literal import HIDDEN, json_text
+from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
 from mcpagg_runtime.serve.names import offered
-from mcpagg_runtime.start.catalogue import KINDS, PROMPTS, TOOLS, Kind
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

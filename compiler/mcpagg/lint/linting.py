@@ -12,7 +12,7 @@ from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem, count, meant
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.start.catalogue import KINDS, Kind
+from mcpagg_runtime.base.catalogue import KINDS, Kind
 
 FAILING = ("refused", "hidden")
 """The levels for which `--strict` fails."""

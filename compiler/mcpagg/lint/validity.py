@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from mcpagg.lint.finding import Hit, Offer, Surface
 from mcpagg.lint.schemas import schema_faults
-from mcpagg_runtime.start.protocol import MODERN_VERSION
+from mcpagg_runtime.base.protocol import MODERN_VERSION
 
 PLAIN = {"type": "object"}
 _MEMBERS = ("inputSchema", "outputSchema")

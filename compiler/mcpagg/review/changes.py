@@ -20,8 +20,8 @@ from mcpagg.problems import count
 from mcpagg.recorded import Contents
 from mcpagg.review.schemas import ABSENT, alike, became, schema_changes
 from mcpagg.snapshot import ChildSnapshot, Json
+from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, Kind
 from mcpagg_runtime.serve.differences import member_class
-from mcpagg_runtime.start.catalogue import KINDS, PROMPTS, Kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from mcpagg.review.changes import Change
 from mcpagg.review.classes import CLASSES
 from mcpagg.review.reviewing import Review
 from mcpagg.review.wording import in_short, place_words, values, visible
-from mcpagg_runtime.start.catalogue import KINDS
+from mcpagg_runtime.base.catalogue import KINDS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import edited, members, obj
-from mcpagg_runtime.start.message import error, failure, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import edited, members, obj
+from mcpagg_runtime.base.message import error, failure, result
+from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     INVALID_PARAMS,
@@ -26,15 +25,16 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.answers import Answers
-    from mcpagg_runtime.start.catalogue import Catalogue
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.catalogue import Catalogue
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
 
 FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
 LIST_MILLISECONDS = 3_600_000

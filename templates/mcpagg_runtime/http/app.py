@@ -13,6 +13,13 @@ from contextlib import suppress
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.plan import read_plan
+from mcpagg_runtime.base.protocol import INTERNAL_ERROR
+from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.base.stdio import may_start
+from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.http.bridge import Bridge
 from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
 from mcpagg_runtime.http.guard import Guard, preflight
@@ -22,24 +29,17 @@ from mcpagg_runtime.http.siblings import Siblings
 from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
 from mcpagg_runtime.http.stateless import Stateless
 from mcpagg_runtime.http.streamable import Streamable
-from mcpagg_runtime.ready.main import ENDING
-from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.secrecy import where
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.plan import read_plan
-from mcpagg_runtime.start.protocol import INTERNAL_ERROR
-from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.stdio import may_start
-from mcpagg_runtime.start.writer import Writer
+from mcpagg_runtime.start.main import ENDING
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.http.exchange import Receive, Scope, Send
     from mcpagg_runtime.serve.engine import Log
-    from mcpagg_runtime.start.plan import Plan
 
 HEALTH_PATH = "/health"
 # How often it is looked which sessions are idle.

@@ -6,21 +6,21 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.protocol import PAGES
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.serve.messages import read_messages, request
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.protocol import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from mcpagg_runtime.base.jsontext import Malformed
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Log
-    from mcpagg_runtime.start.jsontext import Malformed
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
 
     Receive = Callable[[Message], None]
     Result = TypeVar("Result")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.message import error, failure
-from mcpagg_runtime.start.protocol import INVALID_REQUEST
+from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.protocol import INVALID_REQUEST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping

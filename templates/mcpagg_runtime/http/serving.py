@@ -8,18 +8,18 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.base.stdio import MISSING_VARIABLE
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
 from mcpagg_runtime.http.settings import BadSetting, Settings
-from mcpagg_runtime.ready.main import ENDING
-from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.stdio import MISSING_VARIABLE
+from mcpagg_runtime.start.main import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Log
-    from mcpagg_runtime.start.plan import Plan
 
 # Exit status: the command line, a setting, the address or the machine's packages are of no use.
 UNUSABLE = 2

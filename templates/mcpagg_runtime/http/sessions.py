@@ -9,24 +9,24 @@ from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.exchange import Elsewhere, Refused
-from mcpagg_runtime.http.outgoing import Outgoing
-from mcpagg_runtime.start.message import error, failure
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.protocol import (
     INTERNAL_ERROR,
     LISTS_CHANGED,
     PROGRESS,
     RESOURCE_UPDATED,
 )
+from mcpagg_runtime.http.exchange import Elsewhere, Refused
+from mcpagg_runtime.http.outgoing import Outgoing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.outgoing import Reply
     from mcpagg_runtime.http.siblings import Siblings
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
 
 MAXIMUM_SESSIONS = 1000
 # A session without a request or an open stream ends after so many seconds.

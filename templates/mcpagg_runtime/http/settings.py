@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.plan import Plan
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"

@@ -9,23 +9,8 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.exchange import EVENTS, Refused
-from mcpagg_runtime.http.outgoing import Reply
-from mcpagg_runtime.http.sessions import lost
-from mcpagg_runtime.modern.client import STATE_MARK
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.repeated import (
-    ENCODED_FROM,
-    ENCODED_TO,
-    MARK,
-    NAMED_BY,
-    PARAMETER,
-    argument_at,
-    header_text,
-    marked,
-)
-from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import obj, parse
+from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -38,15 +23,30 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
+from mcpagg_runtime.http.exchange import EVENTS, Refused
+from mcpagg_runtime.http.outgoing import Reply
+from mcpagg_runtime.http.sessions import lost
+from mcpagg_runtime.modern.client import STATE_MARK
+from mcpagg_runtime.serve.repeated import (
+    ENCODED_FROM,
+    ENCODED_TO,
+    MARK,
+    NAMED_BY,
+    PARAMETER,
+    argument_at,
+    header_text,
+    marked,
+)
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.base.catalogue import Item
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
     from mcpagg_runtime.http.siblings import Siblings
-    from mcpagg_runtime.start.catalogue import Item
-    from mcpagg_runtime.start.message import Message
 
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
 """The headers that repeat what a request says, for what routes it on the way here."""

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.client import is_enveloped
+from mcpagg_runtime.base.jsontext import Malformed, NotAnObject
+from mcpagg_runtime.base.protocol import BATCH_VERSION, INVALID_REQUEST, PARSE_ERROR
 from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
 from mcpagg_runtime.http.outgoing import Reply, pump, watched
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
-from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import Malformed, NotAnObject
-from mcpagg_runtime.start.protocol import BATCH_VERSION, INVALID_REQUEST, PARSE_ERROR
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 if TYPE_CHECKING:
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
     from mcpagg_runtime.http.outgoing import Outgoing
     from mcpagg_runtime.http.sessions import Session, Sessions
     from mcpagg_runtime.http.stateless import Stateless
-    from mcpagg_runtime.start.message import Message
 
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"

@@ -9,19 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
-from mcpagg_runtime.modern.subscriptions import Streams
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.clients import able, attributed_input
-from mcpagg_runtime.serve.connection import LostAnswers
-from mcpagg_runtime.serve.editing import edited_object
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lifecycle import introduction_fault
-from mcpagg_runtime.serve.messages import Fragment, minted, notification, request
-from mcpagg_runtime.start.catalogue import wraps_output
-from mcpagg_runtime.start.jsontext import edited, members, obj
-from mcpagg_runtime.start.message import error, failure, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.catalogue import wraps_output
+from mcpagg_runtime.base.jsontext import edited, members, obj
+from mcpagg_runtime.base.message import error, failure, result
+from mcpagg_runtime.base.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
     CAPABILITIES_KEY,
@@ -40,14 +31,23 @@ from mcpagg_runtime.start.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
+from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
+from mcpagg_runtime.modern.subscriptions import Streams
+from mcpagg_runtime.serve.clients import able, attributed_input
+from mcpagg_runtime.serve.connection import LostAnswers
+from mcpagg_runtime.serve.editing import edited_object
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.lifecycle import introduction_fault
+from mcpagg_runtime.serve.messages import Fragment, minted, notification, request
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Json, Message
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.start.answers import Answers
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Json, Message
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})

@@ -9,22 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.envelope.discover import ModernRequest, discover
-from mcpagg_runtime.modern.results import completed
-from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
-from mcpagg_runtime.serve.differences import same
-from mcpagg_runtime.serve.editing import edited_object, elements, place_of
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import notification, request
-from mcpagg_runtime.serve.routing import ambiguity
-from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS
-from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import Malformed, edited, obj
-from mcpagg_runtime.start.message import Json, Message, error, failure, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
+from mcpagg_runtime.base.client import is_enveloped
+from mcpagg_runtime.base.jsontext import Malformed, edited, obj
+from mcpagg_runtime.base.message import Json, Message, error, failure, result
+from mcpagg_runtime.base.protocol import (
     CANCELLED,
     ENVELOPE,
     INTERNAL_ERROR,
@@ -38,13 +27,24 @@ from mcpagg_runtime.start.protocol import (
     RESOURCE_NOT_FOUND,
     URL_ELICITATION_REQUIRED,
 )
+from mcpagg_runtime.envelope.discover import ModernRequest, discover
+from mcpagg_runtime.modern.results import completed
+from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
+from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
+from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
+from mcpagg_runtime.serve.differences import same
+from mcpagg_runtime.serve.editing import edited_object, elements, place_of
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.messages import notification, request
+from mcpagg_runtime.serve.routing import ambiguity
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.serve.router import Router
-    from mcpagg_runtime.start.client import Client
 
 # How the request states start that are ours.
 STATE_MARK = "mcpagg:"

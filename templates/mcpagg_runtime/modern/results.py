@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.jsontext import edited, obj
+from mcpagg_runtime.base.message import Json
+from mcpagg_runtime.base.protocol import SERVER_KEY
 from mcpagg_runtime.serve.editing import edited_object
-from mcpagg_runtime.start.jsontext import edited, obj
-from mcpagg_runtime.start.message import Json
-from mcpagg_runtime.start.protocol import SERVER_KEY
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.editing import edited_object
-from mcpagg_runtime.serve.messages import minted, notification, request
-from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.message import error, failure, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import obj, parse
+from mcpagg_runtime.base.message import error, failure, result
+from mcpagg_runtime.base.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
     INTERNAL_ERROR,
@@ -22,15 +19,18 @@ from mcpagg_runtime.start.protocol import (
     RESOURCE_UPDATED,
     SUBSCRIPTION_KEY,
 )
+from mcpagg_runtime.serve.editing import edited_object
+from mcpagg_runtime.serve.messages import minted, notification, request
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.envelope.discover import ModernRequest
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.router import Router
-    from mcpagg_runtime.start.message import Message
 
 
 # What a subscription may ask for, and the capability that has it.

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.jsontext import Malformed, members, parse
-from mcpagg_runtime.start.message import decode, read_message
-from mcpagg_runtime.start.protocol import INFO_KEY
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.jsontext import Malformed, members, parse
+from mcpagg_runtime.base.message import decode, read_message
+from mcpagg_runtime.base.protocol import INFO_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.plan import Plan
 
 # What is served where no other is chosen.
 DEFAULT_PROFILE = "default"

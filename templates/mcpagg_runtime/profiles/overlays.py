@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import edited, members
+from mcpagg_runtime.base.jsontext import edited, members
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mcpagg_runtime.start.catalogue import Item
+    from mcpagg_runtime.base.catalogue import Item
 
 
 def with_overlays(items: Iterable[Item], spelling: str, table: str) -> list[tuple[Item, str]]:

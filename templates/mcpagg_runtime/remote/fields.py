@@ -5,6 +5,8 @@ from __future__ import annotations
 from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.jsontext import parse
+from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.serve.repeated import (
     ENCODED_FROM,
     ENCODED_TO,
@@ -15,13 +17,11 @@ from mcpagg_runtime.serve.repeated import (
     header_text,
     marked,
 )
-from mcpagg_runtime.start.jsontext import parse
-from mcpagg_runtime.start.protocol import MODERN_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcpagg_runtime.start.message import Json, Message
+    from mcpagg_runtime.base.message import Json, Message
 
 EVENT_STREAM = "text/event-stream"
 ACCEPT = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}

@@ -10,20 +10,20 @@ from threading import Condition
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.protocol import INITIALIZED
 from mcpagg_runtime.remote.events import EventReader, TooLarge, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, no_answer, shortened
 from mcpagg_runtime.remote.fields import ACCEPT, EVENT_STREAM
 from mcpagg_runtime.remote.transfers import REFUSAL_BYTES, TAKING_SECONDS, Transfer
 from mcpagg_runtime.serve.messages import answered, minted, notification, read_line
-from mcpagg_runtime.start.protocol import INITIALIZED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.remote.addresses import Address
     from mcpagg_runtime.remote.events import Event
     from mcpagg_runtime.remote.transfers import HttpClient, Life
-    from mcpagg_runtime.start.message import Message
 
 
 class SseSession:

@@ -8,6 +8,7 @@ from threading import Event as Flag
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES
 from mcpagg_runtime.remote.addresses import Address
 from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
 from mcpagg_runtime.remote.credentials import UNAUTHORIZED
@@ -19,7 +20,6 @@ from mcpagg_runtime.remote.faults import (
     refused,
     shortened,
 )
-from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,6 +6,8 @@ import _thread
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.protocol import CANCELLED
+from mcpagg_runtime.base.writer import LOOK_SECONDS
 from mcpagg_runtime.remote.credentials import Credentials
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.fields import modern_headers
@@ -14,16 +16,14 @@ from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
 from mcpagg_runtime.serve.messages import minted
 from mcpagg_runtime.serve.secrecy import printable, where
-from mcpagg_runtime.start.protocol import CANCELLED
-from mcpagg_runtime.start.writer import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.process import Hear
     from mcpagg_runtime.spawn.launch import Launch
-    from mcpagg_runtime.start.message import Message
 
 # How long a cancellation waits for what it cancels to be sent.
 SENDING_SECONDS = 10.0

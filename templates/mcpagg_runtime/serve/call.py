@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.message import Message
 from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.messages import request
-from mcpagg_runtime.start.message import Message
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.jsontext import Span
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.jsontext import Span
 
 # A call may take so many times as long as its limit, if its server reports progress.
 LONGEST_TIMES = 10

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.editing import replaced
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import notification
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import error, failure
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
@@ -20,19 +17,22 @@ from mcpagg_runtime.start.protocol import (
     REQUEST_TIMEOUT,
     RESOURCE_NOT_FOUND,
 )
+from mcpagg_runtime.serve.editing import replaced
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.messages import notification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpagg_runtime.base.catalogue import Catalogue
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
     from mcpagg_runtime.serve.lists import Lists
     from mcpagg_runtime.serve.server_requests import ServerRequests
     from mcpagg_runtime.serve.uris import Origins
-    from mcpagg_runtime.start.catalogue import Catalogue
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
 
 
 # With these a server says that it does not know what it is asked for; some SDKs say 0.

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.envelope.discover import ModernRequest
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.editing import edited_object, place_of
-from mcpagg_runtime.serve.messages import notification
-from mcpagg_runtime.start.jsontext import edited, members, obj, parse
-from mcpagg_runtime.start.message import Json, error
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import edited, members, obj, parse
+from mcpagg_runtime.base.message import Json, error
+from mcpagg_runtime.base.protocol import (
     CLIENT_METHODS,
     INVALID_PARAMS,
     LEVELS,
@@ -24,14 +20,18 @@ from mcpagg_runtime.start.protocol import (
     SERVER_MARK,
     TASKS,
 )
+from mcpagg_runtime.envelope.discover import ModernRequest
+from mcpagg_runtime.serve.editing import edited_object, place_of
+from mcpagg_runtime.serve.messages import notification
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.catalogue import Catalogue
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.base.catalogue import Catalogue
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
 
 
 class Clients:

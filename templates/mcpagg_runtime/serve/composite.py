@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
 from mcpagg_runtime.serve.editing import place_of, repeated, spliced
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.base.message import Message
 
     Subtools = Mapping[str, list[str]]
 

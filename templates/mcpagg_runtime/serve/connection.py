@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.jsontext import LARGE, obj
+from mcpagg_runtime.base.message import Message, error
+from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.messages import minted, read_line, request
 from mcpagg_runtime.serve.plain import unread_answer
-from mcpagg_runtime.start.jsontext import LARGE, obj
-from mcpagg_runtime.start.message import Message, error
-from mcpagg_runtime.start.protocol import INTERNAL_ERROR
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any, Protocol
 
+    from mcpagg_runtime.base.plan import Options
     from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
     from mcpagg_runtime.serve.messages import Fragment
-    from mcpagg_runtime.start.plan import Options
 
     Said = tuple[list[Message | Fragment], str]
 

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.client import is_enveloped
+from mcpagg_runtime.base.jsontext import Malformed
+from mcpagg_runtime.base.message import failure
+from mcpagg_runtime.base.protocol import BATCH_VERSION, MODERN
 from mcpagg_runtime.serve.effects import Effects
 from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.router import Router
 from mcpagg_runtime.serve.routing import Dispatch
-from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import Malformed
-from mcpagg_runtime.start.message import failure
-from mcpagg_runtime.start.protocol import BATCH_VERSION, MODERN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.modern.client import ModernClients
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.routing import Dispatching
-    from mcpagg_runtime.start.answers import Answers
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
 
 
 class Core:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import ScannerOptions, new_scanner
-from mcpagg_runtime.start.jsontext import Malformed, read_members, scanned, skip, value_at
+from mcpagg_runtime.base.jsontext import Malformed, read_members, scanned, skip, value_at
+from mcpagg_runtime.start.values import ScannerOptions, new_scanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

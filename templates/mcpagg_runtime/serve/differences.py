@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.catalogue import TOOLS
+from mcpagg_runtime.base.jsontext import parse
 from mcpagg_runtime.serve.secrecy import printable
-from mcpagg_runtime.start.catalogue import TOOLS
-from mcpagg_runtime.start.jsontext import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from mcpagg_runtime.start.catalogue import Catalogue, Item
+    from mcpagg_runtime.base.catalogue import Catalogue, Item
 
 # What a person or a model reads, and no program acts upon.
 _TEXTS = ("title", "description", "icons")

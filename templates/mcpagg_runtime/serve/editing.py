@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import (
+from mcpagg_runtime.base.jsontext import (
     BLANK,
     LARGE,
     Malformed,
@@ -15,13 +14,14 @@ from mcpagg_runtime.start.jsontext import (
     skip,
     value_at,
 )
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.jsontext import Span
-    from mcpagg_runtime.start.message import Json
+    from mcpagg_runtime.base.jsontext import Span
+    from mcpagg_runtime.base.message import Json
 
 
 def edited_object(json: Json, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:

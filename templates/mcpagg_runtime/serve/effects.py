@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
-    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.base.message import Message
 
     Action = tuple[str, Any, Any]
 

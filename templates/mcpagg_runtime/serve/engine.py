@@ -7,7 +7,11 @@ import os
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import Malformed, obj
+from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
+from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.lives import Lives
@@ -15,24 +19,20 @@ from mcpagg_runtime.serve.messages import notification, read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import Malformed, obj
-from mcpagg_runtime.start.message import error, failure
-from mcpagg_runtime.start.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
-from mcpagg_runtime.start.writer import Writer
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.lives import Life
     from mcpagg_runtime.spawn.spawning import Spawned
-    from mcpagg_runtime.start.answers import Answers
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
 
     class Sink(Protocol):
         """Takes the messages for a client."""

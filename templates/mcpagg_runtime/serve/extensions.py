@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.catalogue import SKILLS
+from mcpagg_runtime.base.catalogue import SKILLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import LEGACY_VERSIONS
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.clients import relayed
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import obj, parse
+from mcpagg_runtime.base.protocol import (
     HEADER_MISMATCH,
     LEGACY,
     METHOD_NOT_FOUND,
@@ -23,14 +19,18 @@ from mcpagg_runtime.start.protocol import (
     MODERN_VERSION,
     UNSUPPORTED_VERSION,
 )
+from mcpagg_runtime.serve.clients import relayed
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.connection import Connection
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
 
 CREATED = "created"  # never asked for, or sent to sleep
 QUEUED = "queued"  # to be started as soon as fewer are starting

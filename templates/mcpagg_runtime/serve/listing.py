@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.catalogue import Item
+from mcpagg_runtime.base.jsontext import LARGE, Malformed, members, obj, value_at
 from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
 from mcpagg_runtime.serve.editing import elements
-from mcpagg_runtime.start.catalogue import Item
-from mcpagg_runtime.start.jsontext import LARGE, Malformed, members, obj, value_at
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from mcpagg_runtime.start.catalogue import Kind
+    from mcpagg_runtime.base.catalogue import Kind
 
 MAXIMUM_PAGES = 1000
 # Levels; the message around an entry takes four more.

@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.catalogue import KINDS, TEMPLATES, TOOLS
+from mcpagg_runtime.base.jsontext import Malformed, obj
+from mcpagg_runtime.base.message import Message, result
+from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, PAGES
 from mcpagg_runtime.serve.differences import Difference, classes, drift, renewed
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing
 from mcpagg_runtime.serve.names import name_items
 from mcpagg_runtime.serve.uris import fits
-from mcpagg_runtime.start.catalogue import KINDS, TEMPLATES, TOOLS
-from mcpagg_runtime.start.jsontext import Malformed, obj
-from mcpagg_runtime.start.message import Message, result
-from mcpagg_runtime.start.protocol import METHOD_NOT_FOUND, PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from mcpagg_runtime.base.catalogue import Catalogue, Item, Kind
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
-    from mcpagg_runtime.start.catalogue import Catalogue, Item, Kind
 
 # Servers register tools after the handshake and say so: a first difference may pass by itself.
 SETTLE_SECONDS = 0.5

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol
 
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Said
     from mcpagg_runtime.serve.core import Core
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.process import Hear
     from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.spawn.spawning import Spawned
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
 
     class Life(Protocol):
         """One life of a child: a process, or the connection to a server elsewhere."""

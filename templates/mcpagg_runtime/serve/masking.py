@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.jsontext import skip, value_at
 from mcpagg_runtime.serve.editing import place_of, spliced
-from mcpagg_runtime.start.jsontext import skip, value_at
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.base.message import Message
 
     Table = list[tuple[str, str]]
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, members, read_members
+from mcpagg_runtime.base.message import Json, Message, decode, is_id, read_message
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.serve.plain import plain_answer, plain_message
 from mcpagg_runtime.serve.secrecy import printable
-from mcpagg_runtime.start.jsontext import Malformed, NotAnObject, members, read_members
-from mcpagg_runtime.start.message import Json, Message, decode, is_id, read_message
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from mcpagg_runtime.start.message import Id
+    from mcpagg_runtime.base.message import Id
 
 
 # White space, and what stands around the messages of a batch: batches are read in every revision.

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.lists import labelled
-from mcpagg_runtime.start.catalogue import RESOURCES, TOOLS
+from mcpagg_runtime.base.catalogue import RESOURCES, TOOLS
+from mcpagg_runtime.start.lists import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.catalogue import Catalogue, Item
-    from mcpagg_runtime.start.plan import Options
+    from mcpagg_runtime.base.catalogue import Catalogue, Item
+    from mcpagg_runtime.base.plan import Options
 
     Row = Mapping[str, Any]
 

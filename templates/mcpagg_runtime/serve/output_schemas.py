@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.jsontext import edited, members
+from mcpagg_runtime.base.jsontext import edited, members
 
 if TYPE_CHECKING:
     from typing import Any

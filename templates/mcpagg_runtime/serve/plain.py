@@ -11,12 +11,12 @@ from __future__ import annotations
 from codecs import utf_8_decode
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import scan, string_at
-from mcpagg_runtime.start.jsontext import LARGE
-from mcpagg_runtime.start.message import Json, Message
+from mcpagg_runtime.base.jsontext import LARGE
+from mcpagg_runtime.base.message import Json, Message
+from mcpagg_runtime.start.values import scan, string_at
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.start.jsontext import Members
+    from mcpagg_runtime.base.jsontext import Members
 
 # How an answer begins, or ends, in which our id stands; the blanks are those of Python's json.
 _BEFORE = b'{"jsonrpc":"2.0","id":'

@@ -11,19 +11,19 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines
+from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll
+from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
 from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.spawn.platforms import describe
 from mcpagg_runtime.spawn.spawning import KILL
-from mcpagg_runtime.start.message import MAXIMUM_LINE_BYTES, Lines
-from mcpagg_runtime.start.polling import POLLIN, POLLS, new_poll
-from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, Protocol
 
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.spawn.spawning import Spawned
-    from mcpagg_runtime.start.message import Message
 
     class Hear(Protocol):
         """Takes what a child says."""

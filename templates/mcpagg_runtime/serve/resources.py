@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.catalogue import SKILLS
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.message import Message, result
+from mcpagg_runtime.base.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
 from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.names import hides_address, own_address
 from mcpagg_runtime.serve.skills import moved_result
 from mcpagg_runtime.serve.uris import fits
-from mcpagg_runtime.start.catalogue import SKILLS
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import Message, result
-from mcpagg_runtime.start.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.routing import Dispatch
     from mcpagg_runtime.serve.uris import Origins
-    from mcpagg_runtime.start.answers import Answers
-    from mcpagg_runtime.start.client import Client
 
 # Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
 APP_SCHEME = "ui://"

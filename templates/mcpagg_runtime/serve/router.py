@@ -8,19 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.serve.call import Call
-from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.clients import Clients
-from mcpagg_runtime.serve.editing import replaced
-from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
-from mcpagg_runtime.serve.messages import minted, notification
-from mcpagg_runtime.serve.resources import ResourceRouting
-from mcpagg_runtime.serve.routing import NameRouting, ambiguity
-from mcpagg_runtime.serve.uris import Origins
-from mcpagg_runtime.start.jsontext import Malformed, NotAnObject, obj
-from mcpagg_runtime.start.message import error, failure, is_id, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
+from mcpagg_runtime.base.message import error, failure, is_id, result
+from mcpagg_runtime.base.protocol import (
     CANCELLED,
     FORWARDED,
     INITIALIZED,
@@ -33,14 +23,24 @@ from mcpagg_runtime.start.protocol import (
     PROGRESS,
     ROOTS_CHANGED,
 )
+from mcpagg_runtime.serve.call import Call
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.clients import Clients
+from mcpagg_runtime.serve.editing import replaced
+from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
+from mcpagg_runtime.serve.messages import minted, notification
+from mcpagg_runtime.serve.resources import ResourceRouting
+from mcpagg_runtime.serve.routing import NameRouting, ambiguity
+from mcpagg_runtime.serve.uris import Origins
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
 
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.routing import Dispatching
-    from mcpagg_runtime.start.answers import Answers
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
 
 MAXIMUM_STARTING = 8
 # Of these, one is kept for a child that a call waits for: it need not wait for others to start.

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.protocol import INVALID_PARAMS
 from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.editing import place_of, repeated
 from mcpagg_runtime.serve.names import prefix_of
-from mcpagg_runtime.start.catalogue import PROMPTS, TOOLS, Item, Kind
-from mcpagg_runtime.start.message import error, failure
-from mcpagg_runtime.start.protocol import INVALID_PARAMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mcpagg_runtime.base.catalogue import Catalogue
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.start.catalogue import Catalogue
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
 
     Dispatching = Callable[[Mapping[str, Child]], "Dispatch"]
 

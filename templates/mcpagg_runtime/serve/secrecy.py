@@ -10,7 +10,7 @@ from __future__ import annotations
 import binascii
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.clients import attributed, inability
-from mcpagg_runtime.serve.editing import replaced, spliced
-from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import notification, request
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.message import Json, error, failure, is_id, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.message import Json, error, failure, is_id, result
+from mcpagg_runtime.base.protocol import (
     CANCELLED,
     LEGACY,
     METHOD_NOT_FOUND,
     PROGRESS,
     REQUEST_TIMEOUT,
 )
+from mcpagg_runtime.serve.clients import attributed, inability
+from mcpagg_runtime.serve.editing import replaced, spliced
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.messages import notification, request
 
 if TYPE_CHECKING:
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.connection import Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
 
 # How long a client may take to answer from when a call of another one waits for the server.
 ANSWER_SECONDS = 60.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.jsontext import edited, members
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.serve.names import server_address
-from mcpagg_runtime.start.jsontext import edited, members
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from typing import Any

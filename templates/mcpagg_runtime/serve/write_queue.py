@@ -10,7 +10,7 @@ import os
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.polling import writable
+from mcpagg_runtime.base.polling import writable
 
 if TYPE_CHECKING:
     from typing import Any, Protocol

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import scan
 from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.spawning import spawn
+from mcpagg_runtime.start.values import scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""What a start needs: it answers from the file alone."""
+"""The part of the emitted file that every start compiles: answers that the compiler prepared."""

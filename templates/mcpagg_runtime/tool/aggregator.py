@@ -10,21 +10,21 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.protocol import CANCELLED
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.serve.needs import unset
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import obj
-from mcpagg_runtime.start.protocol import CANCELLED
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
 
 
 class CallFailed(Exception):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
-from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.plan import Plan
 
 _NOT_SIGNED = ("approval", "compiler")
 NAMESPACE = "mcpagg"

@@ -5,21 +5,21 @@ from __future__ import annotations
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
+from mcpagg_runtime.base.jsontext import obj, parse
 from mcpagg_runtime.serve.calls import ASKS_FOR
 from mcpagg_runtime.serve.routing import Dispatch
-from mcpagg_runtime.start.jsontext import obj, parse
+from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.tool.spans import new_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.writer import Writer
     from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.writer import Writer
     from mcpagg_runtime.tool.spans import Spans
 
 LONGEST_NAME = 200

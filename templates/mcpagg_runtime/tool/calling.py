@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.catalogue import TOOLS
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.catalogue import TOOLS
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.standard import complain
 from mcpagg_runtime.tool.offers import offered_by
 from mcpagg_runtime.tool.printing import print_json
 from mcpagg_runtime.tool.saving import Folder
@@ -17,8 +17,8 @@ from mcpagg_runtime.tool.typed import BadArgument, arguments_of, suggestion
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
 
 
 def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | None) -> int:

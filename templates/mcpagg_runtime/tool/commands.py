@@ -6,10 +6,10 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.main import ENDING, LOG_DIRECTORY, Opening
-from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.stdio import MISSING_VARIABLE, Stdio
-from mcpagg_runtime.start.writer import Writer
+from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
+from mcpagg_runtime.base.writer import Writer
+from mcpagg_runtime.start.main import ENDING, LOG_DIRECTORY, Opening
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool
@@ -20,7 +20,7 @@ from mcpagg_runtime.tool.printing import flush_output, print_json, print_lines
 if TYPE_CHECKING:
     import argparse
 
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.plan import Plan
 
 STATUSES = (
     "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "

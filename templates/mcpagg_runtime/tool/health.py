@@ -5,23 +5,23 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import RELAYED
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
 from mcpagg_runtime.serve.messages import request
-from mcpagg_runtime.start.answers import Answers
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.jsontext import obj
+from mcpagg_runtime.start.greeting import RELAYED
 from mcpagg_runtime.tool.printing import print_json, print_lines
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
 
 
 def check_servers(plan: Plan, folder: str, as_json: bool) -> int:

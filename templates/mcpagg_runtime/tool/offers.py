@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.catalogue import KINDS, TOOLS
 from mcpagg_runtime.serve.needs import unset, uses
-from mcpagg_runtime.start.catalogue import KINDS, TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from mcpagg_runtime.start.catalogue import Kind
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.catalogue import Kind
+    from mcpagg_runtime.base.plan import Plan
 
 # What a listing shows of an item beside its names, where the item has it.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")

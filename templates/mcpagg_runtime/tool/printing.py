@@ -9,8 +9,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.serve.secrecy import printable
-from mcpagg_runtime.start.standard import complain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ https://modelcontextprotocol.io/specification
 
 from __future__ import annotations
 
-# Those with a handshake are in ready/greeting.
+# Those with a handshake are in start/greeting.
 BATCH_VERSION = "2025-03-26"  # the one revision in which a line may hold an array of messages
 # The revision without: every request carries who asks, in an envelope of members of params._meta.
 MODERN_VERSION = "2026-07-28"

@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import introduction, is_capable, spelling_for, spoken, version_of
-from mcpagg_runtime.ready.lists import cut_list, labelled, list_result
-from mcpagg_runtime.ready.values import quote, scan
+from mcpagg_runtime.start.greeting import introduction, is_capable, spelling_for, spoken, version_of
+from mcpagg_runtime.start.lists import cut_list, labelled, list_result
+from mcpagg_runtime.start.values import quote, scan
 
 try:
     # Not os and signal, which cost a start 1 and 6 ms.
@@ -224,6 +224,6 @@ def main(tables: Mapping[str, Any], file: str) -> None:
                 from mcpagg_runtime.spawn.early import spawn_early
 
                 opening.spawned = spawn_early(tables, file, opening.called)
-    from mcpagg_runtime.start.running import run
+    from mcpagg_runtime.base.running import run
 
     run(tables, file, opening)

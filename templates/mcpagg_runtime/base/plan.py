@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import version_of
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import obj, parse
-from mcpagg_runtime.start.protocol import SERVER_KEY
+from mcpagg_runtime.base.jsontext import obj, parse
+from mcpagg_runtime.base.protocol import SERVER_KEY
+from mcpagg_runtime.start.greeting import version_of
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -7,7 +7,7 @@ import os
 import select
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.polling import POLLS, set_nonblocking, writable
+from mcpagg_runtime.base.polling import POLLS, set_nonblocking, writable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import introduction
-from mcpagg_runtime.start.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
-from mcpagg_runtime.start.client import is_enveloped
-from mcpagg_runtime.start.jsontext import Malformed, parse
-from mcpagg_runtime.start.message import decode, error, failure, read_message, result
-from mcpagg_runtime.start.protocol import (
+from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
+from mcpagg_runtime.base.client import is_enveloped
+from mcpagg_runtime.base.jsontext import Malformed, parse
+from mcpagg_runtime.base.message import decode, error, failure, read_message, result
+from mcpagg_runtime.base.protocol import (
     INITIALIZED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
     VERSION_KEY,
 )
+from mcpagg_runtime.start.greeting import introduction
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.start.catalogue import Kind
-    from mcpagg_runtime.start.client import Client
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.base.catalogue import Kind
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
 
 
 class Answers:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import (
+from mcpagg_runtime.base.jsontext import (
     BLANK,
     Malformed,
     members,
@@ -20,12 +19,13 @@ from mcpagg_runtime.start.jsontext import (
     read_members,
     skip,
 )
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.jsontext import Members, Span
+    from mcpagg_runtime.base.jsontext import Members, Span
 
     Id = int | str
 

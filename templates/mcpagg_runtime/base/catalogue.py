@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.lists import cut_list, labelled, list_result
-from mcpagg_runtime.ready.values import quote
-from mcpagg_runtime.start.jsontext import members
-from mcpagg_runtime.start.protocol import SKILLS_EXTENSION
+from mcpagg_runtime.base.jsontext import members
+from mcpagg_runtime.base.protocol import SKILLS_EXTENSION
+from mcpagg_runtime.start.lists import cut_list, labelled, list_result
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -6,16 +6,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.main import LOG_DIRECTORY
-from mcpagg_runtime.start.plan import read_plan
-from mcpagg_runtime.start.standard import open_standard_files
-from mcpagg_runtime.start.stdio import Stdio
+from mcpagg_runtime.base.plan import read_plan
+from mcpagg_runtime.base.standard import open_standard_files
+from mcpagg_runtime.base.stdio import Stdio
+from mcpagg_runtime.start.main import LOG_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.ready.main import Opening
+    from mcpagg_runtime.start.main import Opening
 
 
 def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:

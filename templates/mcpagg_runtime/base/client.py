@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.greeting import (
+from mcpagg_runtime.base.jsontext import members
+from mcpagg_runtime.base.protocol import CAPABILITIES_KEY, VERSION_KEY
+from mcpagg_runtime.start.greeting import (
     LEGACY_VERSIONS,
     RELAYED,
     is_capable,
     spelling_for,
     spoken,
 )
-from mcpagg_runtime.start.jsontext import members
-from mcpagg_runtime.start.protocol import CAPABILITIES_KEY, VERSION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from mcpagg_runtime.start.message import Message
+    from mcpagg_runtime.base.message import Message
 
     Member = tuple[Any, int, int]
 

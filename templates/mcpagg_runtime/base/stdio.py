@@ -7,10 +7,9 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.main import ENDING, HEAD_START_SECONDS
-from mcpagg_runtime.start.answers import Answers, answer_line
-from mcpagg_runtime.start.client import Client
-from mcpagg_runtime.start.message import (
+from mcpagg_runtime.base.answers import Answers, answer_line
+from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.message import (
     MAXIMUM_LINE_BYTES,
     Lines,
     decode,
@@ -18,7 +17,7 @@ from mcpagg_runtime.start.message import (
     failure,
     read_message,
 )
-from mcpagg_runtime.start.polling import (
+from mcpagg_runtime.base.polling import (
     POLLIN,
     POLLS,
     STDIN_CHUNK,
@@ -28,9 +27,10 @@ from mcpagg_runtime.start.polling import (
     readable,
     set_nonblocking,
 )
-from mcpagg_runtime.start.protocol import INVALID_REQUEST
-from mcpagg_runtime.start.standard import complain
-from mcpagg_runtime.start.writer import LOOK_SECONDS, Writer
+from mcpagg_runtime.base.protocol import INVALID_REQUEST
+from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
+from mcpagg_runtime.start.main import ENDING, HEAD_START_SECONDS
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
@@ -43,11 +43,11 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.ready.main import Opening
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.spawn.spawning import Spawned
-    from mcpagg_runtime.start.message import Message
-    from mcpagg_runtime.start.plan import Plan
+    from mcpagg_runtime.start.main import Opening
     from mcpagg_runtime.windows.input import ThreadedInput
 
 DRAIN_SECONDS = 5.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.ready.values import quote, scan, string_at
+from mcpagg_runtime.start.values import quote, scan, string_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -1,1 +1,0 @@
-"""The part of the emitted file that every start compiles: answers that the compiler prepared."""
