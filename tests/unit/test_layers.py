@@ -58,7 +58,7 @@ DOORS = {
 }
 """What brings I/O, time or threads into a module."""
 
-OPTIONAL = {"http.serving": "uvicorn", "tool.spans": "opentelemetry"}
+OPTIONAL = {"http.serving": "uvicorn", "tool.call_log": "opentelemetry"}
 """What is somebody else's, and imported within functions alone, where it is there and asked for."""
 
 SLOW = {"argparse", "asyncio", "dataclasses", "enum", "json", "os", "re", "subprocess", "threading"}

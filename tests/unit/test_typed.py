@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.tool.typed import BadArgument, arguments_of, suggestion
+from mcpagg_runtime.tool.calling import BadArgument, arguments_of, suggestion
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -10,16 +10,11 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.protocol import CANCELLED
-from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.serve.needs import unset
+from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, Future
+    from asyncio import Future
     from collections.abc import Mapping
     from typing import Any
 
@@ -56,10 +51,7 @@ class ProxyAggregator:
         """`folder` is where the emitted file lies."""
         self._plan = plan
         self._folder = folder
-        self._client = Client("spec")
-        self._last_id = 0
-        self._inbox: _Inbox
-        self._engine: Engine
+        self._proxy: LocalClient
         self._dotted: dict[str, list[str]] = {}
         """{server.tool: the names in the routing table that it may mean}."""
         for exposed, (server, own, _) in plan.routes["tools"].items():
@@ -71,26 +63,18 @@ class ProxyAggregator:
         Raises:
             CallFailed: a variable that a server needs is not set.
         """
-        import asyncio
-
-        answers = Answers(self._plan)
-        for server, missing in unset(self._plan.servers, os.environ, self._folder).items():
+        missing = unset(self._plan.servers, os.environ, self._folder)
+        for server, names in missing.items():
             if not self._plan.options.allow_failed:
-                raise CallFailed(server, {"message": f"cannot be started: {missing}"})
-            answers.outages.begin(server)
-        self._inbox = _Inbox(asyncio.get_running_loop())
-        self._engine = Engine(answers, self._folder)
-        self._client.introduce(request(0, "initialize", "{}"))
-        self._client.shake_hands()
-        self._engine.connect(self._client, self._inbox)
+                raise CallFailed(server, {"message": f"cannot be started: {names}"})
+        self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """End every server; calls under way fail."""
         import asyncio
 
-        await asyncio.get_running_loop().run_in_executor(None, self._engine.close)
-        self._inbox.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._proxy.close)
 
     async def list_tools(self) -> list[dict[str, Any]]:
         """Return the tools that the file lists now, in the config's order."""
@@ -119,35 +103,43 @@ class ProxyAggregator:
         """
         import asyncio
 
-        self._last_id += 1
-        number = self._last_id
-        message = request(number, method, json.dumps(params, allow_nan=False))
-        answer = self._inbox.expect(number)
-        self._engine.hear(self._client, message.line())
+        loop = asyncio.get_running_loop()
+        answer: Future[Message | None] = loop.create_future()
+
+        def settle(message: Message | None) -> None:
+            if not answer.done():
+                answer.set_result(message)
+
+        number = self._proxy.ask(
+            method, params, lambda message: loop.call_soon_threadsafe(settle, message)
+        )
         try:
-            found = await answer
+            message = await answer
         except asyncio.CancelledError:
-            cancelled = notification(CANCELLED, obj(requestId=str(number)))
-            self._engine.hear(self._client, cancelled.line())
+            self._proxy.cancel(number)
             raise
+        if message is None:
+            raise CallFailed(server, {"message": "the aggregator was left before the answer"})
+        found = json.loads(message.line())
         if "error" in found:
             raise CallFailed(server, found["error"])
         result: dict[str, Any] = found["result"]
         return result
 
     def _owner(self, exposed: str) -> tuple[str, str]:
-        """Return the server of a tool and its own name for it, ("", exposed) if nobody has it.
-
-        One that came after the compilation is in no table: its name has the server in front.
-        """
+        """Return the server of a tool and its own name for it, ("", exposed) if nobody has it."""
         route = self._plan.routes["tools"].get(exposed)
-        if route is not None:
-            return route[0], route[1]
+        return (route[0], route[1]) if route else self._split(exposed, self._plan.options.separator)
+
+    def _split(self, name: str, separator: str) -> tuple[str, str]:
+        """Return the server that stands in front of a name, and the rest; ("", name) for none.
+
+        So it is with tools that came after the compilation, which are in no table.
+        """
         for server in sorted(self._plan.servers, key=len, reverse=True):
-            prefix = server + self._plan.options.separator
-            if exposed.startswith(prefix):
-                return server, exposed[len(prefix) :]
-        return "", exposed
+            if name.startswith(server + separator):
+                return server, name[len(server + separator) :]
+        return "", name
 
     def _listed(self, exposed: str) -> str:
         server, own = self._owner(exposed)
@@ -164,42 +156,8 @@ class ProxyAggregator:
             raise LookupError(f"{name!r} is not one tool: say {' or '.join(known)}")
         if known:
             return known[0]
-        for server in sorted(self._plan.servers, key=len, reverse=True):
-            if name.startswith(f"{server}."):
-                return server + self._plan.options.separator + name[len(server) + 1 :]
-        return name
-
-
-class _Inbox:
-    """The client's sink: brings answers from the engine's threads to whoever awaits them."""
-
-    def __init__(self, loop: AbstractEventLoop) -> None:
-        self._loop = loop
-        self._awaited: dict[object, Future[dict[str, Any]]] = {}
-
-    def expect(self, number: int) -> Future[dict[str, Any]]:
-        """Return what will be the answer to a request."""
-        answer = self._awaited[number] = self._loop.create_future()
-        answer.add_done_callback(lambda _: self._awaited.pop(number, None))
-        return answer
-
-    def send(self, *messages: Message) -> None:
-        """Take messages for the client."""
-        for message in messages:
-            self._loop.call_soon_threadsafe(self._take, message)
-
-    def gate(self) -> None:
-        """Nothing ever waits here."""
-
-    def close(self) -> None:
-        """Fail what is still awaited."""
-        for answer in list(self._awaited.values()):
-            answer.set_result({"error": {"message": "the aggregator was left before the answer"}})
-
-    def _take(self, message: Message) -> None:
-        answer = self._awaited.get(message.id) if message.method is None else None
-        if answer is not None and not answer.done():
-            answer.set_result(json.loads(message.line()))
+        server, own = self._split(name, ".")
+        return f"{server}{self._plan.options.separator}{own}" if server else name
 
 
 def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:

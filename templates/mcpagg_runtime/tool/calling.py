@@ -1,18 +1,20 @@
-"""Calls one tool from the command line of the emitted file."""
+"""Calls one tool from the command line of the emitted file.
+
+Its arguments are one JSON object, or key=value typed by the tool's schema; images, sounds and blobs
+of its result may be written to files.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.tool.offers import offered_by
+from mcpagg_runtime.tool.inspection import offered_by
+from mcpagg_runtime.tool.local_client import LocalClient
 from mcpagg_runtime.tool.printing import print_json
-from mcpagg_runtime.tool.saving import Folder
-from mcpagg_runtime.tool.typed import BadArgument, arguments_of, suggestion
 
 if TYPE_CHECKING:
     from typing import Any
@@ -20,16 +22,33 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
 
+_TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
+_NOTHING = object()
+
+# Not from the system's tables: the same result gives the same names everywhere.
+_ENDINGS = {
+    "application/json": ".json",
+    "application/pdf": ".pdf",
+    "application/zip": ".zip",
+    "audio/mpeg": ".mp3",
+    "audio/wav": ".wav",
+    "image/gif": ".gif",
+    "image/jpeg": ".jpg",
+    "image/png": ".png",
+    "image/svg+xml": ".svg",
+    "image/webp": ".webp",
+}
+
 
 def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | None) -> int:
     """Print the result of one call as JSON; return the exit status: 1 if it is an error.
 
     `words` are its arguments as the shell gave them, `save` is the folder for images and blobs.
     """
-    known = _tools(plan)
+    known = _schemas(plan)
     try:
         arguments = arguments_of(words, known.get(name, {}))
-        files = Folder(save) if save is not None else None
+        files = Files(save) if save is not None else None
     except (BadArgument, OSError) as problem:
         complain(f"{plan.name}: {problem}")
         return 2
@@ -46,7 +65,7 @@ def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | 
     return status or (1 if result.get("isError") else 0)
 
 
-def _tools(plan: Plan) -> dict[str, dict[str, Any]]:
+def _schemas(plan: Plan) -> dict[str, dict[str, Any]]:
     """Return {name: input schema} of all tools, under each name that a call may use."""
     own: dict[str, list[dict[str, Any]]] = {}
     found: dict[str, dict[str, Any]] = {}
@@ -62,47 +81,28 @@ def _tools(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _answer(plan: Plan, folder: str, params: dict[str, Any]) -> dict[str, Any]:
-    import json
+    """Return the answer to a call, for which no other server is started."""
+    from threading import Event
 
-    answers = _Answers()
-    engine = Engine(Answers(plan), folder)
-    client = Client("spec")
-    engine.connect(client, answers)
-    request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
-    engine.hear(client, json.dumps(request).encode())
+    proxy, has_come = LocalClient(plan, folder), Event()
+    answers: list[Message | None] = []
+
+    def keep(message: Message | None) -> None:
+        answers.append(message)
+        has_come.set()
+
     try:
-        answers.come.wait()
+        proxy.ask("tools/call", params, keep)
+        has_come.wait()
     finally:
-        engine.close()
-    return answers.answer
-
-
-class _Answers:
-    """A client's sink that keeps the answer to one request."""
-
-    def __init__(self) -> None:
-        import threading
-
-        self.come = threading.Event()
-        self.answer: dict[str, Any] = {}
-
-    def send(self, *messages: Message) -> None:
-        """Take messages for the client."""
-        import json
-
-        for message in messages:
-            if message.id == "call":
-                self.answer = json.loads(message.line())
-                self.come.set()
-
-    def gate(self) -> None:
-        """Nothing ever waits here."""
+        proxy.close()
+    (message,) = answers
+    answer: dict[str, Any] = json.loads(message.line()) if message is not None else {}
+    return answer
 
 
 def _explain(plan: Plan, name: str, known: dict[str, Any], error: dict[str, Any]) -> None:
     """Say what a call was answered with instead of a result, and what may have been meant."""
-    import json
-
     data = f" {json.dumps(error['data'])}" if "data" in error else ""
     complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
     if name in known:
@@ -113,3 +113,139 @@ def _explain(plan: Plan, name: str, known: dict[str, Any], error: dict[str, Any]
     near = suggestion(name, list(plan.routes["tools"]))
     if near:
         complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
+
+
+class BadArgument(Exception):
+    """Raised for an argument that cannot be meant; says why."""
+
+
+def arguments_of(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the words of a command line stand for.
+
+    Raises:
+        BadArgument: a word is neither, or its value is not of the type that the schema asks for.
+    """
+    if len(words) == 1 and ("=" not in words[0] or words[0].lstrip().startswith("{")):
+        given = _parsed(words[0])
+        if type(given) is not dict:
+            raise BadArgument(f"neither a JSON object nor key=value: {words[0]}")
+        return given
+    arguments: dict[str, Any] = {}
+    for word in words:
+        key, sign, text = word.partition("=")
+        if not key or not sign:
+            raise BadArgument(f"neither a JSON object nor key=value: {word}")
+        if key in arguments:
+            raise BadArgument(f"{key} is given twice")
+        arguments[key] = _typed(key, text, schema)
+    return arguments
+
+
+def _typed(key: str, text: str, schema: dict[str, Any]) -> Any:
+    """Return the value that a text stands for: of the schema's type, else JSON, else the text."""
+    properties = schema.get("properties")
+    known = properties if type(properties) is dict else {}
+    if key not in known and schema.get("additionalProperties") is False:
+        raise BadArgument(f"there is no argument {key}{suggestion(key, list(known))}")
+    types = _types_of(known.get(key))
+    value = _parsed(text)
+    if types != {"string"} and value is not _NOTHING:
+        found = _TYPES.get(type(value), "null" if value is None else "integer")
+        if not types or found in types or (found == "integer" and "number" in types):
+            return value
+    if types and "string" not in types:
+        raise BadArgument(f"{key}: {text!r} is no {' or '.join(sorted(types))}")
+    return text
+
+
+def _types_of(schema: Any) -> set[str]:
+    """Return the JSON types that a schema allows by name; none if it says nothing of them."""
+    if type(schema) is not dict:
+        return set()
+    types = {name for name in _list(schema.get("type")) if type(name) is str}
+    for member in ("anyOf", "oneOf"):
+        for branch in _list(schema.get(member)):
+            types |= _types_of(branch)
+    return types
+
+
+def _list(value: Any) -> list[Any]:
+    return value if type(value) is list else [value]
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text, `_NOTHING` if it is none."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return _NOTHING
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def suggestion(name: str, known: list[str]) -> str:
+    """Return what to add to a message about an unknown name: those that are near, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, 3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+class Files:
+    """The folder of `--save`. Names in it are ours, 1.png, 2.bin: servers cannot choose a place."""
+
+    def __init__(self, path: str) -> None:
+        """Make the folder, if there is none.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        os.makedirs(path, exist_ok=True)
+        self._path = path
+        self._number = 0
+
+    def saved(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a tool's result with `file` in the place of each `data` or `blob`.
+
+        Raises:
+            OSError: a file cannot be written.
+        """
+        content = result.get("content")
+        if type(content) is not list:
+            return result
+        return {**result, "content": [self._without_data(block) for block in content]}
+
+    def _without_data(self, block: Any) -> Any:
+        if type(block) is not dict:
+            return block
+        if type(block.get("resource")) is dict:
+            return {**block, "resource": self._replaced(block["resource"], "blob")}
+        return self._replaced(block, "data")
+
+    def _replaced(self, holder: dict[str, Any], member: str) -> dict[str, Any]:
+        """Write what a member holds; one that is no base64 stays as it is."""
+        import base64
+
+        try:
+            data = base64.b64decode(holder[member], validate=True)
+        except (KeyError, ValueError, TypeError):
+            return holder
+        file = self._write(data, _ENDINGS.get(str(holder.get("mimeType")), ".bin"))
+        return {
+            ("file" if name == member else name): (file if name == member else value)
+            for name, value in holder.items()
+        }
+
+    def _write(self, data: bytes, ending: str) -> str:
+        """Write a new file, never over one that is there; return its path."""
+        while True:
+            self._number += 1
+            path = os.path.join(self._path, f"{self._number}{ending}")
+            try:
+                with open(path, "xb") as file:
+                    file.write(data)
+            except FileExistsError:
+                continue
+            return path

@@ -13,12 +13,21 @@ from mcpagg_runtime.start.main import ENDING, LOG_DIRECTORY, Opening
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool
-from mcpagg_runtime.tool.health import check_servers
-from mcpagg_runtime.tool.offers import listing, needs, offers, variables
+from mcpagg_runtime.tool.inspection import (
+    check_servers,
+    health_line,
+    is_sound,
+    listing,
+    offers,
+    variable_line,
+    variables,
+)
 from mcpagg_runtime.tool.printing import flush_output, print_json, print_lines
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
+    from typing import Any
 
     from mcpagg_runtime.base.plan import Plan
 
@@ -81,22 +90,28 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
     add("--version", action="version", version=version)
     chosen = parser.parse_args(arguments)
-    looks = chosen.env or chosen.check or chosen.verify or chosen.call is not None
-    if chosen.json and not (chosen.list or chosen.env or chosen.check):
-        parser.error("--json goes with --list, --env or --check")
-    if chosen.save is not None and chosen.call is None:
-        parser.error("--save goes with --call")
-    if chosen.http and plan.options.http is None:
-        parser.error("--http: this file was compiled without --serve stdio,http")
-    if chosen.http and (looks or chosen.list):
-        parser.error("--http serves, and does nothing else")
-    if not chosen.http and (chosen.host or chosen.port or chosen.path):
-        parser.error("--host, --port and --path go with --http")
-    if chosen.log_calls and not (chosen.log or os.environ.get(LOG_DIRECTORY)):
-        parser.error("--log-calls goes with --log")
-    if chosen.names and looks:
-        parser.error("--names goes with serving and --list")
+    if problem := _contradiction(plan, chosen):
+        parser.error(problem)
     return chosen
+
+
+def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
+    """Say which options do not go together, "" if all do."""
+    looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
+    prints_json = chosen.list or chosen.env or chosen.check
+    logs = chosen.log or os.environ.get(LOG_DIRECTORY)
+    addressed = chosen.host or chosen.port or chosen.path
+    http = plan.options.http
+    rules = (
+        (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
+        (chosen.save is not None and not chosen.call, "--save goes with --call"),
+        (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
+        (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
+        (addressed and not chosen.http, "--host, --port and --path go with --http"),
+        (chosen.log_calls and not logs, "--log-calls goes with --log"),
+        (chosen.names and looks, "--names goes with serving and --list"),
+    )
+    return next((problem for is_broken, problem in rules if is_broken), "")
 
 
 def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
@@ -119,18 +134,21 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         name, *words = chosen.call
         return call_tool(plan, folder, name, words, chosen.save)
     if chosen.check:
-        return check_servers(plan, folder, chosen.json)
+        servers = check_servers(plan, folder)
+        lines = (health_line(name, health) for name, health in servers.items())
+        status = _print({"servers": servers}, lines, chosen.json)
+        return status or (0 if all(map(is_sound, servers.values())) else 1)
     if chosen.env:
-        return _needs(plan, folder, chosen.json)
-    return print_json(listing(plan)) if chosen.json else print_lines(offers(plan))
+        uses = variables(plan, folder)
+        status = _print({"variables": uses}, map(variable_line, uses), chosen.json)
+        is_missing = any(not use["set"] and not use["has_default"] for use in uses)
+        return status or (MISSING_VARIABLE if is_missing else 0)
+    return _print(listing(plan), offers(plan), chosen.json)
 
 
-def _needs(plan: Plan, folder: str, as_json: bool) -> int:
-    """Print which variables are needed; the exit status says whether one is missing."""
-    found = variables(plan, folder)
-    status = print_json({"variables": found}) if as_json else print_lines(needs(found))
-    missing = any(not use["set"] and not use["has_default"] for use in found)
-    return status or (MISSING_VARIABLE if missing else 0)
+def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
+    """Print a document for programs, or lines for people; return the exit status."""
+    return print_json(document) if as_json else print_lines(lines)
 
 
 def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:

@@ -1,12 +1,23 @@
-"""What the emitted file offers and needs, read from its own tables: nothing is started."""
+"""What the emitted file offers and needs, by its own tables; and how its servers are, once started.
+
+For `--list`, `--env` and `--check`.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import KINDS, TOOLS
+from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.lifecycle import DOWN, READY
+from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
 from mcpagg_runtime.serve.needs import unset, uses
+from mcpagg_runtime.start.greeting import RELAYED
+from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +25,8 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.catalogue import Kind
     from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.engine import Engine
 
 # What a listing shows of an item beside its names, where the item has it.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
@@ -64,8 +77,6 @@ def offered_by(
     plan: Plan, server: str, kind: Kind
 ) -> Iterator[tuple[str, tuple[str, ...], dict[str, Any]]]:
     """Yield (exposed name or URI, (own name, portable name) or (), item) of a server."""
-    import json
-
     items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
     known = {item[kind.key]: item for item in items}
     if kind is TOOLS and plan.overlays:
@@ -109,10 +120,66 @@ def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
     return found
 
 
-def needs(uses_: list[dict[str, Any]]) -> Iterator[str]:
-    """Say which variables are needed, from what `variables` returns."""
-    for use in uses_:
-        state = "set" if use["set"] else "not set"
-        if use["has_default"] and not use["set"]:
-            state = "not set, has a default"
-        yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
+def variable_line(use: dict[str, Any]) -> str:
+    """Return one use of a variable, for people."""
+    state = "set" if use["set"] else "not set"
+    if use["has_default"] and not use["set"]:
+        state = "not set, has a default"
+    return f"{use['name']}  {state}  ({use['server']}: {use['place']})"
+
+
+def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
+    """Start every server, and return {server: how it is}: see `_health`."""
+    from time import sleep
+
+    proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
+    engine = proxy.engine
+    children = engine.core.children.values()
+    try:
+        for child in children:
+            engine.wake(child, proxy.client)
+        while not all(child.state == DOWN or _looked_at(child) for child in children):
+            sleep(0.01)
+    finally:
+        proxy.close()
+    return {child.name: _health(child, engine) for child in children}
+
+
+def is_sound(health: dict[str, Any]) -> bool:
+    """Whether a server is up, and as it was compiled."""
+    return health["state"] != DOWN and not health["drift"]
+
+
+def health_line(name: str, health: dict[str, Any]) -> str:
+    """Return how a server is, for people."""
+    if health["state"] == DOWN:
+        return f"{name}: down: {health['reason']}"
+    drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+    return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
+
+
+def _looked_at(child: Child) -> bool:
+    """Whether a child's lists were compared and are at rest, or will never be at rest."""
+    now = monotonic()
+    if child.state != READY or not child.lists.compared:
+        return bool(child.lists.given_up(now))
+    if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
+        return True
+    return all(one.is_at_rest for one in child.lists)
+
+
+def _health(child: Child, engine: Engine) -> dict[str, Any]:
+    """Return how a child is, for programs; without values of variables."""
+    life = child.lifecycle
+    drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
+    for one in child.lists:
+        if life.is_ready and not one.compared:
+            drift[one.kind.name] = "changes too often to be compared"
+    started = life.ready_at < FOREVER
+    return {
+        "state": child.state,
+        "reason": engine.redact(life.reason) or None,
+        "protocol": engine.redact(life.protocol) or None,
+        "drift": {name: text for name, text in drift.items() if text},
+        "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+    }
