@@ -25,9 +25,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.message import Message, notification, request
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.messages import answered, notification, read_line, request
+from mcpagg_runtime.serve.messages import answered, read_line
 from mcpagg_runtime.spawn.launch import Launch
 
 Json = dict[str, Any]

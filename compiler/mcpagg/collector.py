@@ -11,7 +11,7 @@ from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
 from mcpagg_runtime.base.catalogue import Kind
 from mcpagg_runtime.base.jsontext import Malformed, edited, obj
-from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.message import Message, notification
 from mcpagg_runtime.base.protocol import (
     INITIALIZED,
     METHOD_NOT_FOUND,
@@ -27,7 +27,6 @@ from mcpagg_runtime.serve.lifecycle import (
     speaks_modern,
 )
 from mcpagg_runtime.serve.listing import Listing, unreadable
-from mcpagg_runtime.serve.messages import notification
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.values import quote
 

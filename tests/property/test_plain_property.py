@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcpagg_runtime.base.client import Client, is_enveloped
 from mcpagg_runtime.base.jsontext import Malformed
 from mcpagg_runtime.base.message import Message, decode, read_message
-from mcpagg_runtime.serve.call import Call
+from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.plain import (
     UNREAD_BYTES,
     plain_answer,

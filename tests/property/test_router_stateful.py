@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.serve.call import LONGEST_TIMES
+from mcpagg_runtime.serve.connection import LONGEST_TIMES
 from mcpagg_runtime.serve.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS, SETTLE_SECONDS
 

@@ -9,7 +9,7 @@ from core import World, call, failure, notification, request, result
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.serve.messages import request as composed
+from mcpagg_runtime.base.message import request as composed
 from mcpagg_runtime.serve.server_requests import ANSWER_SECONDS
 
 ASK = {"mode": "form", "message": "Which?"}

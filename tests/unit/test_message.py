@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from mcpagg_runtime.base.message import Json, Message, read_message, result
+from mcpagg_runtime.base.message import Json, Message, notification, read_message, result
 from mcpagg_runtime.serve.editing import edited_object
-from mcpagg_runtime.serve.messages import notification
 
 RESULT = '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" }'
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcpagg_runtime.base.message import request
 from mcpagg_runtime.remote.addresses import Address, proxy_for
 from mcpagg_runtime.remote.fields import modern_headers
-from mcpagg_runtime.serve.messages import request
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,19 @@ import sys
 import pytest
 
 from mcpagg_runtime.base import message as lines_of
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, parse, value_at
-from mcpagg_runtime.base.message import Lines, decode, error, failure, read_message, result
+from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, parse, place_of, value_at
+from mcpagg_runtime.base.message import (
+    Lines,
+    decode,
+    error,
+    failure,
+    notification,
+    read_message,
+    request,
+    result,
+)
 from mcpagg_runtime.serve.deep import MAXIMUM_DEPTH, deep_value
-from mcpagg_runtime.serve.editing import elements, place_of, spliced
-from mcpagg_runtime.serve.messages import notification, request
+from mcpagg_runtime.serve.editing import elements, spliced
 
 
 def test_only_byte_0a_ends_a_line() -> None:

@@ -165,6 +165,22 @@ def _member_value(text: str, index: int, levels: int, found: Members | None) -> 
     return outline(text, index, levels)
 
 
+def place_of(text: str, path: tuple[str, ...]) -> Span:
+    """Return where the value that `path` leads to stands in the JSON text of an object.
+
+    (0, 0) if there is none.
+    """
+    start = end = 0
+    for name in path:
+        if text[start : start + 1] != "{":
+            return 0, 0
+        found, _ = members(text, start)
+        if name not in found:
+            return 0, 0
+        _, start, end = found[name]
+    return start, end
+
+
 def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
     """Return the JSON text of an object with these members, whose values are JSON texts."""
     pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]

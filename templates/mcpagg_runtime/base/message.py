@@ -16,6 +16,7 @@ from mcpagg_runtime.base.jsontext import (
     members,
     obj,
     parse,
+    place_of,
     read_members,
     skip,
 )
@@ -109,8 +110,6 @@ class Json:
         start, end = found[1] - self._base, found[2] - self._base
         if len(path) == 1:
             return start, end
-        from mcpagg_runtime.serve.editing import place_of
-
         begin, stop = place_of(self.text[start:end], path[1:])
         return (start + begin, start + stop) if stop else (0, 0)
 
@@ -264,6 +263,33 @@ def read_message(text: str) -> Message:
         {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()},
         method if type(method) is str else None,
     )
+
+
+def minted(identifier: object) -> int:
+    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
+    if type(identifier) is int:
+        return identifier
+    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+        return int(identifier) if identifier.isdigit() else 0
+    return int(identifier) if type(identifier) is float and identifier.is_integer() else 0
+
+
+def id_text(identifier: Id) -> str:
+    """Return the JSON text of a request id."""
+    return quote(identifier) if type(identifier) is str else str(identifier)
+
+
+def request(identifier: int | str, method: str, params: str = "") -> Message:
+    """Return a request; `params` is JSON text, "" for none."""
+    members_ = {"id": Json(id_text(identifier), value=identifier)}
+    if params:
+        members_["params"] = Json(params)
+    return Message(members_, method)
+
+
+def notification(method: str, params: str = "") -> Message:
+    """Return a notification; `params` is JSON text, "" for none."""
+    return Message({"params": Json(params)} if params else {}, method)
 
 
 def result(identifier: str, value: str | Json) -> Message:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.plan import read_plan
 from mcpagg_runtime.base.standard import open_standard_files
 from mcpagg_runtime.base.stdio import Stdio
-from mcpagg_runtime.start.main import LOG_DIRECTORY
+from mcpagg_runtime.start.opening import LOG_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.start.main import Opening
+    from mcpagg_runtime.start.opening import Opening
 
 
 def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:

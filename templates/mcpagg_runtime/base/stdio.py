@@ -30,7 +30,7 @@ from mcpagg_runtime.base.polling import (
 from mcpagg_runtime.base.protocol import INVALID_REQUEST
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
-from mcpagg_runtime.start.main import ENDING, HEAD_START_SECONDS
+from mcpagg_runtime.start.opening import ENDING, HEAD_START_SECONDS
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.spawn.spawning import Spawned
-    from mcpagg_runtime.start.main import Opening
+    from mcpagg_runtime.start.opening import Opening
     from mcpagg_runtime.windows.input import ThreadedInput
 
 DRAIN_SECONDS = 5.0
@@ -121,13 +121,13 @@ class Stdio:
             self.client.shake_hands()
             if opening.spawned is not None:
                 self._open(opening.spawned)
-            if not opening.heard and self._wants_children():
+            if not opening.unanswered and self._wants_children():
                 self._open()
-        return opening.heard
+        return opening.unanswered
 
-    def _read(self, heard: bytes) -> None:
+    def _read(self, unanswered: bytes) -> None:
         lines = Lines(self._refuse)
-        self._hear(lines.feed(heard))
+        self._receive(lines.feed(unanswered))
         while True:
             # A signal may raise only where nothing is half done: while waiting for input.
             self.waiting = True
@@ -139,13 +139,13 @@ class Stdio:
             if data is None:
                 self._open()
             elif data:
-                self._hear(lines.feed(data))
+                self._receive(lines.feed(data))
             else:
-                self._hear([lines.rest()])
+                self._receive([lines.rest()])
                 self.waiting = True
                 return
 
-    def _hear(self, lines: list[bytes]) -> None:
+    def _receive(self, lines: list[bytes]) -> None:
         """Answer lines from the file; from the first one that it cannot answer, the engine does."""
         taken = 0
         while taken < len(lines):
@@ -153,7 +153,7 @@ class Stdio:
                 self._answer(lines[taken])
                 taken += 1
             else:
-                taken += self.engine.hear(self.client, *lines[taken:])
+                taken += self.engine.receive(self.client, *lines[taken:])
             gate = self.gate()
             if gate is not None:
                 self._await_reading(gate)
@@ -169,7 +169,7 @@ class Stdio:
             self._open().fail(self.client, line, fault)
             return
         if answer is None:
-            self._open().hear(self.client, line)
+            self._open().receive(self.client, line)
         elif not isinstance(answer, str):
             self.send(answer)
 

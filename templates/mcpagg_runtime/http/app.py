@@ -30,7 +30,7 @@ from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
 from mcpagg_runtime.http.stateless import Stateless
 from mcpagg_runtime.http.streamable import Streamable
 from mcpagg_runtime.serve.secrecy import where
-from mcpagg_runtime.start.main import ENDING
+from mcpagg_runtime.start.opening import ENDING
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

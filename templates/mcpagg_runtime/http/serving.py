@@ -12,7 +12,7 @@ from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
 from mcpagg_runtime.http.settings import BadSetting, Settings
-from mcpagg_runtime.start.main import ENDING
+from mcpagg_runtime.start.opening import ENDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import wraps_output
 from mcpagg_runtime.base.jsontext import edited, members, obj
-from mcpagg_runtime.base.message import error, failure, result
+from mcpagg_runtime.base.message import error, failure, minted, notification, request, result
 from mcpagg_runtime.base.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -38,7 +38,7 @@ from mcpagg_runtime.serve.connection import LostAnswers
 from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import introduction_fault
-from mcpagg_runtime.serve.messages import Fragment, minted, notification, request
+from mcpagg_runtime.serve.messages import Fragment
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

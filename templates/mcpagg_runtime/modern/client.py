@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.base.client import is_enveloped
-from mcpagg_runtime.base.jsontext import Malformed, edited, obj
-from mcpagg_runtime.base.message import Json, Message, error, failure, result
+from mcpagg_runtime.base.jsontext import Malformed, edited, obj, place_of
+from mcpagg_runtime.base.message import Json, Message, error, failure, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     ENVELOPE,
@@ -33,9 +33,8 @@ from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subsc
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
 from mcpagg_runtime.serve.differences import same
-from mcpagg_runtime.serve.editing import edited_object, elements, place_of
+from mcpagg_runtime.serve.editing import edited_object, elements
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import notification, request
 from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.values import quote
 

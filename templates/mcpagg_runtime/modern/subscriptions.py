@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj, parse
-from mcpagg_runtime.base.message import error, failure, result
+from mcpagg_runtime.base.message import error, failure, minted, notification, request, result
 from mcpagg_runtime.base.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -20,7 +20,6 @@ from mcpagg_runtime.base.protocol import (
     SUBSCRIPTION_KEY,
 )
 from mcpagg_runtime.serve.editing import edited_object
-from mcpagg_runtime.serve.messages import minted, notification, request
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import _thread
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.message import Message, minted
 from mcpagg_runtime.remote.faults import RemoteFault
 from mcpagg_runtime.remote.fields import SESSION_FIELD, VERSION_FIELD
-from mcpagg_runtime.serve.messages import minted, read_line
+from mcpagg_runtime.serve.messages import read_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

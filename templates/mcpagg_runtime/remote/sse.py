@@ -10,12 +10,13 @@ from threading import Condition
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.message import minted, notification
 from mcpagg_runtime.base.protocol import INITIALIZED
 from mcpagg_runtime.remote.events import EventReader, TooLarge, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, no_answer, shortened
 from mcpagg_runtime.remote.fields import ACCEPT, EVENT_STREAM
 from mcpagg_runtime.remote.transfers import REFUSAL_BYTES, TAKING_SECONDS, Transfer
-from mcpagg_runtime.serve.messages import answered, minted, notification, read_line
+from mcpagg_runtime.serve.messages import answered, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,7 +165,7 @@ class SseSession:
             line = event.data.replace(b"\n", b" ").replace(b"\r", b" ")
             greeting = self._greeting
             if greeting is None or greeting.number not in answered(read_line(line)[0]):
-                self._life.heard(line, self._stream)
+                self._life.receive(line, self._stream)
             else:
                 greeting.answered = True
                 greeting.over.set()

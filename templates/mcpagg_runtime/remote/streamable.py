@@ -11,14 +11,14 @@ from contextlib import suppress
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Message
+from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Message, minted, notification
 from mcpagg_runtime.base.protocol import INITIALIZED, LISTEN
 from mcpagg_runtime.remote.events import EventReader, TooLarge, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, broken, no_answer
 from mcpagg_runtime.remote.fields import ACCEPT, EVENT_STREAM, LAST_EVENT_FIELD, SESSION_FIELD
 from mcpagg_runtime.remote.handshake import Handshake, is_lost
 from mcpagg_runtime.remote.transfers import REFUSAL_BYTES, TAKING_SECONDS, Transfer
-from mcpagg_runtime.serve.messages import minted, notification, read_line
+from mcpagg_runtime.serve.messages import read_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -113,7 +113,7 @@ class StreamableSession:
             transfer.reopened = False
             self._life.renewed()
         line = text.replace(b"\n", b" ").replace(b"\r", b" ")
-        self._life.heard(line, transfer)
+        self._life.receive(line, transfer)
 
     def _greet_again(self) -> None:
         """Repeat the handshake."""

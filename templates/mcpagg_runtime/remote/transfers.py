@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     class Life(Protocol):
         """What a transport tells of: one life of a server, see `RemoteConnection`."""
 
-        def heard(self, line: bytes, transfer: Transfer) -> None:
+        def receive(self, line: bytes, transfer: Transfer) -> None:
             """Pass on a line that came by a transfer."""
 
         def renewed(self) -> None:

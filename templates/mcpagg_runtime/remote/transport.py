@@ -6,6 +6,7 @@ import _thread
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.message import minted
 from mcpagg_runtime.base.protocol import CANCELLED
 from mcpagg_runtime.base.writer import LOOK_SECONDS
 from mcpagg_runtime.remote.credentials import Credentials
@@ -14,7 +15,6 @@ from mcpagg_runtime.remote.fields import modern_headers
 from mcpagg_runtime.remote.sse import SseSession
 from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
-from mcpagg_runtime.serve.messages import minted
 from mcpagg_runtime.serve.secrecy import printable, where
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.process import Hear
+    from mcpagg_runtime.serve.process import Receive
     from mcpagg_runtime.spawn.launch import Launch
 
 # How long a cancellation waits for what it cancels to be sent.
@@ -41,7 +41,7 @@ class RemoteConnection:
     def __init__(
         self,
         launch: Launch,
-        hear: Hear,
+        receive: Receive,
         ended: Callable[[str, str], None],
         failed: Callable[[int, str], None],
         renewed: Callable[[], None] = lambda: None,
@@ -49,7 +49,7 @@ class RemoteConnection:
         agent: str = "mcpagg",
         config: str = "CONFIG",
     ) -> None:
-        """`hear` takes what the server says.
+        """`receive` takes the lines of the server.
 
         `ended` is called once, with why the life is over; `failed` with the id of a request and why
         it gets no answer. Both texts complete "Server 'x' …". `renewed` is called when the server
@@ -68,7 +68,7 @@ class RemoteConnection:
         """Whether it was ended on purpose."""
         self.refused_with = 0
         """The status of HTTP that ended it."""
-        self._hear = hear
+        self._receive = receive
         self._failed = failed
         self._tool = tool
         self._answers = False
@@ -152,10 +152,10 @@ class RemoteConnection:
 
     # What the server says
 
-    def heard(self, line: bytes, transfer: Transfer) -> None:
+    def receive(self, line: bytes, transfer: Transfer) -> None:
         """Pass on a line of the server, and note what it answers."""
         transfer.began = True
-        for number in self._hear(line, request=transfer.number):
+        for number in self._receive(line, request=transfer.number):
             self._answers = True
             with self._lock:
                 answered = self._transfers.get(number)
@@ -227,7 +227,7 @@ class RemoteConnection:
         return self._closing.wait(seconds) if seconds else self._closing.is_set()
 
     def retire(self) -> None:
-        """Hear it no more, and say nothing of its end: it was ended on purpose."""
+        """Receive it no more, and say nothing of its end: it was ended on purpose."""
         self.retired = True
         self.silence()
 

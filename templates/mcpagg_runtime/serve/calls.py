@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.message import error, failure, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INVALID_PARAMS,
@@ -19,7 +19,6 @@ from mcpagg_runtime.base.protocol import (
 )
 from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import notification
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.catalogue import Catalogue
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.call import Call
-    from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.serve.connection import Call, Connection
     from mcpagg_runtime.serve.lifecycle import Lifecycle
     from mcpagg_runtime.serve.lists import Lists
     from mcpagg_runtime.serve.server_requests import ServerRequests

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.message import error, failure, id_text, minted, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INITIALIZED,
@@ -22,7 +22,7 @@ from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Listed, Lists
 from mcpagg_runtime.serve.masking import Masks
-from mcpagg_runtime.serve.messages import Fragment, id_text, minted, notification
+from mcpagg_runtime.serve.messages import Fragment
 from mcpagg_runtime.serve.server_requests import ServerRequests
 from mcpagg_runtime.start.values import quote
 
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.clients import Clients
-    from mcpagg_runtime.serve.connection import ChildPort
+    from mcpagg_runtime.serve.connection import Call, ChildPort
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.uris import Origins
 

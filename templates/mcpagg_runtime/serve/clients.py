@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import edited, members, obj, parse
-from mcpagg_runtime.base.message import Json, error
+from mcpagg_runtime.base.jsontext import edited, members, obj, parse, place_of
+from mcpagg_runtime.base.message import Json, error, notification
 from mcpagg_runtime.base.protocol import (
     CLIENT_METHODS,
     INVALID_PARAMS,
@@ -21,8 +21,7 @@ from mcpagg_runtime.base.protocol import (
     TASKS,
 )
 from mcpagg_runtime.envelope.discover import ModernRequest
-from mcpagg_runtime.serve.editing import edited_object, place_of
-from mcpagg_runtime.serve.messages import notification
+from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.editing import place_of, repeated, spliced
+from mcpagg_runtime.base.jsontext import place_of
+from mcpagg_runtime.serve.editing import repeated, spliced
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.modern.client import ModernClients
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.serve.connection import Said
+    from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.routing import Dispatching
 
@@ -162,7 +162,7 @@ class Core:
 
     def read(
         self, child: Child, line: bytes, redact: Callable[[str], str], request: int = 0
-    ) -> Said:
+    ) -> Received:
         """Read a line of a child, for `from_child`; the lock need not be held.
 
         `redact` hides secrets in what may be shown of it; `request` is the id of the request that
@@ -170,7 +170,7 @@ class Core:
         """
         return child.connection.read(line, redact, request)
 
-    def from_child(self, child: Child, said: Said) -> list[Action]:
+    def from_child(self, child: Child, said: Received) -> list[Action]:
         """Take what was read of a line of a child; what is odd is warned of once."""
         messages, oddity = said
         if child.lifecycle.is_alive:  # else these are its last words

@@ -8,8 +8,8 @@ from mcpagg_runtime.base.jsontext import (
     BLANK,
     LARGE,
     Malformed,
-    members,
     obj,
+    place_of,
     read_members,
     skip,
     value_at,
@@ -54,22 +54,6 @@ def extended(text: str, add: Mapping[str, str]) -> str:
     end = text.rstrip(BLANK)[:-1]
     comma = "" if end.rstrip(BLANK).endswith("{") else ","
     return end + comma + obj(add)[1:]
-
-
-def place_of(text: str, path: tuple[str, ...]) -> Span:
-    """Return where the value that `path` leads to stands in the JSON text of an object.
-
-    (0, 0) if there is none.
-    """
-    start = end = 0
-    for name in path:
-        if text[start : start + 1] != "{":
-            return 0, 0
-        found, _ = members(text, start)
-        if name not in found:
-            return 0, 0
-        _, start, end = found[name]
-    return start, end
 
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:

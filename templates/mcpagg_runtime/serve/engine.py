@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import Malformed, obj
-from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.message import error, failure, notification
 from mcpagg_runtime.base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.lives import Lives
-from mcpagg_runtime.serve.messages import notification, read_messages
+from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.serve.connection import Said
+    from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.lives import Life
     from mcpagg_runtime.spawn.spawning import Spawned
@@ -108,7 +108,7 @@ class Engine:
         with self.lock:
             del self._sinks[client]
 
-    def hear(self, client: Client, *lines: bytes) -> int:
+    def receive(self, client: Client, *lines: bytes) -> int:
         """Take lines of a client, as many as came at once; return how many were taken.
 
         Not all of them, if the client is owed too much that it does not read: see its sink's gate.
@@ -274,7 +274,7 @@ class Engine:
             else:
                 self._lives.send(peer, those)
 
-    def heard(self, child: Child, life: Life, said: list[Said]) -> list[Any]:
+    def receive_from_child(self, child: Child, life: Life, received: list[Received]) -> list[Any]:
         """Take what a child has said in one of its lives; the lock is held.
 
         Returns the gates of those clients that were sent something and do not read.
@@ -282,7 +282,7 @@ class Engine:
         calls: list[Action] = []
         actions: list[Action] = []
         try:
-            for one in said:
+            for one in received:
                 if self.is_closing or not self._lives.is_current(child, life):
                     break
                 found = self.core.from_child(child, one)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.serve.connection import Said
+    from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.core import Core
     from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.process import Hear
+    from mcpagg_runtime.serve.process import Receive
     from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.spawn.spawning import Spawned
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
             """Read no more of it until these locks are free; called by who reads it."""
 
         def retire(self) -> None:
-            """Hear it no more: it is ended on purpose."""
+            """Take no more of it: it is ended on purpose."""
 
         def silence(self) -> None:
             """Report nothing of its end."""
@@ -76,7 +76,9 @@ if TYPE_CHECKING:
         def perform(self, actions: list[Action]) -> None:
             """Carry out what the core wants done; the lock is held."""
 
-        def heard(self, child: Child, life: Life, said: list[Said]) -> list[Any]:
+        def receive_from_child(
+            self, child: Child, life: Life, received: list[Received]
+        ) -> list[Any]:
             """Take what a child has said; the lock is held.
 
             Returns the gates of those clients that were sent something and do not read.
@@ -187,15 +189,15 @@ class Lives:
         launch: Launch | None = None
         life: Life | None = None
 
-        def hear(*lines: bytes, request: int = 0) -> list[int]:
+        def receive(*lines: bytes, request: int = 0) -> list[int]:
             # Before the lock is taken: a long line holds up its own server alone.
-            said = [core.read(child, line, self.redact, request) for line in lines]
+            received = [core.read(child, line, self.redact, request) for line in lines]
             if life is not None:
                 with host.lock:
-                    gates = host.heard(child, life, said)
+                    gates = host.receive_from_child(child, life, received)
                 if gates:
                     life.hold(gates, lambda: host.is_closing)
-            return [number for messages, _ in said for number in answered(messages)]
+            return [number for messages, _ in received for number in answered(messages)]
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -210,7 +212,7 @@ class Lives:
             with self.spawning:
                 if host.is_closing:
                     return
-                life = self._started_life(child, launch, hear, ended)
+                life = self._started_life(child, launch, receive, ended)
                 with host.lock:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(life)
@@ -231,20 +233,20 @@ class Lives:
         self,
         child: Child,
         launch: Launch,
-        hear: Hear,
+        receive: Receive,
         ended: Callable[[str, str], None],
     ) -> Life:
         """Start a process, or get ready to speak to a server elsewhere."""
         host = self._host
         if launch.transport == "stdio":
             spawned = self._adopted.pop(child, None)
-            return Process(spawn(launch) if spawned is None else spawned, hear, ended)
+            return Process(spawn(launch) if spawned is None else spawned, receive, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
         return RemoteConnection(
             launch,
-            hear,
+            receive,
             ended,
             lambda request, why: host.attempt(
                 lambda core: core.request_failed(child, request, why)
@@ -266,7 +268,7 @@ def _apart(work: Callable[..., None], *arguments: Any) -> bool:
 
 
 def _close_apart(life: Life) -> None:
-    """Close a life that nobody hears any more; without a thread to wait in, kill it."""
+    """Close a life of which nothing more is taken; without a thread to wait in, kill it."""
     if not _apart(life.close):
         life.kill()
 

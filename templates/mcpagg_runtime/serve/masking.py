@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import skip, value_at
-from mcpagg_runtime.serve.editing import place_of, spliced
+from mcpagg_runtime.base.jsontext import place_of, skip, value_at
+from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The messages of lines, as clients and as servers write them, and those of our own.
+"""The messages of lines, as clients and as servers write them.
 
 A message of a server that is not written as it should be is still a message: whoever waits for an
 answer would otherwise wait for ever. Bytes that are no UTF-8 are replaced, what stands around a
@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, members, read_members
-from mcpagg_runtime.base.message import Json, Message, decode, is_id, read_message
+from mcpagg_runtime.base.message import Message, decode, is_id, minted, read_message
 from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.serve.plain import plain_answer, plain_message
 from mcpagg_runtime.serve.secrecy import printable
-from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,33 +28,6 @@ _BETWEEN = " \t\r\n[],"
 # How many places are tried as the beginning of a message behind one that cannot be read.
 MAXIMUM_TRIES = 16
 SHOWN_CHARACTERS = 60
-
-
-def minted(identifier: object) -> int:
-    """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
-    if type(identifier) is int:
-        return identifier
-    if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-        return int(identifier) if identifier.isdigit() else 0
-    return int(identifier) if type(identifier) is float and identifier.is_integer() else 0
-
-
-def id_text(identifier: Id) -> str:
-    """Return the JSON text of a request id."""
-    return quote(identifier) if type(identifier) is str else str(identifier)
-
-
-def request(identifier: int | str, method: str, params: str = "") -> Message:
-    """Return a request; `params` is JSON text, "" for none."""
-    members_ = {"id": Json(id_text(identifier), value=identifier)}
-    if params:
-        members_["params"] = Json(params)
-    return Message(members_, method)
-
-
-def notification(method: str, params: str = "") -> Message:
-    """Return a notification; `params` is JSON text, "" for none."""
-    return Message({"params": Json(params)} if params else {}, method)
 
 
 def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.spawn.spawning import Spawned
 
-    class Hear(Protocol):
+    class Receive(Protocol):
         """Takes what a child says."""
 
         def __call__(self, *lines: bytes, request: int = 0) -> list[int]:
@@ -50,11 +50,13 @@ TERMINATE = 15  # by number, see KILL
 class Process:
     """A started child.
 
-    `hear` gets the lines of its stdout, as many as come at once. `ended` gets why it is gone and
+    `receive` gets the lines of its stdout, as many as come at once. `ended` gets why it is gone and
     the end of its stderr, once.
     """
 
-    def __init__(self, spawned: Spawned, hear: Hear, ended: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, spawned: Spawned, receive: Receive, ended: Callable[[str, str], None]
+    ) -> None:
         """Look after a process from now on.
 
         Raises:
@@ -65,7 +67,7 @@ class Process:
         import threading
 
         self.launch = spawned.launch
-        self.hear = hear
+        self.receive = receive
         self.ended = ended
         self.exited = threading.Event()
         self.drained = threading.Event()
@@ -74,7 +76,7 @@ class Process:
         self.retired = False
         """Whether it was ended on purpose."""
         self._held = False
-        """Whether it has said so much to a client that does not read that it is not heard."""
+        """Whether it is not read, since a client does not read what it has sent."""
         self._last_words = b""
         self._claim = _thread.allocate_lock()
         self._open = _thread.allocate_lock()
@@ -109,7 +111,7 @@ class Process:
         self.writer.send(*[message.line() for message in messages])
 
     def retire(self) -> None:
-        """Hear it no more, and say nothing of its end: it was ended on purpose."""
+        """Take no more of it, and report nothing of its end: it was ended on purpose."""
         self.retired = True
         self.silence()
 
@@ -145,7 +147,7 @@ class Process:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
         lines = Lines(self._endless)
         for data in _chunks(self._stdout):
-            self.hear(*lines.feed(data))
+            self.receive(*lines.feed(data))
         self.drained.set()
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")

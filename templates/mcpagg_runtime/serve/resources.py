@@ -8,7 +8,7 @@ from mcpagg_runtime.base.catalogue import SKILLS
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import Message, result
 from mcpagg_runtime.base.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
-from mcpagg_runtime.serve.call import Call
+from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.names import hides_address, own_address
 from mcpagg_runtime.serve.skills import moved_result

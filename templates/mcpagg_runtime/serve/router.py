@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
-from mcpagg_runtime.base.message import error, failure, is_id, result
+from mcpagg_runtime.base.message import error, failure, is_id, minted, notification, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     FORWARDED,
@@ -23,12 +23,11 @@ from mcpagg_runtime.base.protocol import (
     PROGRESS,
     ROOTS_CHANGED,
 )
-from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
+from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
-from mcpagg_runtime.serve.messages import minted, notification
 from mcpagg_runtime.serve.resources import ResourceRouting
 from mcpagg_runtime.serve.routing import NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins

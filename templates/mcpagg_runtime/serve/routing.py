@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.base.jsontext import place_of
 from mcpagg_runtime.base.message import error, failure
 from mcpagg_runtime.base.protocol import INVALID_PARAMS
-from mcpagg_runtime.serve.call import Call
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
-from mcpagg_runtime.serve.editing import place_of, repeated
+from mcpagg_runtime.serve.connection import Call
+from mcpagg_runtime.serve.editing import repeated
 from mcpagg_runtime.serve.names import prefix_of
 
 if TYPE_CHECKING:

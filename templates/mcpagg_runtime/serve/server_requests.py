@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import Json, error, failure, is_id, result
+from mcpagg_runtime.base.message import Json, error, failure, is_id, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     LEGACY,
@@ -21,7 +21,6 @@ from mcpagg_runtime.base.protocol import (
 from mcpagg_runtime.serve.clients import attributed, inability
 from mcpagg_runtime.serve.editing import replaced, spliced
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.messages import notification, request
 
 if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client

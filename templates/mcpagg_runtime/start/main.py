@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.greeting import introduction, is_capable, spelling_for, spoken, version_of
 from mcpagg_runtime.start.lists import cut_list, labelled, list_result
+from mcpagg_runtime.start.opening import ENDING, HEAD_START_SECONDS, LOG_DIRECTORY, Opening
 from mcpagg_runtime.start.values import quote, scan
 
 try:
@@ -33,44 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from mcpagg_runtime.spawn.spawning import Spawned
-
-# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
-# has SIGBREAK instead of the first, which is the one that a program can send to another.
-ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
-# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
-# they leave it that moment.
-HEAD_START_SECONDS = 0.02
-# Where it is set, what becomes of the servers is logged in a file there, as with --log.
-LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 # Longer input is for the next part, which keeps its pieces apart.
 LONG = 1 << 16
-
-
-class Opening:
-    """What has been said until something was said that has no prepared answer."""
-
-    def __init__(self) -> None:
-        self.hello = b""
-        """The client's `initialize`, b"" if it sent none."""
-        self.initialized = False
-        """Whether it has sent `initialized`."""
-        self.heard = b""
-        """What was read and not answered."""
-        self.owed = b""
-        """What is left of an answer, which could not be written."""
-        self.ended = False
-        """Whether that was all of the input."""
-        self.called = ""
-        """The server that what was not answered calls, "" if it calls none."""
-        self.spawned: Spawned | None = None
-        """The process of that server, if it runs already."""
-        self.stopped = False
-        """Whether a signal has come that is to end the proxy."""
-
-    def stop(self, *_: object) -> None:
-        """Note a signal: from now on there is a process that is to be ended first."""
-        self.stopped = True
 
 
 class Prepared:
@@ -97,12 +62,12 @@ class Prepared:
         opening = self.opening
         try:
             while not (opening.owed or opening.ended):
-                line, end, rest = opening.heard.partition(b"\n")
+                line, end, rest = opening.unanswered.partition(b"\n")
                 answer = self.answer(line) if end else self._more(line)
                 if answer is None:
                     break
                 if end:
-                    opening.heard = rest
+                    opening.unanswered = rest
                 if answer:
                     opening.owed = answer
                     opening.owed = answer[write(1, answer) :]
@@ -117,7 +82,7 @@ class Prepared:
         if len(line) > LONG or (wants_servers and not self._says_more()):
             return None
         data = read(0, LONG)
-        opening.heard += data
+        opening.unanswered += data
         opening.ended = not data
         return b""
 
@@ -216,7 +181,7 @@ def main(tables: Mapping[str, Any], file: str) -> None:
             for number in ENDING:  # nothing has been started yet
                 on_signal(number, lambda *_: _exit(0))
             opening = prepared.serve()
-            if opening.ended and not opening.heard:
+            if opening.ended and not opening.unanswered:
                 _exit(0)
             if opening.called:
                 for number in ENDING:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.writer import Writer
-    from mcpagg_runtime.serve.call import Call
     from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.connection import Call
 
 LONGEST_NAME = 200
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.start.main import ENDING, LOG_DIRECTORY, Opening
+from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, Opening
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.message import notification, request
 from mcpagg_runtime.base.protocol import CANCELLED
 from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.serve.messages import notification, request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -56,14 +56,14 @@ class LocalClient:
         number = self._last_id
         message = request(number, method, json.dumps(params, allow_nan=False))
         self._awaited[number] = answered
-        self.engine.hear(self.client, message.line())
+        self.engine.receive(self.client, message.line())
         return number
 
     def cancel(self, number: int) -> None:
         """Tell the proxy that nobody waits for this answer any more."""
         if self._awaited.pop(number, None) is not None:
             cancelled = notification(CANCELLED, obj(requestId=str(number)))
-            self.engine.hear(self.client, cancelled.line())
+            self.engine.receive(self.client, cancelled.line())
 
     def send(self, *messages: Message) -> None:
         """Take messages for the client: it has no use for other ones than answers."""

@@ -1,0 +1,44 @@
+"""How the first part of the file hands over to the next one, and what both go by."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.spawn.spawning import Spawned
+
+# SIGHUP, SIGINT, SIGTERM: a terminal that goes away ends the proxy like any other signal. Windows
+# has SIGBREAK instead of the first, which is the one that a program can send to another.
+ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
+# A client that has shaken hands asks for its lists next. Starting children takes the processor, so
+# they leave it that moment.
+HEAD_START_SECONDS = 0.02
+# Where it is set, what becomes of the servers is logged in a file there, as with --log.
+LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+
+
+class Opening:
+    """What has been said until something was said that has no prepared answer."""
+
+    def __init__(self) -> None:
+        self.hello = b""
+        """The client's `initialize`, b"" if it sent none."""
+        self.initialized = False
+        """Whether it has sent `initialized`."""
+        self.unanswered = b""
+        """What was read and not answered."""
+        self.owed = b""
+        """What is left of an answer, which could not be written."""
+        self.ended = False
+        """Whether that was all of the input."""
+        self.called = ""
+        """The server that what was not answered calls, "" if it calls none."""
+        self.spawned: Spawned | None = None
+        """The process of that server, if it runs already."""
+        self.stopped = False
+        """Whether a signal has come that is to end the proxy."""
+
+    def stop(self, *_: object) -> None:
+        """Note a signal: from now on there is a process that is to be ended first."""
+        self.stopped = True
