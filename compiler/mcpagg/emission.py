@@ -16,10 +16,11 @@ import jinja2
 
 from mcpagg import __version__
 from mcpagg.approval import Approval
-from mcpagg.bundle import PACKAGE, bundle, runtime_digest
+from mcpagg.bundle import bundle, runtime_digest
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked, Route, Subset
 from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_text
+from mcpagg.modules import PACKAGE, bytecode_folder
 from mcpagg.options import Options
 from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
@@ -99,21 +100,25 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
     lists = _snapshot_lists(snapshot, linked)
-    if approval := approve(data_digest(_plan(name, tables, lists))):
+    texts = {table: _text(table, value) for table, value in tables.items()}
+    listed = {
+        server: {kind: _list(value) for kind, value in values.items()}
+        for server, values in lists.items()
+    }
+    if approval := approve(data_digest(_plan(name, texts, listed))):
         tables["APPROVAL"] = dict(approval)
+        texts["APPROVAL"] = _text("APPROVAL", tables["APPROVAL"])
     about = {"name": name}
     if config and any("url" in row for row in rows.values()):
         about["config"] = config
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=runtime.imports,
-        tables={
-            table: f'{table} = r"""{_text(table, value)}"""' for table, value in tables.items()
-        },
+        tables={table: f'{table} = r"""{text}"""' for table, text in texts.items()},
         routes={kind: table for kind, table in ROUTES.items() if table in tables},
         snapshot={
-            literal(server): {literal(kind): _list(value) for kind, value in values.items()}
-            for server, values in lists.items()
+            literal(server): {literal(kind): text for kind, text in values.items()}
+            for server, values in listed.items()
         },
         compiler=literal(__version__),
         first=runtime.first,
@@ -141,16 +146,10 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     return text
 
 
-def _plan(name: str, tables: Mapping[str, Any], lists: Mapping[str, Mapping[str, Any]]) -> Plan:
+def _plan(name: str, texts: Mapping[str, str], listed: Mapping[str, Mapping[str, str]]) -> Plan:
     """Return the plan that the emitted file will have, but for the compiler's version."""
-    texts = {
-        PLANNED[table]: _text(table, value) for table, value in tables.items() if table in PLANNED
-    }
-    snapshot = {
-        server: {kind: _list(value) for kind, value in values.items()}
-        for server, values in lists.items()
-    }
-    return read_plan({"name": name, "compiler": "", "snapshot": snapshot, **texts})
+    planned = {PLANNED[table]: text for table, text in texts.items() if table in PLANNED}
+    return read_plan({"name": name, "compiler": "", "snapshot": listed, **planned})
 
 
 def _text(table: str, value: Any) -> str:
@@ -287,7 +286,9 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
 
 @cache
 def _templates() -> jinja2.Environment:
+    folder = bytecode_folder()
     return jinja2.Environment(
+        bytecode_cache=jinja2.FileSystemBytecodeCache(str(folder)) if folder else None,
         loader=jinja2.PackageLoader(PACKAGE, ""),
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=False,

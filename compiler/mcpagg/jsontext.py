@@ -32,6 +32,9 @@ class ExactNumber(float):
         return ExactNumber, (self.text,)
 
 
+_ENCODER = json.JSONEncoder(allow_nan=False)
+
+
 def loads(text: str) -> Any:
     """Read a text as one JSON value, of any depth.
 
@@ -87,7 +90,7 @@ def _scalar(value: Any, quote: Callable[[str], str]) -> str:
         return value.text
     if isinstance(value, float) and math.isinf(value):
         return "1e999" if value > 0 else "-1e999"
-    return json.dumps(value, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def _float(text: str) -> float:

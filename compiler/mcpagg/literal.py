@@ -6,9 +6,9 @@ of a config or a child can end a string and become code.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
 from typing import Any
 
 from mcpagg.jsontext import dumps
@@ -92,6 +92,8 @@ def _members(value: Mapping[str, Any], indent: int, width: int) -> str:
 
 
 def _laid_out(value: Any, indent: int, width: int) -> str:
+    if isinstance(value, str):
+        return _json_string(value)
     if not value or not isinstance(value, dict | list | tuple) or indent >= _DEEPEST_LINES:
         return dumps(value, quote=_json_string)
     inner = indent + 1
@@ -119,7 +121,9 @@ def is_visible(text: str) -> bool:
 
 
 def _json_string(text: str) -> str:
-    return HIDDEN.sub(_escaped, json.dumps(text, ensure_ascii=False))
+    quoted = encode_basestring(text)
+    # Of ASCII, what can be printed can be seen; to ask that is a tenth of a search.
+    return quoted if quoted.isascii() and quoted.isprintable() else HIDDEN.sub(_escaped, quoted)
 
 
 def _escaped(found: re.Match[str]) -> str:

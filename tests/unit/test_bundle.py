@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg import bundle as bundling
-from mcpagg.bundle import DEFERRED, PARTS, Bundle, BundleError, bundle, runtime_digest
+from mcpagg.bundle import DEFERRED, Bundle, bundle, runtime_digest
+from mcpagg.modules import PACKAGE, PARTS, BundleError, all_taken_apart
 from mcpagg.stripping import Source
 from mcpagg_runtime.start import parts as loader
 
@@ -80,7 +80,7 @@ def as_file(joined: Bundle, *, after: str) -> str:
 @pytest.mark.parametrize("part", PARTS)
 def test_every_definition_of_a_part_is_in_the_bundle(real: Bundle, part: str) -> None:
     found = {*definitions(real.first if part == "start" else real.deferred[part])}
-    for file in resources.files(bundling.PACKAGE).joinpath(part).iterdir():
+    for file in resources.files(PACKAGE).joinpath(part).iterdir():
         if file.name.endswith(".py"):
             # An import that loads a part is another statement in the bundle.
             lines = [loaded(line) for line in file.read_text("utf-8").splitlines()]
@@ -93,7 +93,7 @@ def test_every_definition_of_a_part_is_in_the_bundle(real: Bundle, part: str) ->
 def loaded(line: str) -> str:
     """Return a line as the bundle has it."""
     indent = line[: len(line) - len(line.lstrip())]
-    start = f"from {bundling.PACKAGE}."
+    start = f"from {PACKAGE}."
     if indent and line.strip().startswith(start):
         part = line.strip().removeprefix(start).split(".")[0]
         return f'{indent}load_part("{part}")'
@@ -216,6 +216,54 @@ def test_a_module_can_be_left_out_by_name(join: Join) -> None:
     assert "import os" not in left
     with pytest.raises(BundleError, match="no module to leave out: none"):
         join(("b", "none"), **modules)
+
+
+# --- Keeping ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def keep(join: Join, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Join:
+    """Return a function that joins modules as another process would, which Python lets keep."""
+    (tmp_path / "package" / "__pycache__").mkdir()
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+
+    def kept(**modules: str) -> Bundle:
+        all_taken_apart.cache_clear()
+        return join(**modules)
+
+    return kept
+
+
+def kept_files() -> list[Path]:
+    """Return what is kept."""
+    return [*Path(str(resources.files(PACKAGE))).glob("__pycache__/*")]
+
+
+def test_modules_are_taken_apart_once_for_all_processes(
+    keep: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = module("from time import (\n    sleep,\n)\n\nA = sleep")
+    first = keep(start_a=code, serve_b=module("from mcpagg_runtime.start.a import A\n\nB = A"))
+    monkeypatch.setattr("mcpagg.modules.taken_apart", None)
+    assert keep() == first
+    assert len(kept_files()) == 1
+
+
+def test_what_is_kept_of_another_source_or_cannot_be_read_does_not_count(keep: Join) -> None:
+    assert "A = 1" in keep(start_a=module("A = 1")).first
+    assert "A = 2" in keep(start_a=module("A = 2")).first
+    (file,) = kept_files()
+    for spoilt in ("", "[]", '{"digest": 1}', file.read_text("utf-8")[:-9]):
+        file.write_text(spoilt, "utf-8")
+        assert "A = 2" in keep().first
+
+
+def test_nothing_is_kept_where_python_keeps_no_bytecode(
+    keep: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    assert "A = 1" in keep(start_a=module("A = 1")).first
+    assert kept_files() == []
 
 
 # --- Loading ----------------------------------------------------------------------------------

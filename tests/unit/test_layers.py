@@ -13,7 +13,7 @@ import pytest
 
 import mcpagg
 import mcpagg_runtime
-from mcpagg.bundle import PARTS
+from mcpagg.modules import PARTS
 
 COMPILER, RUNTIME = (Path(str(package.__file__)).parent for package in (mcpagg, mcpagg_runtime))
 COMPILER_MODULES = sorted(path.stem for path in COMPILER.glob("*.py"))

@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from mcpagg.bundle import PACKAGE, PARTS
+from mcpagg.modules import PACKAGE, PARTS
 from mcpagg.stripping import Source
 
 MODULES = [
