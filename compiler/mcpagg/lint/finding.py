@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
+from mcpagg.lint.schemas import SchemaFault, escaped, every_schema, schema_faults
 from mcpagg.problems import Problem
 
 DESCRIBED = "/description"
@@ -16,7 +18,7 @@ Level = Literal["refused", "hidden", "advice"]
 """How bad: some client refuses it; a reader cannot see what a model reads; it could be better."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Offer:
     """One thing that clients are told, as the proxy lists it.
 
@@ -39,6 +41,43 @@ class Offer:
     def target(self) -> str:
         """What `--ignore` and `--hide` know it by."""
         return f"{self.server}:{self.name}" if self.server else self.name
+
+    @cached_property
+    def strings(self) -> list[tuple[str, str]]:
+        """All strings in it, each with its JSON pointer."""
+        return [*strings(self.value)]
+
+    @cached_property
+    def arguments(self) -> dict[str, Any]:
+        """The schema of a tool's arguments, an empty one for anything else."""
+        schema = self.value.get("inputSchema") if self.kind == "tool" else None
+        return schema if isinstance(schema, dict) else {}
+
+    @cached_property
+    def schemas(self) -> list[tuple[str, dict[str, Any]]]:
+        """That schema and all in it, each with its JSON pointer."""
+        return every_schema(self.arguments, "/inputSchema")
+
+    @cached_property
+    def schema_faults(self) -> list[SchemaFault]:
+        """What is wrong with the schemas of a tool."""
+        members = ("inputSchema", "outputSchema") if self.kind == "tool" else ()
+        return [fault for one in members for fault in schema_faults(self.value.get(one), f"/{one}")]
+
+
+def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every string in a value, names of members too, with its JSON pointer; no pictures."""
+    if isinstance(value, str):
+        if not value.startswith("data:"):
+            yield pointer, value
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from strings(item, f"{pointer}/{index}")
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            inner = f"{pointer}/{escaped(name)}"
+            yield inner, name
+            yield from strings(item, inner)
 
 
 @dataclass(frozen=True, slots=True)

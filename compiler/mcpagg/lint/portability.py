@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from mcpagg.lint.finding import Hit, Offer, Surface
-from mcpagg.lint.schemas import escaped, every_schema
+from mcpagg.lint.schemas import escaped
 
 # Of `strict` functions, which the Responses API makes of all:
 # https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
@@ -32,7 +32,7 @@ _PROPERTY = re.compile("[a-zA-Z0-9_.-]{1,64}")
 
 def top_level_choice(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each choice that stands right in the schema of the arguments."""
-    for keyword in _arguments(offer):
+    for keyword in offer.arguments:
         if keyword in _CHOICES:
             yield Hit(f"/inputSchema/{keyword}", "stands at the top level", _CHOICES[keyword])
 
@@ -42,7 +42,7 @@ def array_items(offer: Offer, _: Surface) -> Iterator[Hit]:
 
     https://github.com/microsoft/vscode/issues/246119, https://github.com/ruvnet/ruflo/issues/1294
     """
-    for pointer, schema in _schemas(offer):
+    for pointer, schema in offer.schemas:
         types = schema.get("type")
         if (types == "array" or (isinstance(types, list) and "array" in types)) and (
             "items" not in schema
@@ -52,7 +52,7 @@ def array_items(offer: Offer, _: Surface) -> Iterator[Hit]:
 
 def property_names(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each argument whose name has other characters, or too many."""
-    properties = _arguments(offer).get("properties")
+    properties = offer.arguments.get("properties")
     for name in properties if isinstance(properties, dict) else ():
         if not _PROPERTY.fullmatch(name):
             what = "is no name of up to 64 letters, digits, _, . and -"
@@ -66,7 +66,7 @@ def gemini_subset(offer: Offer, _: Surface) -> Iterator[Hit]:
     https://github.com/sbroenne/mcp-server-excel/issues/607 (empty texts in it),
     https://github.com/github/copilot-cli/issues/4623 (items of several types, schemas `true`).
     """
-    for pointer, schema in _schemas(offer):
+    for pointer, schema in offer.schemas:
         choices = schema.get("enum")
         for choice in choices if isinstance(choices, list) else ():
             if choice is not None and (not isinstance(choice, str) or not choice):
@@ -84,10 +84,10 @@ def gemini_subset(offer: Offer, _: Surface) -> Iterator[Hit]:
 
 def large_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each measure that is too large for strict function calling."""
-    schemas = _schemas(offer)
-    properties = sum(len(one["properties"]) for _, one in schemas if _has(one, "properties", dict))
-    choices = sum(len(one["enum"]) for _, one in schemas if _has(one, "enum", list))
-    levels = max((_levels(pointer) for pointer, _ in schemas), default=0)
+    schemas = [one for _, one in offer.schemas]
+    properties = sum(len(one["properties"]) for one in schemas if _has(one, "properties", dict))
+    choices = sum(len(one["enum"]) for one in schemas if _has(one, "enum", list))
+    levels = max((_levels(pointer) for pointer, _ in offer.schemas), default=0)
     for number, most, what in (
         (levels, DEEPEST, "levels"),
         (properties, MOST_PROPERTIES, "properties"),
@@ -95,16 +95,6 @@ def large_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
     ):
         if number > most:
             yield Hit("/inputSchema", f"has {number:,} {what}, of at most {most:,}")
-
-
-def _arguments(offer: Offer) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, an empty one for anything else."""
-    schema = offer.value.get("inputSchema") if offer.kind == "tool" else None
-    return schema if isinstance(schema, dict) else {}
-
-
-def _schemas(offer: Offer) -> list[tuple[str, dict[str, Any]]]:
-    return every_schema(_arguments(offer), "/inputSchema")
 
 
 def _has(schema: dict[str, Any], keyword: str, kind: type) -> bool:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Any
 
 from mcpagg.lint.finding import DESCRIBED, Hit, Offer, Surface
-from mcpagg.lint.schemas import escaped
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
 
@@ -36,6 +34,7 @@ _SELECTORS = range(0xE0100, 0xE01F0)
 # The flag of England, Scotland, Wales, …: a black flag and the code of a region.
 _FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
 # Text far off, where nobody scrolls to.
+_BLANKS = re.compile(r"[ \t\n]{25}")
 _AWAY = re.compile(r"(?:[ \t]*\n){25}[ \t\n]*(?=\S)|[ \t]{120,}(?=\S)")
 
 _SECRETS = (
@@ -72,8 +71,8 @@ _INSTRUCTIONS = (
     ),
     (
         re.compile(
-            r"(?<!not )(?<!never )(?<!cannot )(?<!n't )"
-            r"\b(?:read|open|cat|load|include|send|attach|paste|copy|upload|pass)\b"
+            r"\b(?<!not )(?<!never )(?<!cannot )(?<!n't )"
+            r"(?:read|open|cat|load|include|send|attach|paste|copy|upload|pass)\b"
             rf"[^.\n]{{0,80}}?(?:{_SECRETS})",
             re.IGNORECASE,
         ),
@@ -92,10 +91,10 @@ def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
     What a language or an emoji needs is none: joiners between letters beyond ASCII, marks of
     direction in a text that has one, flags of regions, one selector behind an ideograph.
     """
-    for pointer, text in strings(offer.value):
+    for pointer, text in offer.strings:
         if found := hidden_characters(text):
             yield Hit(pointer, f"has {described(found)}")
-        elif away := _AWAY.search(text):
+        elif _BLANKS.search(text) and (away := _AWAY.search(text)):
             yield Hit(pointer, f"has text out of sight behind {len(away[0])} blanks")
 
 
@@ -109,10 +108,9 @@ def described(characters: list[str]) -> str:
 
 def hidden_characters(text: str) -> list[str]:
     """Return what a reader of a text cannot see, and neither a language nor an emoji needs."""
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.replace("\n", "").isprintable():
         return []
     text = _FLAG.sub("", text)
-    has_direction = any(unicodedata.bidirectional(char) in ("R", "AL") for char in text)
     found = []
     for match in HIDDEN.finditer(text):
         char, before, after = match[0], text[: match.start()][-1:], text[match.end() :][:1]
@@ -120,7 +118,7 @@ def hidden_characters(text: str) -> list[str]:
             continue
         if char in _JOINERS and before > "\x7f" and after > "\x7f" and after not in _JOINERS:
             continue
-        if char in _DIRECTIONS and has_direction:
+        if char in _DIRECTIONS and any(map(_is_right_to_left, text)):
             continue
         if ord(char) in _SELECTORS and unicodedata.name(before or "?", "").startswith("CJK"):
             continue
@@ -130,7 +128,9 @@ def hidden_characters(text: str) -> list[str]:
 
 def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each string that gives a model orders which no tool has a reason to give."""
-    for pointer, text in strings(offer.value):
+    for pointer, text in offer.strings:
+        if text.isidentifier():  # all of them need more than a word
+            continue
         for pattern, what in _INSTRUCTIONS:
             if found := pattern.search(text):
                 yield Hit(pointer, f"{what} ({_short(' '.join(found[0].split()))})")
@@ -167,19 +167,8 @@ def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
         yield Hit(DESCRIBED, f"has the description of '{first.target}'")
 
 
-def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every string in a value, names of members too, with its JSON pointer; no pictures."""
-    if isinstance(value, str):
-        if not value.startswith("data:"):
-            yield pointer, value
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from strings(item, f"{pointer}/{index}")
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            inner = f"{pointer}/{escaped(name)}"
-            yield inner, name
-            yield from strings(item, inner)
+def _is_right_to_left(char: str) -> bool:
+    return unicodedata.bidirectional(char) in ("R", "AL")
 
 
 def _character(char: str) -> str:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mcpagg.lint.finding import Hit, Offer, Surface
-from mcpagg.lint.schemas import schema_faults
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 
 PLAIN = {"type": "object"}
-_MEMBERS = ("inputSchema", "outputSchema")
 
 
 def no_object(offer: Offer, _: Surface) -> Iterator[Hit]:
@@ -29,10 +27,7 @@ def no_object(offer: Offer, _: Surface) -> Iterator[Hit]:
 
 def broken_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each fault for which validators refuse to compile a schema."""
-    for member in _MEMBERS if offer.kind == "tool" else ():
-        for fault in schema_faults(offer.value.get(member), f"/{member}"):
-            if not fault.is_remote:
-                yield Hit(fault.pointer, fault.what)
+    return (Hit(one.pointer, one.what) for one in offer.schema_faults if not one.is_remote)
 
 
 def remote_reference(offer: Offer, _: Surface) -> Iterator[Hit]:
@@ -40,10 +35,7 @@ def remote_reference(offer: Offer, _: Surface) -> Iterator[Hit]:
 
     Clients must not fetch it (specification 2026-07-28, server/tools, security considerations).
     """
-    for member in _MEMBERS if offer.kind == "tool" else ():
-        for fault in schema_faults(offer.value.get(member), f"/{member}"):
-            if fault.is_remote:
-                yield Hit(fault.pointer, fault.what)
+    return (Hit(one.pointer, one.what) for one in offer.schema_faults if one.is_remote)
 
 
 def task_only(offer: Offer, _: Surface) -> Iterator[Hit]:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcpagg.jsontext import dumps
+from mcpagg.lint.finding import strings
 from mcpagg.lint.schemas import escaped
-from mcpagg.lint.texts import described, hidden_characters, strings
+from mcpagg.lint.texts import described, hidden_characters
 from mcpagg.ordering import equal, numbered
 from mcpagg.problems import count
 from mcpagg.recorded import Contents
