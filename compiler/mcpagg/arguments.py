@@ -23,7 +23,7 @@ from mcpagg import __version__
 from mcpagg.literal import HIDDEN
 from mcpagg.printing import say, show
 from mcpagg.problems import ConfigError, Problem, meant
-from mcpagg.review.classes import CLASSES, STRUCTURAL
+from mcpagg.review import CLASSES, STRUCTURAL
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Source

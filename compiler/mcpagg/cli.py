@@ -133,9 +133,9 @@ def _compiled(
             warn=lambda problem: _warn(source.name, [problem]),
         )
     except CompileError as fault:
-        from mcpagg.review.telling import tell_fault
+        from mcpagg.review.report import print_fault
 
-        tell_fault(str(file), fault, chosen.report)
+        print_fault(str(file), fault, chosen.report)
         raise
 
 
@@ -172,10 +172,10 @@ def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
 
 def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, again: str) -> int:
     from mcpagg.output import CRLF, is_extension, on_disk
+    from mcpagg.review import CLASSES, STRUCTURAL
     from mcpagg.review.changes import Change
-    from mcpagg.review.classes import CLASSES, STRUCTURAL
+    from mcpagg.review.report import print_review
     from mcpagg.review.reviewing import review
-    from mcpagg.review.telling import tell
 
     assert file is not None  # noqa: S101 - parse saw to it
     old = on_disk(file)
@@ -188,7 +188,7 @@ def _check(file: Path | None, result: Compilation, chosen: argparse.Namespace, a
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
         found = replace(found, changes=(*found.changes, other))
     if found.changes or chosen.report != "text":
-        tell(found, chosen.report)
+        print_review(found, chosen.report)
     if not found.fails:
         if found.changes:
             say(f"{file}: nothing has changed that counts")
@@ -208,8 +208,8 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
         on_disk,
         write,
     )
+    from mcpagg.review.report import print_review
     from mcpagg.review.reviewing import review
-    from mcpagg.review.telling import tell
 
     if not chosen.quiet:
         say("\n".join(as_table(result.costs, result.profiles)))
@@ -220,12 +220,12 @@ def _write(file: Path | None, result: Compilation, chosen: argparse.Namespace) -
     mode = READABLE if is_extension(file) else EXECUTABLE
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
     if chosen.report != "text":
-        tell(review(file, old, result), chosen.report)
+        print_review(review(file, old, result), chosen.report)
     elif not chosen.quiet:
         show("\n".join(_summary(file, result, chosen.verbose)))
         if result.earlier.contents.rows and differs(old, result.text):
             show("What has changed:")
-            tell(review(file, old, result), "text", in_full=chosen.verbose)
+            print_review(review(file, old, result), "text", in_full=chosen.verbose)
 
 
 def _content(file: Path, result: Compilation) -> bytes:
@@ -245,8 +245,8 @@ def _write_page(page: str | None, file: Path | None, result: Compilation) -> Non
         return
     from mcpagg.html_report import render
     from mcpagg.output import PRIVATE, READABLE, on_disk, write
+    from mcpagg.review.report import as_lines
     from mcpagg.review.reviewing import review
-    from mcpagg.review.text import as_lines
 
     changes = None
     if file is not None and result.earlier.contents.rows:

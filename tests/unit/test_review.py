@@ -14,14 +14,13 @@ from mcpagg.lint.finding import Finding, Hit, Offer
 from mcpagg.lint.rules import RULES
 from mcpagg.printing import Line
 from mcpagg.recorded import NOTHING, Contents
-from mcpagg.review.as_json import as_json
+from mcpagg.review import CLASSES, STRUCTURAL
 from mcpagg.review.changes import Change, compare, summaries
-from mcpagg.review.classes import CLASSES, STRUCTURAL
+from mcpagg.review.describing import excerpts
 from mcpagg.review.markdown import LONGEST, as_markdown
+from mcpagg.review.programs import LEVELS, as_json, as_sarif
+from mcpagg.review.report import as_lines, as_summary
 from mcpagg.review.reviewing import Review
-from mcpagg.review.sarif import LEVELS, as_sarif
-from mcpagg.review.text import as_lines, as_summary
-from mcpagg.review.wording import excerpts
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 
 Json = dict[str, Any]
@@ -391,6 +390,27 @@ def test_sarif_is_what_code_scanning_takes() -> None:
     prints = [result["partialFingerprints"]["change/v1"] for result in run["results"]]
     assert len({*prints}) == len(prints)
     assert json.loads(as_sarif(Review("server.py", "")))["runs"][0]["results"] == []
+
+
+def test_for_any_number_of_changes_the_file_is_searched_once() -> None:
+    class Text(str):
+        searches = 0
+
+        def find(self, *words: Any) -> int:
+            self.searches += 1
+            return super().find(*words)
+
+        def count(self, *words: Any) -> int:
+            self.searches += 1
+            return super().count(*words)
+
+    items = "\n".join(json.dumps({"name": f"t{number}"}) for number in range(50))
+    text = Text(f'\nSNAPSHOT = {{\n    "db": {{\n        "tools": r"""[\n{items}\n')
+    changes = tuple(Change("text", "db", "tool", f"t{number}") for number in range(50))
+    results = json.loads(as_sarif(Review("server.py", text, changes)))["runs"][0]["results"]
+    places = [result["locations"][0]["physicalLocation"]["region"] for result in results]
+    assert places == [{"startLine": 5 + number} for number in range(50)]
+    assert text.searches <= 3
 
 
 @pytest.mark.parametrize(

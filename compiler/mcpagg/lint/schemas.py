@@ -54,6 +54,18 @@ def escaped(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
+def at_pointer(value: Any, pointer: str) -> Any:
+    """Return what stands in a value at a JSON pointer.
+
+    Raises:
+        LookupError, ValueError, TypeError: nothing does.
+    """
+    for part in pointer.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        value = value[int(name)] if isinstance(value, list) else value[name]
+    return value
+
+
 # Rules: what is wrong with the value of a keyword, "" for nothing.
 
 
@@ -248,7 +260,7 @@ class _Document:
         if fragment and not fragment.startswith("/"):
             return "" if (uri, fragment) in self._anchors else f"{_short(reference)} leads nowhere"
         try:
-            found = _found(self._resources[uri], fragment)
+            found = at_pointer(self._resources[uri], fragment)
         except (LookupError, ValueError, TypeError):
             return f"{_short(reference)} leads nowhere"
         if found is schema and len(schema) == 1:
@@ -269,14 +281,6 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             yield keyword, value
         elif isinstance(value, dict) and keyword in (*_MAPS, "patternProperties", "dependencies"):
             yield from ((f"{keyword}/{escaped(name)}", one) for name, one in value.items())
-
-
-def _found(value: Any, pointer: str) -> Any:
-    """Follow a JSON pointer."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        value = value[int(name)] if isinstance(value, list) else value[name]
-    return value
 
 
 def _joined(base: str, reference: str) -> str:

@@ -1,5 +1,28 @@
-"""What has changed between FILE and what compiling now gives, and how that is told.
+"""What has changed between FILE and what compiling now gives, and how that is reported.
 
-`reviewing.review` compares; `text`, `as_json`, `markdown` and `sarif` tell. `classes` names the
-classes of changes.
+`reviewing.review` compares; `report` prints what came of it in the form that is asked for. Here are
+the classes of changes, for `--check`, its reports and `--fail-on`.
 """
+
+from __future__ import annotations
+
+CLASSES = {
+    "hidden": "a text that now has characters which nobody sees",
+    "schema-breaking": "a schema that callers or readers of results may trip over",
+    "hint": "what a tool says that it does: readOnlyHint, destructiveHint, …",
+    "removed": "a server, tool, prompt, resource or skill that is gone",
+    "launch": "how a server is started or filtered: command, arguments, environment, …",
+    "file": "anything else in FILE: options, names, profiles, overlays, an edit by hand",
+    "failed": "a server that could not be asked, or can be asked again",
+    "text": "what people and models read: titles, descriptions, instructions",
+    "added": "a server, tool, prompt, resource or skill that is new",
+    "capabilities": "what a server declares",
+    "schema-compatible": "any other change of a schema",
+    "version": "the version that a server has, or of the protocol that it speaks",
+    "other": "any other member of what a server says",
+    "runtime": "the runtime of another compiler",
+}
+"""The classes of changes, the gravest first, and what each means."""
+
+STRUCTURAL = frozenset(CLASSES) - {"text", "version"}
+"""The classes that count with `--structural`."""

@@ -10,7 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcpagg.jsontext import dumps
 from mcpagg.lint.finding import strings
@@ -19,7 +19,8 @@ from mcpagg.lint.texts import described, hidden_characters
 from mcpagg.ordering import equal, numbered
 from mcpagg.problems import count
 from mcpagg.recorded import Contents
-from mcpagg.review.schemas import ABSENT, alike, became, schema_changes
+from mcpagg.review.schemas import schema_changes
+from mcpagg.review.values import ABSENT, alike, became, differing
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, Kind
 from mcpagg_runtime.serve.differences import member_class
@@ -43,6 +44,47 @@ class Change:
     what: str = "changed"
     before: Any = ABSENT
     after: Any = ABSENT
+
+
+class Subject(NamedTuple):
+    """What changes are of: a server, or an item that it lists; see Change."""
+
+    server: str
+    kind: str = "server"
+    name: str = ""
+
+    def became(self, class_: str, what: str) -> Change:
+        """Return a change of all of it."""
+        return Change(class_, *self, what=what)
+
+    def change(
+        self, class_: str, place: str, before: Any, after: Any, what: str = ""
+    ) -> Iterator[Change]:
+        """Yield a change, and one of the class `hidden` if what is new hides characters."""
+        yield Change(class_, *self, place, what or became(before, after), before, after)
+        known = {*_hidden(before)}
+        if found := [char for char in _hidden(after) if char not in known]:
+            yield Change("hidden", *self, place, f"has {described(found)}")
+
+    def leaves(self, class_: str, place: str, before: Any, after: Any) -> Iterator[Change]:
+        """Yield a change for each member of objects that differs, however deep."""
+        if isinstance(before, dict) and isinstance(after, dict):
+            for key, *values in differing(before, after):
+                yield from self.leaves(class_, f"{place}/{escaped(key)}", *values)
+        elif not alike(before, after):
+            yield from self.change(class_, place, before, after)
+
+    def hidden(self, value: Any) -> Iterator[Change]:
+        """Yield a change for each text that hides characters, of what is new as a whole."""
+        for place, text in strings(value):
+            if found := hidden_characters(text):
+                yield Change("hidden", *self, place, f"has {described(found)}", after=text)
+
+
+def _hidden(value: Any) -> list[str]:
+    if value is ABSENT:
+        return []
+    return [char for _, text in strings(value) for char in hidden_characters(text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +112,21 @@ def compare(before: Contents, after: Contents, names: Mapping[str, str]) -> tupl
         if name in new
     ]
     for name in {**old, **new}:
-        if name not in old or name not in new:
-            found.append(_whole_server(name, old.get(name), new.get(name)))
-            continue
-        found += _launch(name, before.rows[name], after.rows[name])
-        found += _server(old[name], new[name])
-        for kind in KINDS:
-            found += _items(name, kind, old[name].items(kind), new[name].items(kind))
+        if name not in new:
+            found.append(_whole_server("removed", old[name]))
+        elif name not in old:
+            found.append(_whole_server("added", new[name]))
+        else:
+            found += _launch(name, before.rows[name], after.rows[name])
+            found += _server(old[name], new[name])
+            for kind in KINDS:
+                found += _items(name, kind, old[name].items(kind), new[name].items(kind))
     for child in new.values():
         if child.name not in old:
             found += _hidden_of_server(child)
     found += _failures(before, after)
     if [name for name in old if name in new] != [name for name in new if name in old]:
-        found.append(Change("file", "", "proxy", what="has its servers in another order"))
+        found.append(Subject("", "proxy").became("file", "has its servers in another order"))
     return tuple(found)
 
 
@@ -123,84 +167,66 @@ def _version(child: ChildSnapshot | None) -> str | None:
 # --- Servers ------------------------------------------------------------------------------------
 
 
-def _whole_server(name: str, old: ChildSnapshot | None, new: ChildSnapshot | None) -> Change:
-    child = new or old
-    assert child is not None  # noqa: S101 - one of the two has it
+def _whole_server(state: str, child: ChildSnapshot) -> Change:
     lists = [count(len(child.items(kind)), kind.name[:-1]) for kind in KINDS if child.items(kind)]
     offers = f" with {', '.join(lists)}" if lists else ""
-    state = "added" if old is None else "removed"
-    return Change(state, name, "server", what=f"was {state}{offers}")
+    return Subject(child.name).became(state, f"was {state}{offers}")
+
+
+def _hidden_of_server(child: ChildSnapshot) -> Iterator[Change]:
+    yield from Subject(child.name).hidden({"instructions": child.instructions or ""})
+    for kind in KINDS:
+        for item in child.items(kind):
+            yield from Subject(child.name, kind.name[:-1], item[kind.key]).hidden(item)
 
 
 def _launch(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
-    old, new = (_command(row) for row in (before, after))
-    if old != new:
-        yield Change("launch", name, "server", "", "/command", "changed", old, new)
-    for key in {**before, **after}:
-        values = before.get(key, ABSENT), after.get(key, ABSENT)
-        if key in ("command", "args"):
-            continue
+    server = Subject(name)
+    for key, *values in differing(_with_command_line(before), _with_command_line(after)):
         if key in ("env", "headers"):
-            yield from _leaves("launch", name, f"/{key}", *values)
-        elif values[0] != values[1]:
-            yield Change("launch", name, "server", "", f"/{key}", became(*values), *values)
+            yield from server.leaves("launch", f"/{key}", *values)
+        else:
+            yield from server.change("launch", f"/{key}", *values)
 
 
-def _command(row: Mapping[str, Any]) -> Any:
-    return shlex.join([row["command"], *row["args"]]) if "command" in row else ABSENT
+def _with_command_line(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with its command and arguments as one text, as a shell would take them."""
+    rest = {key: value for key, value in row.items() if key not in ("command", "args")}
+    command = {"command": shlex.join([row["command"], *row["args"]])} if "command" in row else {}
+    return command | rest
 
 
 def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
     """Yield what changed of what a server says of itself."""
-    name = after.name
+    server = Subject(after.name)
     if before.protocol != after.protocol:
-        versions = before.protocol, after.protocol
-        yield Change("version", name, "server", "", "/protocol", "changed", *versions)
-    for key in {**before.info, **after.info}:
-        values = before.info.get(key, ABSENT), after.info.get(key, ABSENT)
-        if not alike(*values):
-            class_ = "version" if key == "version" else member_class(key, *values)
-            place = f"/serverInfo/{escaped(key)}"
-            yield from _texts(Change(class_, name, "server", "", place, became(*values), *values))
-    yield from _leaves(
-        "capabilities", name, "/capabilities", before.capabilities, after.capabilities
-    )
-    said = [ABSENT if one.instructions is None else one.instructions for one in (before, after)]
-    if said[0] != said[1]:
-        yield from _texts(Change("text", name, "server", "", "/instructions", became(*said), *said))
+        yield from server.change("version", "/protocol", before.protocol, after.protocol)
+    for key, *values in differing(before.info, after.info):
+        class_ = "version" if key == "version" else member_class(key, *values)
+        yield from server.change(class_, f"/serverInfo/{escaped(key)}", *values)
+    declared = before.capabilities, after.capabilities
+    yield from server.leaves("capabilities", "/capabilities", *declared)
+    texts = [ABSENT if one.instructions is None else one.instructions for one in (before, after)]
+    yield from server.leaves("text", "/instructions", *texts)
     if before.conditional != after.conditional:
-        tools = [sorted(one.conditional) for one in (before, after)]
+        old, new = (sorted(one.conditional) for one in (before, after))
         what = "other tools are offered to clients with capabilities alone"
-        yield Change("capabilities", name, "server", "", "/conditional", what, *tools)
-    yield from _leaves("other", name, "/hints", before.hints, after.hints)
-
-
-def _leaves(class_: str, name: str, place: str, before: Any, after: Any) -> Iterator[Change]:
-    """Yield a change for each member of objects that differs, however deep."""
-    if alike(before, after):
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in {**before, **after}:
-            values = before.get(key, ABSENT), after.get(key, ABSENT)
-            yield from _leaves(class_, name, f"{place}/{escaped(key)}", *values)
-        return
-    yield Change(class_, name, "server", "", place, became(before, after), before, after)
+        yield from server.change("capabilities", "/conditional", old, new, what)
+    yield from server.leaves("other", "/hints", before.hints, after.hints)
 
 
 def _failures(before: Contents, after: Contents) -> Iterator[Change]:
     old, new = before.snapshot, after.snapshot
-    for name in new.kept:
-        if name not in old.kept:
-            yield Change("failed", name, "server", what="could not be asked, so it is as it was")
-    for name in old.kept:
-        if name in new.names and name not in new.kept:
-            yield Change("failed", name, "server", what="could be asked again")
-    for name in new.failed:
-        if name not in old.failed:
-            yield Change("failed", name, "server", what="could not be asked, so it is left out")
-    for name in old.failed:
-        if name not in new.failed:
-            yield Change("failed", name, "server", what="is no longer left out for having failed")
+    again = [name for name in old.kept if name in new.names]
+    for earlier, now, what in (
+        (old.kept, new.kept, "could not be asked, so it is as it was"),
+        (new.kept, again, "could be asked again"),
+        (old.failed, new.failed, "could not be asked, so it is left out"),
+        (new.failed, old.failed, "is no longer left out for having failed"),
+    ):
+        for name in now:
+            if name not in earlier:
+                yield Subject(name).became("failed", what)
 
 
 # --- What they list -----------------------------------------------------------------------------
@@ -213,18 +239,18 @@ def _items(
     gone = {key: item for key, item in old.items() if key not in new}
     come = {key: item for key, item in new.items() if key not in old}
     pairs = _renamed(gone, come)
-    word = kind.name[:-1]
     for key in gone:
         hint = f"; renamed to {pairs[key][0]}?" if key in pairs else ""
-        yield Change("removed", server, word, key[0], what=f"was removed{hint}")
+        yield Subject(server, kind.name[:-1], key[0]).became("removed", f"was removed{hint}")
     origins = {new_key: old_key for old_key, new_key in pairs.items()}
     for key, item in new.items():
+        subject = Subject(server, kind.name[:-1], key[0])
         if key in come:
             hint = f"; renamed from {origins[key][0]}?" if key in origins else ""
-            yield Change("added", server, word, key[0], what=f"was added{hint}")
-            yield from _hidden_in(server, word, key[0], item)
+            yield subject.became("added", f"was added{hint}")
+            yield from subject.hidden(item)
         else:
-            yield from _item(server, kind, key[0], old[key], item)
+            yield from _item(subject, old[key], item)
 
 
 Key = tuple[str, int]
@@ -255,71 +281,58 @@ def _look(item: Json) -> str:
     return dumps(item["description"]) if item.get("description") else ""
 
 
-def _item(server: str, kind: Kind, name: str, before: Json, after: Json) -> Iterator[Change]:
-    word = kind.name[:-1]
-    for member in {**before, **after}:
-        old, new = before.get(member, ABSENT), after.get(member, ABSENT)
-        if alike(old, new):
-            continue
+def _item(item: Subject, before: Json, after: Json) -> Iterator[Change]:
+    for member, old, new in differing(before, after):
         place = f"/{escaped(member)}"
-        if member.endswith("Schema") or (member == "arguments" and kind is PROMPTS):
-            yield from _schema(server, word, name, member, old, new)
-        elif member == "annotations" and isinstance(old, dict | type(ABSENT)):
-            yield from _hints(server, word, name, old, new)
+        if member.endswith("Schema"):
+            yield from _schema(item, place, old, new, output=member == "outputSchema")
+        elif member == "arguments" and item.kind == _PROMPT:
+            yield from _arguments(item, place, old, new)
+        elif member == "annotations":
+            yield from _hints(item, place, old, new)
         else:
             values = (None if one is ABSENT else one for one in (old, new))
-            class_ = member_class(member, *values)
-            yield from _texts(Change(class_, server, word, name, place, became(old, new), old, new))
+            yield from item.change(member_class(member, *values), place, old, new)
 
 
-def _hints(server: str, word: str, name: str, before: Any, after: Any) -> Iterator[Change]:
+_PROMPT = PROMPTS.name[:-1]
+
+
+def _hints(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:
     old, new = ({} if one is ABSENT else one for one in (before, after))
-    if not isinstance(new, dict):
-        yield Change(
-            "hint", server, word, name, "/annotations", became(before, after), before, after
-        )
+    if not (isinstance(old, dict) and isinstance(new, dict) and (old or new)):
+        yield from item.change("hint", place, before, after)
         return
-    for key in {**old, **new}:
-        values = old.get(key, ABSENT), new.get(key, ABSENT)
-        if not alike(*values):
-            class_ = "text" if key == "title" else "hint"
-            place = f"/annotations/{escaped(key)}"
-            yield from _texts(Change(class_, server, word, name, place, became(*values), *values))
-    if not old and not new:  # they came, or went, without saying anything
-        yield Change(
-            "hint", server, word, name, "/annotations", became(before, after), before, after
-        )
+    for key, *values in differing(old, new):
+        class_ = "text" if key == "title" else "hint"
+        yield from item.change(class_, f"{place}/{escaped(key)}", *values)
 
 
 def _schema(
-    server: str, word: str, name: str, member: str, before: Any, after: Any
+    item: Subject, place: str, before: Any, after: Any, *, output: bool
 ) -> Iterator[Change]:
-    output = member == "outputSchema"
-    place = f"/{escaped(member)}"
-    if member == "arguments":
-        old, new = (_arguments_schema(one) for one in (before, after))
-        if equal(old, new):
-            yield Change("schema-compatible", server, word, name, place, "changed", before, after)
-    else:
-        old, new = (True if one is ABSENT else one for one in (before, after))
-        if before is ABSENT or after is ABSENT:
-            narrows = before is ABSENT
-            class_ = "schema-compatible" if narrows == output else "schema-breaking"
-            yield Change(class_, server, word, name, place, became(before, after), before, after)
-            return
-    for one in schema_changes(old, new, place):
+    if before is ABSENT or after is ABSENT:
+        narrows = before is ABSENT
+        class_ = "schema-compatible" if narrows == output else "schema-breaking"
+        yield from item.change(class_, place, before, after)
+        return
+    for one in schema_changes(before, after, place):
         class_ = one.class_for(output=output)
-        yield from _texts(
-            Change(class_, server, word, name, one.pointer, one.what, one.before, one.after)
-        )
+        yield from item.change(class_, one.pointer, one.before, one.after, one.what)
+
+
+def _arguments(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:
+    """Yield what changed of the arguments of a prompt, which are compared as a schema."""
+    old, new = _arguments_schema(before), _arguments_schema(after)
+    if equal(old, new):
+        yield from item.change("schema-compatible", place, before, after, "changed")
+    yield from _schema(item, place, old, new, output=False)
 
 
 def _arguments_schema(arguments: Any) -> Any:
     """Return the arguments of a prompt as the schema of an object."""
-    listed = (
-        [one for one in arguments if isinstance(one, dict)] if isinstance(arguments, list) else []
-    )
-    known = {str(one.get("name")): one for one in listed}
+    listed = arguments if isinstance(arguments, list) else []
+    known = {str(one.get("name")): one for one in listed if isinstance(one, dict)}
     return {
         "properties": {
             name: {key: value for key, value in one.items() if key not in ("name", "required")}
@@ -327,35 +340,3 @@ def _arguments_schema(arguments: Any) -> Any:
         },
         "required": [name for name, one in known.items() if one.get("required") is True],
     }
-
-
-# --- Texts --------------------------------------------------------------------------------------
-
-
-def _texts(change: Change) -> Iterator[Change]:
-    """Yield a change, and one of the class `hidden` if what is new hides characters."""
-    yield change
-    known = {*_hidden(change.before)}
-    found = [char for char in _hidden(change.after) if char not in known]
-    if found:
-        what = f"has {described(found)}"
-        yield Change("hidden", change.server, change.kind, change.name, change.place, what)
-
-
-def _hidden(value: Any) -> list[str]:
-    if value is ABSENT:
-        return []
-    return [char for _, text in strings(value) for char in hidden_characters(text)]
-
-
-def _hidden_in(server: str, word: str, name: str, item: Json) -> Iterator[Change]:
-    for place, text in strings(item):
-        if found := hidden_characters(text):
-            yield Change("hidden", server, word, name, place, f"has {described(found)}", after=text)
-
-
-def _hidden_of_server(child: ChildSnapshot) -> Iterator[Change]:
-    yield from _hidden_in(child.name, "server", "", {"instructions": child.instructions or ""})
-    for kind in KINDS:
-        for item in child.items(kind):
-            yield from _hidden_in(child.name, kind.name[:-1], item[kind.key], item)

@@ -6,18 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mcpagg.problems import CompileError, count
+from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change
-from mcpagg.review.classes import CLASSES
-from mcpagg.review.reviewing import Review
-from mcpagg.review.wording import (
+from mcpagg.review.describing import (
+    describe_items,
+    describe_server,
+    describe_values,
     grouped,
     in_short,
-    item_words,
-    server_words,
-    short_values,
     values,
     visible,
 )
+from mcpagg.review.reviewing import Review
 
 # GitHub takes comments of 65,536 characters.
 LONGEST = 60_000
@@ -50,7 +50,7 @@ def _blocks(review: Review) -> Iterator[str]:
     """Yield the lines, a fence as a whole: none but OPEN leaves anything open."""
     yield f"### {_code(review.file)}{review.headline().removeprefix(review.file)}"
     for summary in review.servers:
-        yield f"- {_code(server_words(summary))}"
+        yield f"- {_code(describe_server(summary))}"
     for change in review.changes:
         if change.class_ == "runtime":
             yield f"- runtime: {_code(f'{change.before} → {change.after}')}"
@@ -75,11 +75,11 @@ def _blocks(review: Review) -> Iterator[str]:
 def _change(alike: Sequence[Change]) -> Iterator[str]:
     change = alike[0]
     server = _code(change.server) if change.server else ""
-    kind, names = item_words(alike)
+    kind, names = describe_items(alike)
     of = f"{server} {kind} {_code(names) if names else ''}".strip()
     place = f"{_code(in_short(change.place[1:]))} " if change.place else ""
-    short = short_values(change)
-    what = _words(in_short(change.what))
+    short = describe_values(change)
+    what = _own_text(in_short(change.what))
     yield f"- {of}: {place}{what}{': ' if short else ''}{short and _code(short)}"
     before, after = (None, None) if short else values(change)
     lines = [f"{sign} {one}" for sign, one in (("-", before), ("+", after)) if one is not None]
@@ -106,7 +106,7 @@ def _code(text: str) -> str:
     return f"{fence}{space}{shown}{space}{fence}"
 
 
-def _words(text: str) -> str:
+def _own_text(text: str) -> str:
     """Return words of ours as they are, and in a code span whatever may hold those of a server."""
     return text if _OURS.fullmatch(text) else _code(text)
 

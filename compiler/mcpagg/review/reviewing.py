@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from mcpagg.output import difference, differs
 from mcpagg.problems import CompileError, count
 from mcpagg.recorded import Contents
+from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries
-from mcpagg.review.classes import CLASSES
-from mcpagg.review.schemas import ABSENT
+from mcpagg.review.values import ABSENT
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

@@ -1,4 +1,4 @@
-"""Words for changes, for people: one line each, with all that nobody would see escaped."""
+"""Changes as texts for people: one line each, with all that nobody would see escaped."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mcpagg.jsontext import dumps
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
 from mcpagg.review.changes import Change, ServerSummary
-from mcpagg.review.schemas import ABSENT
+from mcpagg.review.values import ABSENT
 
 LONGEST = 600  # characters of a value
 CONTEXT = 40  # characters around what changed of a text
 SHORT = 60  # characters of a value that stands in the line of its change
 
-MANY = 3  # items with the same change are told together
+MANY = 3  # items with the same change are described together
 SHOWN_NAMES = 5
 
 SIGNS = {"added": "+", "removed": "-"}
@@ -35,7 +35,7 @@ def in_short(text: str) -> str:
     return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}… ({len(shown):,} characters)"
 
 
-def server_words(summary: ServerSummary) -> str:
+def describe_server(summary: ServerSummary) -> str:
     """Say what became of a server: `files 1.0 → 1.1: tools +1 -2 ~3`."""
     before, after = summary.versions
     versions = (in_short(one) for one in (before, after) if one)
@@ -65,7 +65,7 @@ def grouped(changes: Iterable[Change]) -> list[list[Change]]:
     return many + [[change] for change in changes if id(change) not in shared]
 
 
-def item_words(changes: Sequence[Change]) -> tuple[str, str]:
+def describe_items(changes: Sequence[Change]) -> tuple[str, str]:
     """Say what changes are of: its kind and name (`tool`, `read_file`), or `3 tools`, `a, b, c`."""
     kind = changes[0].kind if len(changes) == 1 else count(len(changes), changes[0].kind)
     names = ", ".join(in_short(change.name) for change in changes[:SHOWN_NAMES])
@@ -73,7 +73,7 @@ def item_words(changes: Sequence[Change]) -> tuple[str, str]:
     return kind, f"{names} and {more} more" if more > 0 else names
 
 
-def place_words(change: Change) -> str:
+def describe_place(change: Change) -> str:
     """Say where and what a change is: `inputSchema/properties/path is required now`."""
     return f"{in_short(change.place[1:])} {in_short(change.what)}".lstrip()
 
@@ -89,7 +89,7 @@ def values(change: Change) -> tuple[str | None, str | None]:
     return _value(before), _value(after)
 
 
-def short_values(change: Change) -> str:
+def describe_values(change: Change) -> str:
     """Return short values as `before → after`, "" where they need lines of their own."""
     shown = [one for one in values(change) if one is not None]
     is_short = all(len(one) <= SHORT for one in shown)

@@ -1,29 +1,61 @@
-"""A review as lines to read in a terminal: a summary in words, then each change with its class."""
+"""Prints a review in the form that is asked for.
+
+Its text, for a terminal and the HTML page, is a summary and then each change with its class.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from mcpagg.printing import Line
-from mcpagg.problems import count
+from mcpagg.printing import Line, give_text, show_lines
+from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
-from mcpagg.review.reviewing import Review
-from mcpagg.review.wording import (
+from mcpagg.review.describing import (
     APART,
     SIGNS,
+    describe_items,
+    describe_place,
+    describe_server,
+    describe_values,
     grouped,
     in_short,
-    item_words,
-    place_words,
-    server_words,
-    short_values,
     values,
     visible,
 )
+from mcpagg.review.markdown import as_markdown, fault_as_markdown
+from mcpagg.review.programs import as_json, as_sarif, fault_as_json
+from mcpagg.review.reviewing import Review
+
+FORMS = {"json": as_json, "markdown": as_markdown, "sarif": as_sarif}
+
+# There is no SARIF then: without results, code scanning would take all that it knows for mended.
+FAULT_FORMS = {"json": fault_as_json, "markdown": fault_as_markdown}
 
 GRAVE = ("hidden", "schema-breaking", "hint")
 _WIDTH = len("schema-compatible")
+
+
+def print_review(review: Review, form: str, *, in_full: bool = True) -> None:
+    """Print what has changed; as text, the summary alone unless `in_full`.
+
+    Raises:
+        ConfigError: it is for a program, and standard output cannot be written to.
+    """
+    if form in FORMS:
+        give_text(FORMS[form](review))
+    else:
+        show_lines(as_lines(review) if in_full else as_summary(review))
+
+
+def print_fault(file: str, fault: CompileError, form: str) -> None:
+    """Print why nothing could be compared, where the form that is asked for can say that.
+
+    Raises:
+        ConfigError: as `print_review` does.
+    """
+    if form in FAULT_FORMS:
+        give_text(FAULT_FORMS[form](file, fault))
 
 
 def as_lines(review: Review) -> Iterator[Line]:
@@ -41,7 +73,7 @@ def as_lines(review: Review) -> Iterator[Line]:
 def as_summary(review: Review) -> Iterator[Line]:
     """Yield a line for each server of which something has changed, and for what is no server's."""
     for summary in review.servers:
-        yield Line(f"  {server_words(summary)}")
+        yield Line(f"  {describe_server(summary)}")
     for change in review.changes:
         if change.class_ == "runtime":
             yield Line(f"  runtime: {change.before} → {change.after}")
@@ -52,10 +84,10 @@ def as_summary(review: Review) -> Iterator[Line]:
 
 
 def _sorted(review: Review) -> Sequence[Change]:
-    """Return what is to be told in full, the changes of a server together, the proxy's last."""
+    """Return what is shown in full, the changes of a server together, the proxy's last."""
     order = {summary.name: number for number, summary in enumerate(review.servers)}
-    told = [change for change in review.changes if change.class_ != "runtime"]
-    return sorted(told, key=lambda change: order.get(change.server, len(order)))
+    shown = [change for change in review.changes if change.class_ != "runtime"]
+    return sorted(shown, key=lambda change: order.get(change.server, len(order)))
 
 
 def _items(changes: Sequence[Change]) -> Iterator[Line]:
@@ -64,7 +96,7 @@ def _items(changes: Sequence[Change]) -> Iterator[Line]:
     for change in own:
         yield from _change(change)
     others = grouped([change for change in changes if change.kind not in APART])
-    for words, group in groupby(others, key=item_words):
+    for words, group in groupby(others, key=describe_items):
         alike = [*group]
         class_ = alike[0][0].class_
         name = (": " if len(alike[0]) > 1 else " ").join(words)
@@ -79,8 +111,8 @@ def _change(change: Change) -> Iterator[Line]:
         if ";" in change.what:
             yield Line(f"      {in_short(change.what.partition('; ')[2])}")
         return
-    short = short_values(change)
-    words = f"{place_words(change)}{': ' if short else ''}{short}"
+    short = describe_values(change)
+    words = f"{describe_place(change)}{': ' if short else ''}{short}"
     style = "grave" if change.class_ in GRAVE else SIGNS.get(change.class_, "") and change.class_
     yield Line(f"    {change.class_:<{_WIDTH}}  {words}", style)
     if not short:

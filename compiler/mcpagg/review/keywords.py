@@ -1,0 +1,152 @@
+"""What one JSON Schema says, read off its keywords: types, values, alternatives, references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from mcpagg.jsontext import dumps
+from mcpagg.lint.schemas import at_pointer
+from mcpagg.ordering import equal
+from mcpagg.review.values import ABSENT
+
+TEXTS = ("title", "description")
+CHOICES = ("anyOf", "oneOf")
+OF_ONE_VALUE = ("const", "enum")
+# What may stand beside alternatives without asserting anything.
+BESIDE_CHOICES = frozenset({*TEXTS, "default"})
+_TYPES = ["array", "boolean", "integer", "null", "number", "object", "string"]
+
+MOST_PAIRS = 40_000  # of alternatives, each of which is compared with each
+
+
+def allowed_types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """Return the types of the values that a schema allows; a number may be an integer."""
+    types = schema.get("type", _TYPES)
+    names = frozenset(map(str, [types] if isinstance(types, str) else as_list(types)))
+    return names | {"integer"} if "number" in names else names
+
+
+def enumerated(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the values that a schema allows, by what makes them equal; None for no such list."""
+    if "const" in schema:
+        return {_key(schema["const"]): schema["const"]}
+    values = schema.get("enum")
+    return {_key(value): value for value in values} if isinstance(values, list) else None
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return dumps(value, sort=True)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of JSON."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def alternatives(schema: Mapping[str, Any], document: Any) -> list[Any] | None:
+    """Return what a schema allows as a list of schemas, None where it says more than that.
+
+    So that a type and that type or null are found to be alike, as {"type": "string"} and
+    {"anyOf": [{"type": "string"}, {"type": "null"}]} are.
+    """
+    asserting = {name: one for name, one in schema.items() if name not in BESIDE_CHOICES}
+    if not has_choices(schema):
+        return [asserting]
+    [choices, *more] = asserting.values()
+    if more or not isinstance(choices, list):
+        return None
+    return choices if "oneOf" not in asserting or are_apart(choices, document) else None
+
+
+def are_apart(choices: Sequence[Any], document: Any) -> bool:
+    """Whether no value fits two of the schemas, so that `oneOf` is as `anyOf`.
+
+    As far as types and constants tell, those of a property that all of them require included.
+    """
+    if len(choices) ** 2 > MOST_PAIRS:
+        return False
+    targets = [as_object(target_of(one, document)) for one in choices]
+    return all(_exclude(one, other) for one, other in combinations(targets, 2))
+
+
+def _exclude(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    types = allowed_types(one) & allowed_types(other)
+    if not types or _have_other_values(one, other):
+        return True
+    if types != {"object"}:
+        return False
+    mine, others = (as_object(schema.get("properties")) for schema in (one, other))
+    required = names_in(one.get("required")).keys() & names_in(other.get("required"))
+    return any(
+        _have_other_values(as_object(mine.get(name)), as_object(others.get(name)))
+        for name in required
+    )
+
+
+def _have_other_values(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    mine, others = enumerated(one), enumerated(other)
+    return mine is not None and others is not None and not mine.keys() & others.keys()
+
+
+def has_choices(schema: Mapping[str, Any]) -> bool:
+    """Whether a schema has alternatives."""
+    return any(name in schema for name in CHOICES)
+
+
+def reference_of(schema: Any) -> str:
+    """Return what a schema refers to, "" for nothing."""
+    return str(schema.get("$ref", "")) if isinstance(schema, dict) else ""
+
+
+def target_of(schema: Any, document: Any) -> Any:
+    """Return the schema that one refers to within its document, with what stands beside.
+
+    Itself, where that is not there, or asserts otherwise what is asserted beside: both hold then.
+    """
+    for _ in range(10):  # a reference may lead to a reference
+        reference = reference_of(schema)
+        found = _at(document, reference[1:]) if reference.startswith("#") else ABSENT
+        if found is ABSENT:
+            break
+        beside = {name: value for name, value in schema.items() if name != "$ref"}
+        asserted = as_object(found)
+        both = asserted.keys() & beside.keys() - BESIDE_CHOICES
+        if any(not equal(asserted[name], beside[name]) for name in both):
+            break
+        schema = {**found, **beside} if isinstance(found, dict) else found
+    return schema
+
+
+def _at(document: Any, pointer: str) -> Any:
+    if pointer and not pointer.startswith("/"):  # an anchor
+        return ABSENT
+    try:
+        return at_pointer(document, pointer)
+    except (LookupError, ValueError, TypeError):
+        return ABSENT
+
+
+def as_object(schema: Any) -> dict[str, Any]:
+    """Return a schema that may be true or false, or no schema at all, as an object."""
+    if isinstance(schema, dict):
+        return schema
+    return {"not": {}} if schema is False else {}
+
+
+def allows_all(schema: Any) -> bool:
+    """Whether any value fits a schema."""
+    return schema is True or schema == {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """Return a value that is to be a list, an empty one for any other."""
+    return value if isinstance(value, list) else []
+
+
+def names_in(value: Any) -> dict[str, None]:
+    """Return the names in a list, in their order."""
+    return {name: None for name in as_list(value) if isinstance(name, str)}

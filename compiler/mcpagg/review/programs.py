@@ -1,0 +1,193 @@
+"""A review for programs: as JSON, and as SARIF for code scanning."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+from mcpagg import __version__
+from mcpagg.costs import Cost
+from mcpagg.lint import Finding
+from mcpagg.literal import json_text, literal
+from mcpagg.problems import CompileError
+from mcpagg.review import CLASSES
+from mcpagg.review.changes import Change, ServerSummary
+from mcpagg.review.describing import describe_place, in_short, values, visible
+from mcpagg.review.reviewing import Review
+from mcpagg.review.values import ABSENT
+from mcpagg_runtime.base.catalogue import KINDS
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+LEVELS = {
+    "error": ("hidden", "schema-breaking", "hint", "removed", "launch", "file"),
+    "warning": ("failed", "text", "added", "capabilities"),
+    "note": ("schema-compatible", "version", "other", "runtime"),
+}
+_LEVEL = {class_: level for level, classes in LEVELS.items() for class_ in classes}
+_KEYS = {kind.name[:-1]: kind.key for kind in KINDS}
+_NAMED = re.compile(rf'"(?:{"|".join({*_KEYS.values()})})": "(?:[^"\\]|\\.)*"')
+
+
+def as_json(review: Review) -> str:
+    """Return a review as JSON text, what nobody would see escaped.
+
+    {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added,
+    removed, changed}, …}], changes: [{class, counts, server, kind, name, place, what, before,
+    after}], findings: [{rule, level, clients, server, kind, name, place, what, remedy}], lists:
+    [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], errors: [{where, what, remedy}]}.
+    `counts` says whether a change fails the check; `place` is a JSON pointer; values that are not
+    there are left out. `findings` are those of lint; `lists` are what the lists of tools cost: of
+    all (profile null) and of each profile, tokens as estimated (`costs`). Where there are errors,
+    nothing was compared.
+    """
+    report = {
+        "file": review.file,
+        "up_to_date": not review.changes,
+        "fails": review.fails,
+        "servers": [_server(summary) for summary in review.servers],
+        "changes": [_change(change, review) for change in review.changes],
+        "findings": [_finding(finding) for finding in review.findings],
+        "lists": [
+            {"profile": profile, "servers": [_cost(cost) for cost in costs]}
+            for profile, costs in review.costs
+        ],
+        "errors": [],
+    }
+    return json_text(report)
+
+
+def fault_as_json(file: str, fault: CompileError) -> str:
+    """Return why there is nothing to compare FILE with, in the same shape."""
+    errors = [asdict(problem) for problem in fault.problems]
+    report = {"file": file, "up_to_date": False, "fails": True}
+    nothing: dict[str, Any] = {"servers": [], "changes": [], "findings": [], "lists": []}
+    return json_text({**report, **nothing, "errors": errors})
+
+
+def _server(summary: ServerSummary) -> dict[str, Any]:
+    before, after = summary.versions
+    numbers = {
+        kind: dict(zip(("added", "removed", "changed"), counts, strict=True))
+        for kind, counts in summary.counts.items()
+    }
+    version = {"before": before, "after": after}
+    return {"name": summary.name, "state": summary.state, "version": version, **numbers}
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule.name,
+        "level": finding.rule.level,
+        "clients": [*finding.clients],
+        "server": finding.offer.server,
+        "kind": finding.offer.kind,
+        "name": finding.offer.name,
+        "place": finding.hit.pointer,
+        "what": finding.hit.what,
+        "remedy": finding.remedy,
+    }
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    numbers = {"tools": len(cost.tools), "bytes": cost.bytes, "tokens": cost.tokens}
+    seconds = {} if cost.seconds is None else {"seconds": round(cost.seconds, 1)}
+    return {"name": cost.server, **numbers, **seconds}
+
+
+def _change(change: Change, review: Review) -> dict[str, Any]:
+    values = {"before": change.before, "after": change.after}
+    return {
+        "class": change.class_,
+        "counts": change.class_ in review.counting,
+        "server": change.server,
+        "kind": change.kind,
+        "name": change.name,
+        "place": change.place,
+        "what": change.what,
+        **{name: value for name, value in values.items() if value is not ABSENT},
+    }
+
+
+def as_sarif(review: Review) -> str:
+    """Return a review as SARIF text: each class is a rule, each change a result.
+
+    https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+    """
+    rules = [
+        {
+            "id": class_,
+            "shortDescription": {"text": meaning},
+            "defaultConfiguration": {"level": _LEVEL[class_]},
+        }
+        for class_, meaning in CLASSES.items()
+    ]
+    driver = {"name": "mcpagg-compile", "version": __version__, "rules": rules}
+    lines = _Lines(review.text)
+    results = [_result(change, review.file, lines) for change in review.changes]
+    run = {"tool": {"driver": driver}, "columnKind": "utf16CodeUnits", "results": results}
+    return json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _result(change: Change, file: str, lines: _Lines) -> dict[str, Any]:
+    name = "/".join(filter(None, (change.server, change.name))) + change.place
+    item = f"{change.kind} {in_short(change.name)}".rstrip()
+    message = f"{change.server or file}: {item} {describe_place(change)}"
+    before, after = values(change)
+    for word, value in (("before", before), ("now", after)):
+        message += f"\n{word}: {value}" if value is not None else ""
+    identity = (change.class_, change.server, change.kind, change.name, change.place, change.what)
+    fingerprint = "\0".join((*identity, str(before), str(after))).encode("utf-8", "surrogatepass")
+    return {
+        "ruleId": change.class_,
+        "ruleIndex": [*CLASSES].index(change.class_),
+        "level": _LEVEL[change.class_],
+        "message": {"text": "\n".join(map(visible, message.split("\n")))},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": quote(file.replace("\\", "/"))},
+                    "region": {"startLine": lines.of(change)},
+                },
+                "logicalLocations": [{"fullyQualifiedName": in_short(name or "proxy")}],
+            }
+        ],
+        "partialFingerprints": {"change/v1": hashlib.sha256(fingerprint).hexdigest()},
+    }
+
+
+class _Lines:
+    """Where in the text of FILE something stands; the text is gone through once."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._ends = [found.start() for found in re.finditer("\n", text)]
+        self._rows: dict[tuple[str, str], int] = {}
+        self._names: dict[str, list[int]] = {}
+        for found in _NAMED.finditer(text):
+            self._names.setdefault(found[0], []).append(found.start())
+
+    def of(self, change: Change) -> int:
+        """Return the line, from 1, where what changed stands; 1 where it does not."""
+        place = self._row(change)
+        if place < 0:
+            return 1
+        if key := _KEYS.get(change.kind):
+            known = self._names.get(f'"{key}": {json_text(change.name)}', [])
+            index = bisect_left(known, place)
+            place = known[index] if index < len(known) else place
+        return bisect_left(self._ends, place) + 1
+
+    def _row(self, change: Change) -> int:
+        """Return where the row of a server begins in its table, -1 for nowhere."""
+        table, row = "SNAPSHOT", f"\n    {literal(change.server)}: {{"
+        if change.class_ == "launch":
+            table, row = "SERVERS", f"\n{json_text(change.server)}: {{"
+        if (table, row) not in self._rows:
+            start = self._text.find(f"\n{table} = ")
+            found = self._text.find(row, start) if start >= 0 else -1
+            self._rows[table, row] = found + 1 if found >= 0 else -1
+        return self._rows[table, row]
