@@ -32,7 +32,7 @@ from mcpagg.config import read_config
 from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
-from mcpagg_runtime.remote.tokens import Login, issued
+from mcpagg_runtime.remote.login import Login, issued
 from mcpagg_runtime.spawn.launch import Launch, prepare
 from mcpagg_runtime.spawn.variables import MissingVariable, resolve
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS

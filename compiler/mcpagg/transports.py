@@ -18,12 +18,11 @@ from mcp.client import Transport
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
-from mcpagg_runtime.remote.addresses import Address
-from mcpagg_runtime.remote.credentials import UNAUTHORIZED, Credentials
-from mcpagg_runtime.remote.faults import RemoteFault, refused, unreachable
+from mcpagg_runtime.remote.connections import Address
+from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, RemoteFault, refused, unreachable
+from mcpagg_runtime.remote.login import Credentials
 from mcpagg_runtime.spawn.launch import Launch
 
-FORBIDDEN = 403
 # Seconds: to connect and to send, and for the request that ends a session.
 CONNECT_SECONDS = 30.0
 HTTP_TIMEOUT = httpx2.Timeout(CONNECT_SECONDS, read=None)

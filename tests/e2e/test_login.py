@@ -21,7 +21,7 @@ from wire import Wire, call, text
 from mcpagg import Aggregator
 from mcpagg.cli import main
 from mcpagg.problems import ChildFault
-from mcpagg_runtime.remote.tokens import Login, LoginNeeded, state_folder
+from mcpagg_runtime.remote.login import Login, LoginNeeded, state_folder
 
 Json = dict[str, Any]
 SERVERS = Path(__file__).parents[1] / "servers"

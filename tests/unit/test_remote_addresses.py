@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcpagg_runtime.base.message import request
-from mcpagg_runtime.remote.addresses import Address, proxy_for
-from mcpagg_runtime.remote.fields import modern_headers
+from mcpagg_runtime.remote.connections import Address, proxy_for
+from mcpagg_runtime.serve.repeated import modern_headers
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,46 @@ def test_what_is_in_flight_when_the_stream_breaks_fails_and_the_next_call_opens_
         assert len(server.of("tools/call")) == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "text"), [(404, "Could not find session"), (400, "Invalid session ID")]
+)
+def test_a_session_that_the_server_knows_no_more_is_opened_again_though_its_stream_lives(
+    status: int, text: str
+) -> None:
+    """The call that finds out was not acted upon, so it is made again."""
+    plain = Events()
+    lost: set[str] = set()
+
+    def behave(request: Request) -> None:
+        if request.path in lost:
+            request.reply(status, text, "text/plain")
+        else:
+            plain(request)
+
+    with Remote(behave) as server, talk_to(server) as talk:
+        talk.greet().call("tools/list")
+        lost.add("/messages/?id=1")
+        for _ in range(2):
+            assert talk.call("tools/list").value("result") == {"at": "/messages/?id=2"}
+        assert len(server.of("initialize")) == len(server.of("GET")) == 2
+        assert (talk.renewals, talk.failures, talk.ends) == (1, {}, [])
+
+
+def test_a_session_that_is_lost_at_once_again_fails_the_call() -> None:
+    plain = Events()
+
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            request.reply(404)
+        else:
+            plain(request)
+
+    with Remote(behave) as server, talk_to(server) as talk:
+        assert "not even a new one" in talk.greet().failure("tools/call")
+        assert len(server.of("tools/call")) == 2
+        talk.call("tools/list")
+
+
 def test_the_stream_is_opened_again_though_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "FIRST_REOPENING_SECONDS", 0.01)
     behave = Events()

@@ -15,8 +15,8 @@ import pytest
 from remotes import PATIENCE, Remote, Request, Talk
 
 from mcpagg_runtime.remote import connections, events, streamable
-from mcpagg_runtime.remote.addresses import Address
-from mcpagg_runtime.remote.tokens import Login
+from mcpagg_runtime.remote.connections import Address
+from mcpagg_runtime.remote.login import Login
 
 
 def test_a_handshake_comes_first_and_the_session_goes_with_all_that_follows() -> None:

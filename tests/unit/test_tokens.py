@@ -18,8 +18,7 @@ from urllib.parse import parse_qsl
 import pytest
 from proxies import posix
 
-from mcpagg_runtime.remote import tokens
-from mcpagg_runtime.remote.tokens import Login, LoginNeeded, issued, state_folder
+from mcpagg_runtime.remote.login import Login, LoginNeeded, issued, state_folder
 
 SERVER = "https://mcp.example.com/mcp"
 
@@ -206,7 +205,7 @@ def test_where_nothing_can_be_kept_nothing_is_asked_for(
 
     login = logged_in(endpoint, refresh_at=time() - 1)
     with monkeypatch.context() as full:
-        full.setattr(tokens, "_write_login", refuse)
+        full.setattr("mcpagg_runtime.remote.login._write_login", refuse)
         assert login.bearer() == "a1"
         with pytest.raises(OSError, match="Read-only"):
             login.refreshed("a1")

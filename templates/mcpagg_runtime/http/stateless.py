@@ -5,8 +5,6 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports, strea
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj, parse
@@ -28,12 +26,11 @@ from mcpagg_runtime.http.outgoing import Reply
 from mcpagg_runtime.http.sessions import lost
 from mcpagg_runtime.modern.client import STATE_MARK
 from mcpagg_runtime.serve.repeated import (
-    ENCODED_FROM,
-    ENCODED_TO,
     MARK,
     NAMED_BY,
     PARAMETER,
     argument_at,
+    decoded,
     header_text,
     marked,
 )
@@ -150,7 +147,7 @@ def _mismatch(exchange: Exchange, message: Message) -> str:
         return "mcp-method is not the method of the request"
     member = NAMED_BY.get(message.method or "", "")
     said = message.params.get(member) if member else None
-    if said is not None and _decoded(exchange.header("mcp-name")) != said:
+    if said is not None and decoded(exchange.header("mcp-name")) != said:
         return f"mcp-name is not {member} in params"
     return ""
 
@@ -170,21 +167,9 @@ def _parameter_mismatch(exchange: Exchange, message: Message, tool: Item | None)
         text = header_text(value)
         if len(values) > 1 or (not values and text) or (values and text is None):
             return f"{PARAMETER}{name} stands not once beside its argument"
-        if values and not _is_same(_decoded(values[0]), value, text, kind):
+        if values and not _is_same(decoded(values[0]), value, text, kind):
             return f"{PARAMETER}{name} is not the argument {'.'.join(path)}"
     return ""
-
-
-def _decoded(value: str) -> str | None:
-    """Return what a header says: what is not plain ASCII is encoded; None if it cannot be read."""
-    if not (value.startswith(ENCODED_FROM) and value.endswith(ENCODED_TO)):
-        return value
-    text = value[len(ENCODED_FROM) : -len(ENCODED_TO)]
-    try:
-        data = base64.b64decode(text, validate=True)
-        return data.decode("utf-8") if base64.b64encode(data).decode("ascii") == text else None
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return None
 
 
 def _is_same(said: str | None, value: Any, text: str | None, kind: str) -> bool:

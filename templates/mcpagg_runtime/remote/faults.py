@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+UNAUTHORIZED, FORBIDDEN = 401, 403
 # How much of what a server says about itself is shown.
 QUOTED_CHARACTERS = 200
 GZIP = b"\x1f\x8b"
@@ -75,10 +76,10 @@ def broken(problem: Exception, where: str) -> str:
 def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
     """Say what a status of HTTP means; `headers` are those of the answer, in lower case."""
     said = f"answered with {status} {_phrase(status)} at {where}".replace("  ", " ")
-    if status == 401:
+    if status == UNAUTHORIZED:
         # Who asks without any is told how to log in: see Credentials.
         return f"{said}: it does not accept the credentials; are they still valid?"
-    if status == 403:
+    if status == FORBIDDEN:
         return f"{said}: these credentials are not allowed this, or it refuses this network"
     if status == 404:
         return f"{said}: nothing is there; check the path of the URL"

@@ -11,22 +11,26 @@ from contextlib import suppress
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Message, minted, notification
-from mcpagg_runtime.base.protocol import INITIALIZED, LISTEN
-from mcpagg_runtime.remote.events import EventReader, TooLarge, reopening_pause
+from mcpagg_runtime.base.protocol import LISTEN
+from mcpagg_runtime.remote.events import EventReader, reopening_pause
 from mcpagg_runtime.remote.faults import RemoteFault, broken, no_answer
-from mcpagg_runtime.remote.fields import ACCEPT, EVENT_STREAM, LAST_EVENT_FIELD, SESSION_FIELD
-from mcpagg_runtime.remote.handshake import Handshake, is_lost
-from mcpagg_runtime.remote.transfers import REFUSAL_BYTES, TAKING_SECONDS, Transfer
-from mcpagg_runtime.serve.messages import read_line
+from mcpagg_runtime.remote.transfers import (
+    ACCEPT,
+    EVENT_STREAM,
+    REFUSAL_BYTES,
+    TAKING_SECONDS,
+    Transfer,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from mcpagg_runtime.remote.transfers import HttpClient, Life, RemoteReply
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.remote.transfers import Greeting, HttpClient, Life, RemoteReply
 
-    Hear = Callable[[bytes, Transfer], None]
-
+SESSION_FIELD = "Mcp-Session-Id"
+LAST_EVENT_FIELD = "Last-Event-ID"
+VERSION_FIELD = "MCP-Protocol-Version"
 # How long a server may take over the end of a session.
 GOODBYE_SECONDS = 2.0
 # So many times in a row may a stream be resumed without anything new on it.
@@ -42,11 +46,22 @@ class StreamableSession:
     repetition of the handshake; a call that was refused for want of a session is then made again.
     """
 
-    def __init__(self, http: HttpClient, life: Life) -> None:
+    def __init__(self, http: HttpClient, life: Life, handshake: Greeting) -> None:
         self._http = http
         self._life = life
-        self._handshake = Handshake()
-        self._posts = Posts(http, life, self._handshake)
+        self._handshake = handshake
+        self._session = self._coming = ""
+        """The id of the session, "" without one, and of the one that is being opened."""
+        self._generation = 0
+        """How often a session was opened again."""
+        self._opening = _thread.allocate_lock()
+        """Held while one is."""
+        self._opened = Flag()
+        """Set each time that one was."""
+        self._attempts = 0
+        """How often that was tried."""
+        self._fault: RemoteFault | None = None
+        """Why the last try failed."""
         self._listening = Transfer()
 
     # Messages to the server
@@ -57,27 +72,15 @@ class StreamableSession:
         Raises:
             RemoteFault: it was not answered.
         """
-        if message.method == "initialize":
-            self._handshake.hello = message
-        elif self._handshake.hello is not None:
-            self._handshake.done.wait()
-        if message.method == LISTEN:
-            self._keep_listening(transfer, message, headers)
-        else:
-            self._ask(transfer, message, headers)
-
-    def _keep_listening(
-        self, transfer: Transfer, message: Message, headers: Mapping[str, str]
-    ) -> None:
-        """Open a stream of news, which is no call: after a break it is opened again."""
         breaks = 0
         while True:
             try:
                 self._ask(transfer, message, headers)
                 return
             except RemoteFault as fault:
-                refused = 400 <= fault.status < 500
-                if not transfer.began or refused or transfer.broken_off:
+                # A stream of news is no call: after a break it is opened again.
+                broke = message.method == LISTEN and transfer.began and not transfer.broken_off
+                if not broke or 400 <= fault.status < 500:
                     raise
             if self._life.is_over(reopening_pause(EventReader(), breaks)):
                 return
@@ -85,13 +88,62 @@ class StreamableSession:
             breaks += 1
 
     def _ask(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:
-        generation = self._handshake.generation
-        if self._posts.ask(transfer, message, self._posts.headers(headers), self._hear):
+        generation = self._generation
+        if self._is_taken(transfer, message, headers):
             return
-        if self._handshake.repeat(generation, self._greet_again):
-            self._life.renewed()
-        if not self._posts.ask(transfer, message, self._posts.headers(headers), self._hear):
+        self._open_again(generation)
+        if not self._is_taken(transfer, message, headers):
             raise RemoteFault(f"knows no session at {self._http.where}, not even a new one")
+
+    def _is_taken(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> bool:
+        """Send a request and take the answer; return False if it was refused for its session."""
+        is_hello = message is self._handshake.hello
+        session = "" if is_hello else self._session
+        headers = {**ACCEPT, **headers} if is_hello else self._headers(session, headers)
+        with self._http.perform(transfer, "POST", headers, message) as reply:
+            problem = reply.body(REFUSAL_BYTES) if reply.status >= 400 else b""
+            if session and reply.is_of_lost_session(problem):
+                return False
+            if is_hello and reply.status < 400:
+                self._coming = reply.headers.get(SESSION_FIELD.lower(), "")
+                if not self._handshake.done.is_set():
+                    self._session = self._coming
+            self._take(transfer, reply, problem)
+        return True
+
+    def _headers(self, session: str, more: Mapping[str, str] = {}) -> dict[str, str]:
+        """Return the headers of a message, by which the server knows this life."""
+        version = self._handshake.version
+        known = {SESSION_FIELD: session} if session else {}
+        return {**ACCEPT, **more, **known, **({VERSION_FIELD: version} if version else {})}
+
+    def _open_again(self, generation: int) -> None:
+        """Open a session again, unless somebody has since that generation.
+
+        All who wait share the outcome; until it is known, the old session stays.
+
+        Raises:
+            RemoteFault: it cannot be opened.
+        """
+        attempts = self._attempts
+        with self._opening:
+            if self._generation != generation:
+                return
+            if self._fault is not None and self._attempts != attempts:
+                raise self._fault
+            self._attempts += 1
+            try:
+                self._handshake.repeat(
+                    lambda transfer, hello: self._is_taken(transfer, hello, {}),
+                    lambda message: self._tell(message, self._headers(self._coming)),
+                )
+            except RemoteFault as fault:
+                self._fault = fault
+                raise
+            self._session, self._fault = self._coming, None
+            self._generation += 1
+        self._opened.set()
+        self._life.renewed()
 
     def post(self, message: Message, headers: Mapping[str, str]) -> None:
         """Send a message that needs no answer.
@@ -99,39 +151,74 @@ class StreamableSession:
         Raises:
             RemoteFault: the server does not take it.
         """
+        self._tell(message, self._headers(self._session, headers))
+
+    def _tell(self, message: Message, headers: Mapping[str, str]) -> None:
+        seconds = TAKING_SECONDS
+        with self._http.perform(Transfer(), "POST", headers, message, seconds=seconds) as reply:
+            if reply.status >= 400:
+                raise reply.refusal()
+
+    # Their answers
+
+    def _take(self, transfer: Transfer, reply: RemoteReply, problem: bytes) -> None:
+        """Take the answer to a request; `problem` is its body where the status says so."""
+        if reply.status < 400 and reply.kind == EVENT_STREAM:
+            self._follow(transfer, reply)
+            return
+        body = problem if reply.status >= 400 else reply.body()
+        if (reply.status < 400 or reply.status in EXPLAINED) and b'"jsonrpc"' in body:
+            self._life.receive(body, transfer)
+        if not transfer.answered:
+            if reply.status >= 400:
+                raise reply.refusal()
+            raise RemoteFault(no_answer(reply.kind, body, reply.where), reply.status)
+
+    def _follow(self, transfer: Transfer, reply: RemoteReply) -> None:
+        """Read the stream that a request is answered by; one that breaks off may be resumed."""
+        reader = EventReader()
+        problem = self._read(transfer, reply, reader)
+        vain = 0
+        while not transfer.answered and not transfer.broken_off:
+            if self._handshake.hello is None or not reader.last_id or vain == MAXIMUM_RESUMPTIONS:
+                raise problem or RemoteFault(broken(EOFError(), reply.where))
+            before = reader.last_id
+            self._life.is_over(reopening_pause(reader, vain))
+            try:
+                with self._stream(transfer, reader) as more:
+                    if not more.is_stream:
+                        what = f"broke the stream off, and does not resume it ({more.status})"
+                        raise RemoteFault(f"{what} at {more.where}", more.status)
+                    problem = self._read(transfer, more, reader)
+            except RemoteFault as fault:
+                if fault.status:
+                    raise
+                problem = fault
+            vain = vain + 1 if reader.last_id == before else 0
+
+    def _stream(self, transfer: Transfer, reader: EventReader) -> RemoteReply:
+        """Ask for a stream, from behind the last event of it that has come."""
+        headers = {**self._headers(self._session), "Accept": EVENT_STREAM}
+        if reader.last_id:
+            headers[LAST_EVENT_FIELD] = reader.last_id
+        return self._http.perform(transfer, "GET", headers)
+
+    def _read(
+        self, transfer: Transfer, reply: RemoteReply, reader: EventReader
+    ) -> RemoteFault | None:
+        """Read a stream until the answer has come, or to its end; return why it broke off."""
         try:
-            self._posts.tell(message, self._posts.headers(headers))
-        finally:
-            if message.method == INITIALIZED:
-                self._handshake.done.set()
-
-    def _hear(self, text: bytes, transfer: Transfer) -> None:
-        """Pass on what came as JSON: its line ends, which stand between values, become blanks."""
-        if self._handshake.is_asked_by(transfer):
-            self._handshake.note_version(text)
-        if transfer.reopened:
-            transfer.reopened = False
-            self._life.renewed()
-        line = text.replace(b"\n", b" ").replace(b"\r", b" ")
-        self._life.receive(line, transfer)
-
-    def _greet_again(self) -> None:
-        """Repeat the handshake."""
-
-        def hear(text: bytes, transfer: Transfer) -> None:
-            self._handshake.note_version(text)
-            for message in read_line(text, request=transfer.number)[0]:
-                if not isinstance(message, Message) or minted(message.id) != transfer.number:
-                    continue
-                if message.is_error:
-                    what = f"has lost its session, and refuses another: {message.raw('error')}"
-                    raise RemoteFault(what)
-                transfer.answered = True
-
-        hello = self._handshake.hello
-        if hello is not None:
-            self._posts.ask(Transfer(minted(hello.id)), hello, ACCEPT, hear)
-        self._posts.tell(notification(INITIALIZED), {**ACCEPT, **self._handshake.coming})
+            for events in reply.events(reader):
+                for event in events:
+                    if event.kind == "message":
+                        self._life.receive(event.data, transfer)
+                if transfer.answered:
+                    break
+        except RemoteFault as fault:
+            if fault.status:  # it is of no use, however often it is read
+                raise
+            return fault
+        return None
 
     # The stream that belongs to no request
 
@@ -140,46 +227,36 @@ class StreamableSession:
         self._handshake.done.wait()
         reader, vain = EventReader(), 0
         while not self._life.is_over(0):
-            generation = self._handshake.generation
-            self._handshake.repeated.clear()
-            before = reader.last_id
+            generation, before = self._generation, reader.last_id
+            self._opened.clear()
+            transfer = self._listening = Transfer()
+            offered = True
             try:
-                offered = self._listen_once(reader)
+                with self._stream(transfer, reader) as reply:
+                    offered = reply.is_stream
+                    if offered:
+                        self._read(transfer, reply, reader)
             except RemoteFault:
-                offered = True
-            if self._handshake.generation != generation:
+                pass  # as if it had ended
+            if self._generation != generation:
                 reader, vain = EventReader(), 0
             elif not offered:
-                self._handshake.repeated.wait()
+                self._opened.wait()
             else:
                 vain = vain + 1 if reader.last_id == before else 0
-                self._handshake.repeated.wait(reopening_pause(reader, vain))
+                self._opened.wait(reopening_pause(reader, vain))
 
-    def _listen_once(self, reader: EventReader) -> bool:
-        """Read the stream to its end; return whether the server has one."""
-        transfer = self._listening = Transfer()
-        headers = {**self._posts.headers({}), "Accept": EVENT_STREAM}
-        if reader.last_id:
-            headers[LAST_EVENT_FIELD] = reader.last_id
-        reply = self._http.perform(transfer, "GET", headers)
-        try:
-            if reply.status != 200 or reply.kind != EVENT_STREAM:
-                return False
-            self._posts.read(transfer, reply, reader, self._hear)
-        finally:
-            reply.finish()
-        return True
+    # Its end
 
     def stop(self) -> None:
         """Have nobody wait any more; never waits itself."""
-        self._handshake.done.set()
-        self._handshake.repeated.set()
+        self._opened.set()
         self._listening.break_off()
 
     def close(self) -> None:
         """End the session, if the server takes that in time."""
         self.stop()
-        if SESSION_FIELD in self._handshake.headers:
+        if self._session:
             done = Flag()
             with suppress(RuntimeError):  # there is no thread for it
                 # To look a name up, or to connect, may take longer than there is.
@@ -188,115 +265,7 @@ class StreamableSession:
         self._http.close()
 
     def _say_goodbye(self, done: Flag) -> None:
+        headers = self._headers(self._session)
         with suppress(RemoteFault):
-            headers = self._posts.headers({})
-            reply = self._http.perform(Transfer(), "DELETE", headers, seconds=GOODBYE_SECONDS)
-            reply.finish()
+            self._http.perform(Transfer(), "DELETE", headers, seconds=GOODBYE_SECONDS).finish()
         done.set()
-
-
-class Posts:
-    """Messages as POSTs, and what answers them: one body, or a stream, which may be resumed."""
-
-    def __init__(self, http: HttpClient, life: Life, handshake: Handshake) -> None:
-        self._http = http
-        self._life = life
-        self._handshake = handshake
-
-    def headers(self, more: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a message, `more` included."""
-        return {**ACCEPT, **more, **self._handshake.headers}
-
-    def ask(
-        self, transfer: Transfer, message: Message, headers: Mapping[str, str], hear: Hear
-    ) -> bool:
-        """Send a request and take the answer; return False if it was refused for its session."""
-        reply = self._http.perform(transfer, "POST", headers, message.line()[:-1])
-        try:
-            problem = reply.body(REFUSAL_BYTES) if reply.status >= 400 else b""
-            if is_lost(headers, reply, problem):
-                return False
-            self._take(transfer, reply, problem, hear)
-        finally:
-            reply.finish()
-        return True
-
-    def tell(self, message: Message, headers: Mapping[str, str]) -> None:
-        """Send a message that needs no answer.
-
-        Raises:
-            RemoteFault: the server does not take it.
-        """
-        reply = self._http.perform(
-            Transfer(), "POST", headers, message.line()[:-1], seconds=TAKING_SECONDS
-        )
-        reply.finish()
-        if reply.status >= 400:
-            raise reply.refusal()
-
-    def _take(self, transfer: Transfer, reply: RemoteReply, problem: bytes, hear: Hear) -> None:
-        """Take the answer to a request; `problem` is its body where the status says so."""
-        if self._handshake.is_asked_by(transfer):
-            self._handshake.note_session(reply)
-        if reply.status >= 400:
-            if reply.status in EXPLAINED and b'"jsonrpc"' in problem:
-                hear(problem, transfer)
-            if not transfer.answered:
-                raise reply.refusal()
-        elif reply.kind == EVENT_STREAM:
-            self._follow(transfer, reply, hear)
-        else:
-            body = reply.body()
-            if b'"jsonrpc"' in body:
-                hear(body, transfer)
-            if not transfer.answered:
-                raise RemoteFault(no_answer(reply.kind, body, reply.where), reply.status)
-
-    def _follow(self, transfer: Transfer, reply: RemoteReply, hear: Hear) -> None:
-        """Read the stream that a request is answered by; one that breaks off may be resumed."""
-        reader = EventReader()
-        problem = self.read(transfer, reply, reader, hear)
-        vain = 0
-        while not transfer.answered and not transfer.broken_off:
-            if self._handshake.hello is None or not reader.last_id or vain == MAXIMUM_RESUMPTIONS:
-                raise problem or RemoteFault(broken(EOFError(), reply.where))
-            before = reader.last_id
-            self._life.is_over(reopening_pause(reader, vain))
-            try:
-                problem = self._resume(transfer, reader, hear)
-            except RemoteFault as fault:
-                if fault.status:
-                    raise
-                problem = fault
-            vain = vain + 1 if reader.last_id == before else 0
-
-    def _resume(self, transfer: Transfer, reader: EventReader, hear: Hear) -> RemoteFault | None:
-        """Read on in a stream behind the last event of it that came."""
-        headers = {**self.headers({}), "Accept": EVENT_STREAM, LAST_EVENT_FIELD: reader.last_id}
-        reply = self._http.perform(transfer, "GET", headers)
-        try:
-            if reply.status != 200 or reply.kind != EVENT_STREAM:
-                what = f"broke the stream off, and does not resume it ({reply.status})"
-                raise RemoteFault(f"{what} at {reply.where}", reply.status)
-            return self.read(transfer, reply, reader, hear)
-        finally:
-            reply.finish()
-
-    def read(
-        self, transfer: Transfer, reply: RemoteReply, reader: EventReader, hear: Hear
-    ) -> RemoteFault | None:
-        """Read a stream until the answer has come, or to its end; return why it broke off."""
-        reader.restart()
-        try:
-            for data in reply.chunks():
-                for event in reader.feed(data):
-                    if event.kind == "message":
-                        hear(event.data, transfer)
-                if transfer.answered:
-                    break
-        except TooLarge:
-            size = f"{MAXIMUM_LINE_BYTES >> 20} MiB"
-            raise RemoteFault(f"sent an event of more than {size} at {reply.where}") from None
-        except RemoteFault as fault:
-            return fault
-        return None

@@ -9,10 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES
-from mcpagg_runtime.remote.addresses import Address
-from mcpagg_runtime.remote.connections import Connections, Link, credentials_of
-from mcpagg_runtime.remote.credentials import UNAUTHORIZED
+from mcpagg_runtime.remote.connections import Address, Connections, Link, basic_credentials
+from mcpagg_runtime.remote.events import EventReader, TooLarge
 from mcpagg_runtime.remote.faults import (
+    UNAUTHORIZED,
     NotSent,
     RemoteFault,
     broken,
@@ -22,16 +22,18 @@ from mcpagg_runtime.remote.faults import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Protocol
 
-    from mcpagg_runtime.remote.credentials import Credentials
+    from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.remote.events import Event
+    from mcpagg_runtime.remote.login import Credentials
 
     class Life(Protocol):
-        """What a transport tells of: one life of a server, see `RemoteConnection`."""
+        """What a transport works for: one life of a server, see `RemoteConnection`."""
 
-        def receive(self, line: bytes, transfer: Transfer) -> None:
-            """Pass on a line that came by a transfer."""
+        def receive(self, text: bytes, transfer: Transfer) -> None:
+            """Pass on JSON that came by a transfer."""
 
         def renewed(self) -> None:
             """Say that the server has forgotten what it was told, and was greeted again."""
@@ -39,7 +41,21 @@ if TYPE_CHECKING:
         def is_over(self, seconds: float) -> bool:
             """Wait so long, or until the life is over; return whether it is."""
 
+    class Greeting(Protocol):
+        """How a transport begins a session, see `Handshake`."""
 
+        hello: Message | None
+        version: str
+        done: Flag
+
+        def repeat(
+            self, ask: Callable[[Transfer, Message], object], tell: Callable[[Message], object]
+        ) -> None:
+            """Open a session again."""
+
+
+EVENT_STREAM = "text/event-stream"
+ACCEPT = {"Accept": f"application/json, {EVENT_STREAM}", "Content-Type": "application/json"}
 MAXIMUM_REDIRECTS = 5
 # The body stays with the request, and with its method; other redirects would make a GET of it.
 KEPT_METHOD = (307, 308)
@@ -93,7 +109,7 @@ class Transfer:
 
 
 class RemoteReply:
-    """An answer, whose body is still to be read. `finish` must be called in the end."""
+    """An answer, whose body is still to be read within a `with` block."""
 
     def __init__(
         self, connections: Connections, link: Link, got: http.client.HTTPResponse, of: Transfer
@@ -109,6 +125,12 @@ class RemoteReply:
         self._link = link
         self._got = got
         self._of = of
+
+    def __enter__(self) -> RemoteReply:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body as it comes.
@@ -147,6 +169,33 @@ class RemoteReply:
             if size > limit:
                 raise RemoteFault(f"answered with more than {limit >> 20} MiB at {self.where}")
         return b"".join(parts)
+
+    def events(self, reader: EventReader) -> Iterator[list[Event]]:
+        """Yield the events of a body that is a stream, those together that came at once.
+
+        Raises:
+            RemoteFault: one is too large, or the stream breaks off.
+        """
+        reader.restart()
+        try:
+            for data in self.chunks():
+                yield reader.feed(data)
+        except TooLarge:
+            size = f"{MAXIMUM_LINE_BYTES >> 20} MiB"
+            what = f"sent an event of more than {size} at {self.where}"
+            raise RemoteFault(what, self.status) from None
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        return self.status == 200 and self.kind == EVENT_STREAM
+
+    def is_of_lost_session(self, problem: bytes) -> bool:
+        """Whether it refuses a request because its session is over; some servers say 400.
+
+        `problem` is its body.
+        """
+        return self.status == 404 or (self.status == 400 and b"session" in problem.lower())
 
     def refusal(self) -> RemoteFault:
         """Return what its status means, if that is no success."""
@@ -208,15 +257,12 @@ class HttpClient:
         """
         self.address = Address(url)
         self._connections = Connections(self.address)
-        own = {"User-Agent": agent, **credentials_of(self.address)}
+        self.where = self._connections.where
+        """The URL, to be shown."""
+        own = {"User-Agent": agent, **basic_credentials(self.address)}
         self._headers = {**own, **{name: _sendable(name, value) for name, value in headers.items()}}
         given = any(name.lower() == "authorization" for name in self._headers)
         self._credentials = None if given else credentials
-
-    @property
-    def where(self) -> str:
-        """The URL, to be shown."""
-        return self._connections.where
 
     def close(self) -> None:
         """Close the connections that have nothing to do."""
@@ -227,7 +273,7 @@ class HttpClient:
         transfer: Transfer,
         method: str,
         headers: Mapping[str, str],
-        body: bytes = b"",
+        message: Message | None = None,
         *,
         target: Address | None = None,
         seconds: float | None = None,
@@ -242,49 +288,54 @@ class HttpClient:
             NotSent: the server cannot have got the request.
             RemoteFault: it may have, and there is no answer; or it wants a login.
         """
+        body = None if message is None else message.line()[:-1]
+        first = target or self.address
+
+        def made(token: str | None) -> RemoteReply:
+            bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
+            address = first
+            for _ in range(MAXIMUM_REDIRECTS):
+                lines = self._lines({**headers, **bearer})
+                reply = self._once(transfer, method, address, lines, body, seconds)
+                location = reply.headers.get("location")
+                if reply.status not in REDIRECTS or not location:
+                    return reply
+                reply.finish()
+                address = self._redirected(method, reply, address, location)
+            raise RemoteFault(f"redirects in a circle from {self.where}")
+
         credentials = self._credentials
         if credentials is None:
-            return self._followed(transfer, method, headers, body, target, seconds)
+            return made(None)
         token = credentials.token(self.where)
-        reply = self._followed(transfer, method, _borne(headers, token), body, target, seconds)
+        reply = made(token)
         if reply.status != UNAUTHORIZED:
             return reply
         # It was refused, and so not acted upon: with a new token it may be made again.
         reply.finish()
-        fresh = credentials.renewed(token, self.where)
-        return self._followed(transfer, method, _borne(headers, fresh), body, target, seconds)
+        return made(credentials.renewed(token, self.where))
 
-    def _followed(
-        self,
-        transfer: Transfer,
-        method: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        target: Address | None,
-        seconds: float | None,
-    ) -> RemoteReply:
-        """Make a request, and follow redirects."""
-        address = target or self.address
-        for _ in range(MAXIMUM_REDIRECTS):
-            reply = self._once(transfer, method, address, headers, body, seconds)
-            location = reply.headers.get("location")
-            if reply.status not in REDIRECTS or not location:
-                return reply
-            reply.finish()
-            address = self._redirected(method, reply, address, location)
-        raise RemoteFault(f"redirects in a circle from {self.where}")
+    def _lines(self, headers: Mapping[str, str]) -> dict[str, str]:
+        """Return all headers of a request; of two with one name, only one may be sent."""
+        all_of_them = (self._headers, headers, self._connections.extra_headers())
+        by_name = {name.lower(): (name, each[name]) for each in all_of_them for name in each}
+        return dict(by_name.values())
 
     def _redirected(
         self, method: str, reply: RemoteReply, address: Address, location: str
     ) -> Address:
+        """Return where a redirect leads to.
+
+        Raises:
+            RemoteFault: it is not followed.
+        """
         try:
             to = address.joined(location)
         except ValueError:
             what = f"redirects ({reply.status}) from {self.where} to what is no URL"
             raise RemoteFault(what, reply.status) from None
         if to.origin != self.address.origin:
-            origin = to.shown.partition("://")[2].partition("/")[0]
-            what = redirected(reply.status, f"{to.scheme}://{origin}", self.where)
+            what = redirected(reply.status, to.shown_origin, self.where)
             raise RemoteFault(what, reply.status)
         if method != "GET" and reply.status not in KEPT_METHOD:
             what = f"redirects ({reply.status}) from {self.where} to {shortened(to.shown)}"
@@ -297,13 +348,10 @@ class HttpClient:
         method: str,
         address: Address,
         headers: Mapping[str, str],
-        body: bytes,
+        body: bytes | None,
         seconds: float | None,
     ) -> RemoteReply:
         connections = self._connections
-        # By their names in lower case: of two headers of one name, only one may be sent.
-        said = [self._headers, headers, connections.extra_headers()]
-        lines = {name.lower(): (name, value) for some in said for name, value in some.items()}
         while True:
             kept = connections.take()
             link = kept or connections.open()
@@ -314,7 +362,7 @@ class HttpClient:
             link.socket.settimeout(seconds)
             try:
                 line = connections.request_line(address.target)
-                link.http.request(method, line, body or None, dict(lines.values()))
+                link.http.request(method, line, body, {**headers})
             except OSError:
                 if kept is not None:
                     # Closed meanwhile. Not all of it has been sent, so nobody acts upon it.
@@ -331,11 +379,6 @@ class HttpClient:
             link.http.close()
             raise RemoteFault(broken(problem, self.where)) from None
         return RemoteReply(connections, link, got, transfer)
-
-
-def _borne(headers: Mapping[str, str], token: str | None) -> dict[str, str]:
-    """Return headers with the token of a login."""
-    return {**headers} if token is None else {**headers, "Authorization": f"Bearer {token}"}
 
 
 def _sendable(name: str, value: str) -> str:

@@ -6,28 +6,114 @@ import _thread
 from threading import Event as Flag
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import minted
-from mcpagg_runtime.base.protocol import CANCELLED
+from mcpagg_runtime.base.message import Message, minted, notification
+from mcpagg_runtime.base.protocol import CANCELLED, INITIALIZED
 from mcpagg_runtime.base.writer import LOOK_SECONDS
-from mcpagg_runtime.remote.credentials import Credentials
 from mcpagg_runtime.remote.faults import RemoteFault
-from mcpagg_runtime.remote.fields import modern_headers
+from mcpagg_runtime.remote.login import Credentials
 from mcpagg_runtime.remote.sse import SseSession
 from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
+from mcpagg_runtime.serve.messages import read_line
+from mcpagg_runtime.serve.repeated import modern_headers
 from mcpagg_runtime.serve.secrecy import printable, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.process import Receive
     from mcpagg_runtime.spawn.launch import Launch
 
 # How long a cancellation waits for what it cancels to be sent.
 SENDING_SECONDS = 10.0
 NO_THREAD_LEFT = "was not asked: the system has no thread for it"
+
+
+class Handshake:
+    """The handshake of one life, which is repeated where a session is lost.
+
+    `hello` is the `initialize` of this life, None for a modern one, which has no handshake;
+    `version` is what the server has answered it with, "" before. `done` is set once the server
+    knows that the handshake is over: no request goes before.
+    """
+
+    def __init__(self) -> None:
+        self.hello: Message | None = None
+        self.version = ""
+        self.done = Flag()
+        self._again: Transfer | None = None
+        """The repetition that is under way."""
+        self._refusal = ""
+        """The error that the last one was answered with, as JSON text, "" for none."""
+
+    def takes(self, line: bytes, transfer: Transfer) -> bool:
+        """Note the answer to a handshake, if that is in a line; return whether it is a repetition.
+
+        Whoever speaks with the server does not know that there was one.
+        """
+        if self.hello is None or (self._again is None and self.done.is_set()):
+            return False
+        number, again = minted(self.hello.id), self._again
+        for message in read_line(line, request=transfer.number)[0]:
+            if not isinstance(message, Message) or message.method or minted(message.id) != number:
+                continue
+            result = message.value("result")
+            version = result.get("protocolVersion") if type(result) is dict else None
+            self.version = version if type(version) is str else self.version
+            if again is not None:
+                self._refusal = message.raw("error") if message.is_error else ""
+                again.answered = True
+                again.over.set()
+                return True
+        return False
+
+    def repeat(
+        self, ask: Callable[[Transfer, Message], object], tell: Callable[[Message], object]
+    ) -> None:
+        """Open a session again: `ask` returns when the request is answered, `tell` at once.
+
+        Raises:
+            RemoteFault: the server does not answer, or refuses it.
+        """
+        if self.hello is None:
+            return
+        self._again = again = Transfer(minted(self.hello.id))
+        try:
+            ask(again, self.hello)
+        finally:
+            self._again = None
+        if not again.answered or self._refusal:
+            why = self._refusal or "it does not answer"
+            raise RemoteFault(f"has lost its session, and refuses another: {why}")
+        tell(notification(INITIALIZED))
+
+
+class InOrder:
+    """Does one thing after another, in a thread that ends when there is nothing to do."""
+
+    def __init__(self, do: Callable[..., None]) -> None:
+        self._do = do
+        self._lock = _thread.allocate_lock()
+        self._waiting: list[tuple[Any, ...]] = []
+        self._is_running = False
+
+    def add(self, arguments: tuple[Any, ...]) -> bool:
+        """Have something done; return whether a thread is needed for that."""
+        with self._lock:
+            self._waiting.append(arguments)
+            was_running, self._is_running = self._is_running, True
+        return not was_running
+
+    def do_all(self) -> None:
+        """Do what there is to do; runs in a thread of its own."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._is_running = False
+                    return
+                arguments = self._waiting.pop(0)
+            self._do(*arguments)
 
 
 class RemoteConnection:
@@ -68,13 +154,12 @@ class RemoteConnection:
         """Whether it was ended on purpose."""
         self.refused_with = 0
         """The status of HTTP that ended it."""
+        self._handshake = Handshake()
         self._receive = receive
         self._failed = failed
         self._tool = tool
         self._answers = False
         """Whether the server has answered a request."""
-        self._is_modern: bool | None = None
-        """Whether it is spoken to without a handshake; known with the first message."""
         self._closing = Flag()
         self._problem = ""
         """Why it is to end, where that could not be said at once."""
@@ -82,12 +167,11 @@ class RemoteConnection:
         self._open = _thread.allocate_lock()
         self._lock = _thread.allocate_lock()
         self._transfers: dict[int, Transfer] = {}
-        self._waiting: list[tuple[Message, dict[str, str]]] = []
-        """What is to be sent in order."""
-        self._sending = False
+        self._in_order = InOrder(self._post)
+        """What needs no answer."""
         http = HttpClient(launch.url, launch.headers, agent, Credentials(launch, config))
         kind = SseSession if launch.transport == "sse" else StreamableSession
-        self._session: SseSession | StreamableSession = kind(http, self)
+        self._session: SseSession | StreamableSession = kind(http, self, self._handshake)
 
     # What the engine says
 
@@ -97,29 +181,16 @@ class RemoteConnection:
             self._send(message)
 
     def _send(self, message: Message) -> None:
-        if self._is_modern is None:
-            self._is_modern = message.method != "initialize"
-        headers = modern_headers(message, self._tool) if self._is_modern else {}
+        if message.method == "initialize":
+            self._handshake.hello = message
+        headers = {} if self._handshake.hello else modern_headers(message, self._tool)
         if message.method is not None and message.id is not None:
-            self._begin(Transfer(minted(message.id)), message, headers)
-        elif message.method == CANCELLED and self._is_modern:
-            # Closing the stream of a request is its cancellation.
-            self._break_off(minted(message.params.get("requestId")))
-        else:
-            self._queue(message, headers)
-
-    def _begin(self, transfer: Transfer, message: Message, headers: dict[str, str]) -> None:
-        with self._lock:
-            self._transfers[transfer.number] = transfer
-        self._apart(self._make, transfer, message, headers)
-
-    def _queue(self, message: Message, headers: dict[str, str]) -> None:
-        with self._lock:
-            self._waiting.append((message, headers))
-            if self._sending:
-                return
-            self._sending = True
-        self._apart(self._send_waiting)
+            transfer = Transfer(minted(message.id))
+            with self._lock:
+                self._transfers[transfer.number] = transfer
+            self._apart(self._make, transfer, message, headers)
+        elif self._in_order.add((message, headers)):
+            self._apart(self._in_order.do_all)
 
     def _apart(self, work: Callable[..., None], *arguments: object) -> None:
         """Do something in a thread of its own; without one, the life is over.
@@ -132,6 +203,7 @@ class RemoteConnection:
         except RuntimeError:
             self._problem = NO_THREAD_LEFT
             self._closing.set()
+            self._handshake.done.set()
             self._session.stop()
 
     def read(self) -> None:
@@ -150,23 +222,12 @@ class RemoteConnection:
             while not is_over() and not gate.acquire(True, LOOK_SECONDS):
                 pass
 
-    # What the server says
-
-    def receive(self, line: bytes, transfer: Transfer) -> None:
-        """Pass on a line of the server, and note what it answers."""
-        transfer.began = True
-        for number in self._receive(line, request=transfer.number):
-            self._answers = True
-            with self._lock:
-                answered = self._transfers.get(number)
-            if answered is not None:
-                answered.answered = True
-                answered.over.set()
-
     def _make(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:
         """Make a request; runs in a thread of its own."""
         fault: RemoteFault | None = None
         try:
+            if self._handshake.hello not in (None, message):
+                self._handshake.done.wait()
             self._session.make(transfer, message, headers)
         except RemoteFault as problem:
             fault = problem
@@ -183,39 +244,53 @@ class RemoteConnection:
             self.refused_with = fault.status
             self.end(fault.what)
 
-    def _send_waiting(self) -> None:
-        """Send what is to be sent in order."""
-        while True:
-            with self._lock:
-                if not self._waiting:
-                    self._sending = False
-                    return
-                message, headers = self._waiting.pop(0)
-            try:
-                self._post(message, headers)
-            except RemoteFault:
-                pass  # the requests that depend on it will tell
-            except Exception as problem:
-                self.end(f"was given up over an internal fault: {where(problem)}")
-
     def _post(self, message: Message, headers: Mapping[str, str]) -> None:
-        if message.method != CANCELLED:
-            self._session.post(message, headers)
-            return
-        number = minted(message.params.get("requestId"))
-        with self._lock:
-            transfer = self._transfers.get(number)
-        if transfer is not None and transfer.sent.wait(SENDING_SECONDS):
-            try:
+        """Send what needs no answer."""
+        try:
+            if message.method == CANCELLED:
+                self._cancel(message)
+            else:
                 self._session.post(message, headers)
-            finally:
-                transfer.break_off()
+        except RemoteFault:
+            pass  # the requests that depend on it will tell
+        except Exception as problem:
+            self.end(f"was given up over an internal fault: {where(problem)}")
+        if message.method == INITIALIZED:
+            self._handshake.done.set()
 
-    def _break_off(self, number: int) -> None:
+    def _cancel(self, message: Message) -> None:
+        """Take a request back; in a modern life, closing the stream of its answer is enough."""
         with self._lock:
-            transfer = self._transfers.get(number)
-        if transfer is not None:
+            transfer = self._transfers.get(minted(message.params.get("requestId")))
+        if transfer is None:
+            return
+        try:
+            if self._handshake.hello is not None and transfer.sent.wait(SENDING_SECONDS):
+                self._session.post(message, {})
+        finally:
             transfer.break_off()
+
+    # What the server says
+
+    def receive(self, text: bytes, transfer: Transfer) -> None:
+        """Pass on JSON of the server, and note what it answers.
+
+        The line ends in it, which stand between values, become blanks.
+        """
+        line = text.replace(b"\n", b" ").replace(b"\r", b" ")
+        transfer.began = True
+        if transfer.reopened:
+            transfer.reopened = False
+            self.renewed()
+        if self._handshake.takes(line, transfer):
+            return
+        for number in self._receive(line, request=transfer.number):
+            self._answers = True
+            with self._lock:
+                answered = self._transfers.get(number)
+            if answered is not None:
+                answered.answered = True
+                answered.over.set()
 
     def _shown(self, what: str) -> str:
         return printable(self.launch.redact(what))
@@ -251,6 +326,7 @@ class RemoteConnection:
             transfers = [*self._transfers.values()]
         for transfer in transfers:
             transfer.break_off()
+        self._handshake.done.set()
         self._session.close()
         self.gone.set()
 

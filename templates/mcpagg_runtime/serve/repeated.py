@@ -1,15 +1,23 @@
 """What a modern request over HTTP repeats in its headers, for what routes it on the way.
 
+Headers of requests to servers are made by the rules by which those of clients are checked.
+
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports, streamable HTTP
 """
 
 from __future__ import annotations
 
+from binascii import Error, a2b_base64, b2a_base64
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.jsontext import parse
+from mcpagg_runtime.base.protocol import MODERN_VERSION
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
+
+    from mcpagg_runtime.base.message import Json, Message
 
 # Which member of params the header Mcp-Name repeats.
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -54,3 +62,54 @@ def header_text(value: Any) -> str | None:
     if type(value) is bool:
         return "true" if value else "false"
     return str(value) if type(value) in (str, int, float) else None
+
+
+def modern_headers(message: Message, tool: Callable[[str], str]) -> dict[str, str]:
+    """Return the headers of a message; `tool` gives the JSON text of a tool by its name, or ""."""
+    method = message.method or ""
+    headers = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": encoded(method)}
+    member = NAMED_BY.get(method)
+    params = message.members.get("params")
+    if member is None or params is None:
+        return headers
+    name = parse(params.part(member) or "null")
+    if type(name) is str:
+        headers["Mcp-Name"] = encoded(name)
+        if method == "tools/call":
+            headers.update(_argument_headers(tool(name), params))
+    return headers
+
+
+def _argument_headers(tool: str, params: Json) -> dict[str, str]:
+    """Return the headers for those arguments that the schema of a tool wants repeated."""
+    if MARK not in tool:
+        return {}
+    schema = parse(tool).get("inputSchema")
+    arguments = parse(params.part("arguments") or "{}")
+    return {
+        PARAMETER + header: encoded(text)
+        for path, header, _ in marked(schema)
+        if (text := header_text(argument_at(arguments, path))) is not None
+    }
+
+
+def encoded(value: str) -> str:
+    """Return a text as the value of a header: in base64, marked as such, where it could not be."""
+    plain = value.isascii() and value.isprintable() and value == value.strip()
+    if plain and not (value.startswith(ENCODED_FROM) and value.endswith(ENCODED_TO)):
+        return value
+    octets = value.encode("utf-8", "surrogatepass")
+    return ENCODED_FROM + b2a_base64(octets, newline=False).decode("ascii") + ENCODED_TO
+
+
+def decoded(value: str) -> str | None:
+    """Return the text that is the value of a header, None if it cannot be read."""
+    if not (value.startswith(ENCODED_FROM) and value.endswith(ENCODED_TO)):
+        return value
+    text = value[len(ENCODED_FROM) : -len(ENCODED_TO)]
+    try:
+        data = a2b_base64(text)
+        canonical = b2a_base64(data, newline=False).decode("ascii") == text
+        return data.decode("utf-8") if canonical else None
+    except (Error, ValueError):
+        return None

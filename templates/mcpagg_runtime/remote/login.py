@@ -1,10 +1,10 @@
-"""The login at a remote server: its token, kept outside the project, refreshed when it is due.
+"""Who requests to a remote server say they are, where the config does not: by a login.
 
 `mcpagg-compile --login` writes a record of each login into the user's state folder: what OAuth's
 token endpoint said, and what refreshing takes. Discovery, every proxy and the live `Aggregator`
-read it there, several at once. The record is one file for each server, for its owner alone, or an
-item of the system's keyring, which the file then names the Python to ask for. No token is part of
-what is raised here.
+read it there, several at once. A token is refreshed when that is due. The record is one file for
+each server, for its owner alone, or an item of the system's keyring, which the file then names the
+Python to ask for. No token is part of what is raised here.
 """
 
 from __future__ import annotations
@@ -13,16 +13,22 @@ import hashlib
 import json
 import os
 import sys
+from binascii import b2a_base64
 from contextlib import contextmanager, suppress
+from shlex import quote as quote_word
 from time import time
 from typing import TYPE_CHECKING
+from urllib.parse import quote as percent_encoded
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from mcpagg_runtime.remote.faults import UNAUTHORIZED, NotSent, RemoteFault
 from mcpagg_runtime.spawn.platforms import WINDOWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
+
+    from mcpagg_runtime.spawn.launch import Launch
 
     Record = dict[str, Any]
 
@@ -37,10 +43,62 @@ NO_LOGIN = 'it wants a login, or a header such as "Authorization": "Bearer ${TOK
 EXPIRED_LOGIN = "its login has expired, and cannot be refreshed"
 ENDED_LOGIN = "its login has expired, or was revoked"
 UNREADABLE_LOGIN = "its login cannot be read"
+# What a token is called where a server's words are shown, in which it may stand.
+TOKEN_NAME = "LOGIN"  # noqa: S105 no secret
 
 
 class LoginNeeded(Exception):
     """Raised where only a new login helps; the text says why, of a server that was named."""
+
+
+class Credentials:
+    """The login at the server of a launch, if there is one."""
+
+    def __init__(self, launch: Launch, config: str) -> None:
+        """`config` is the path of the config that has the server."""
+        self._launch = launch
+        self._login = Login(launch.url)
+        self._config = config
+
+    def token(self, where: str) -> str | None:
+        """Return a token that should be good, None without a login.
+
+        `where` is the URL, to be shown.
+
+        Raises:
+            NotSent: the login has ended, or cannot be read.
+        """
+        return self._got(self._login.bearer, NotSent, f"was not asked at {where}")
+
+    def renewed(self, refused: str | None, where: str) -> str | None:
+        """Return another token than the one that was refused.
+
+        Raises:
+            RemoteFault: there is none, and what to do.
+        """
+        what = f"answered with 401 Unauthorized at {where}"
+        return self._got(lambda: self._login.refreshed(refused), RemoteFault, what)
+
+    def _got(
+        self, get: Callable[[], str | None], fault: type[RemoteFault], what: str
+    ) -> str | None:
+        try:
+            token = get()
+        except LoginNeeded as problem:
+            remedy = f"to log in, run `{self.command}`"
+            raise fault(f"{what}: {problem}; {remedy}", UNAUTHORIZED) from None
+        except OSError as problem:
+            why = f"its login cannot be refreshed now: {problem}"
+            raise fault(f"{what}: {why}", UNAUTHORIZED) from None
+        if token is not None:
+            self._launch.hide(token, TOKEN_NAME)
+        return token
+
+    @property
+    def command(self) -> str:
+        """The command by which a person logs in."""
+        words = ["mcpagg-compile", "--login", self._launch.name, self._config]
+        return " ".join([quote_word(word) for word in words])
 
 
 class Login:
@@ -295,7 +353,10 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
         form["resource"] = record["resource"]
     secret = record.get("client_secret")
     if secret and record.get("auth_method") == "client_secret_basic":
-        headers["Authorization"] = _basic_header(record["client_id"], secret)
+        # RFC 6749, section 2.3.1
+        pair = ":".join([percent_encoded(one, safe="") for one in (form["client_id"], secret)])
+        coded = b2a_base64(pair.encode("ascii"), newline=False).decode("ascii")
+        headers["Authorization"] = f"Basic {coded}"
     elif secret:
         form["client_secret"] = secret
     body = urlencode(form).encode("ascii")
@@ -315,15 +376,6 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
         raise LoginNeeded(ENDED_LOGIN)  # some say so with status 200
     return answer
-
-
-def _basic_header(client: str, secret: str) -> str:
-    """Return the header by which a client shows who it is (RFC 6749, section 2.3.1)."""
-    from base64 import b64encode
-    from urllib.parse import quote
-
-    pair = f"{quote(client, safe='')}:{quote(secret, safe='')}"
-    return "Basic " + b64encode(pair.encode("ascii")).decode("ascii")
 
 
 def _no_redirects() -> Any:
