@@ -176,7 +176,7 @@ class Conversation:
         """
         if isinstance(self._process, RemoteConnection):
             return False
-        status = self._process.popen.returncode
+        status = self._process.handle.returncode
         if status is None:
             return False
         words = self._process.last_words().lower()

@@ -149,6 +149,17 @@ while not os.path.exists({log!r}):
 """
 
 
+# Code of an emitted file: it names each import that takes as long as much of a first call.
+HOOK = """
+slow = {"hashlib", "locale", "signal", "subprocess", "threading"}
+def note(event, of):
+    if event == "import" and of[0] in slow:
+        print(of[0], file=sys.stderr)
+sys.addaudithook(note)
+"""
+RUNS = '\nif __name__ == "__main__":\n    main('
+
+
 @posix("there a first call has no prepared start")
 def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: Path) -> None:
     log = tmp_path / "log"
@@ -157,8 +168,10 @@ def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: 
     log.unlink()
     for part in ("base", "serve"):
         delayed(file, part, WAIT.format(log=str(log)))
+    file.write_text(file.read_text().replace(RUNS, HOOK + RUNS))
     with served(file) as wire:
         assert text(call(wire, "one:echo")) == "{}"
+        assert wire.stderr == ""
         assert text(call(wire, "one:echo", n=1)) == '{"n":1}'
         assert len(events(log, "start")) == 1
         assert text(call(wire, "other:echo")) == "{}"

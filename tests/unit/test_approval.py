@@ -21,7 +21,7 @@ from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.plan import Plan, read_plan
 from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
+from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.approval import NotApproved, data_digest, refusal, signer_of
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
-    from mcpagg_runtime.spawn.spawning import Spawned
     from mcpagg_runtime.start.opening import Opening
     from mcpagg_runtime.windows.input import ThreadedInput
 
@@ -120,7 +119,7 @@ class Stdio:
         if opening.initialized:
             self.client.shake_hands()
             if opening.spawned is not None:
-                self._open(opening.spawned)
+                self._open(opening)
             if not opening.unanswered and self._wants_children():
                 self._open()
         return opening.unanswered
@@ -202,14 +201,14 @@ class Stdio:
         eager = self.answers.plan.options.start == "eager"
         return self.engine is None and self.client.starter is not None and eager
 
-    def _open(self, spawned: Spawned | None = None) -> Engine:
-        """Return the engine; where it is made, it begins with a process that runs already."""
+    def _open(self, opening: Opening | None = None) -> Engine:
+        """Return the engine; where it is made, it goes on with the server that was started."""
         if self.engine is None:
             from mcpagg_runtime.serve.engine import Engine
 
             self.engine = Engine(self.answers, self.folder, self._log)
-            if spawned is not None:
-                self.engine.adopt(spawned, self.client)
+            if opening is not None and opening.spawned is not None:
+                self.engine.adopt(opening.called, opening.spawned, self.client)
             self.engine.connect(self.client, self)
         return self.engine
 

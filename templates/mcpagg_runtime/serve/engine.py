@@ -18,7 +18,7 @@ from mcpagg_runtime.serve.lives import Lives
 from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
-from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
+from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -91,9 +91,9 @@ class Engine:
         self._alarm = Alarm(self._ring)
         self._timeless = False
 
-    def adopt(self, spawned: Spawned, client: Client) -> None:
-        """Take a process over that was started for a client: it is its child's next life."""
-        child = self.core.children[spawned.launch.name]
+    def adopt(self, server: str, spawned: Spawned | Exception, client: Client) -> None:
+        """Take over the process of a server that was started for a client, or why there is none."""
+        child = self.core.children[server]
         self._lives.adopt(child, spawned)
         self.attempt(lambda core: core.wake(child, client))
 

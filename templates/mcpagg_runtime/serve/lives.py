@@ -98,8 +98,8 @@ class Lives:
         self._current: dict[Child, Life] = {}
         self._started: list[Life] = []
         """Those of which something may be left."""
-        self._adopted: dict[Child, Spawned] = {}
-        """Processes that ran before their children were started, until they are."""
+        self._adopted: dict[Child, Spawned | Exception] = {}
+        """Processes that ran before their children were started, until they are, or why not."""
         self.spawning = _thread.allocate_lock()
         """Held while one is started: who has it, and closes, sees all that will ever be."""
 
@@ -125,14 +125,14 @@ class Lives:
         self._abandon(child)
         return False
 
-    def adopt(self, child: Child, spawned: Spawned) -> None:
-        """Let a process that runs already be the next life of a child."""
+    def adopt(self, child: Child, spawned: Spawned | Exception) -> None:
+        """Let a process that runs already be the next life of a child; or fail it as that did."""
         self._adopted[child] = spawned
 
     def _abandon(self, child: Child) -> None:
         """End the process that a child was to have, and will not."""
         spawned = self._adopted.pop(child, None)
-        if spawned is not None:
+        if spawned is not None and not isinstance(spawned, Exception):
             spawned.discard()
 
     def end(self, child: Child, reason: str) -> None:
@@ -179,7 +179,8 @@ class Lives:
         for life in list(self._started):
             life.kill()
         for spawned in list(self._adopted.values()):
-            spawned.kill()
+            if not isinstance(spawned, Exception):
+                spawned.kill()
 
     # One life
 
@@ -240,7 +241,9 @@ class Lives:
         host = self._host
         if launch.transport == "stdio":
             spawned = self._adopted.pop(child, None)
-            return Process(spawn(launch) if spawned is None else spawned, receive, ended)
+            if isinstance(spawned, Exception):
+                raise spawned
+            return Process(spawned or spawn(launch), receive, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"

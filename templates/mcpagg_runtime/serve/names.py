@@ -161,7 +161,7 @@ def _named(
             item.exposed = hashed_name(item.exposed)
         if taken.setdefault(item.exposed, owner) == owner:
             named[item.original] = item
-    portable = portable_names([*taken])
+    portable = portable_names([*taken]) if named.keys() - known.keys() else {}
     for item in named.values():
         same = known.get(item.original)
         item.portable = same.portable if same else portable[item.exposed]

@@ -47,6 +47,31 @@ CHUNK = 1 << 16
 TERMINATE = 15  # by number, see KILL
 
 
+class Latch:
+    """Is set once, and can be waited for; the module that has such things takes a megabyte."""
+
+    def __init__(self) -> None:
+        self._set = _thread.allocate_lock()  # held once it is set
+        self._unset = _thread.allocate_lock()  # held until it is
+        self._unset.acquire()
+
+    def set(self) -> None:
+        """Set it, if nobody has; whoever waits for it goes on."""
+        if self._set.acquire(False):
+            self._unset.release()
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        return self._set.locked()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until it is set, no longer than `seconds`; return whether it is."""
+        if not self._unset.acquire(True, seconds):
+            return False
+        self._unset.release()  # for whoever else waits
+        return True
+
+
 class Process:
     """A started child.
 
@@ -63,16 +88,13 @@ class Process:
             OSError: no pipe can be made. The process is ended then.
             RuntimeError: no thread can be started. So it is then.
         """
-        # Not before a child is started: this takes half as long to import as the rest of a start.
-        import threading
-
         self.launch = spawned.launch
         self.receive = receive
         self.ended = ended
-        self.exited = threading.Event()
-        self.drained = threading.Event()
-        self.silent = threading.Event()
-        self.gone = threading.Event()
+        self.exited = Latch()
+        self.drained = Latch()
+        self.silent = Latch()
+        self.gone = Latch()
         self.retired = False
         """Whether it was ended on purpose."""
         self._held = False
@@ -80,7 +102,7 @@ class Process:
         self._last_words = b""
         self._claim = _thread.allocate_lock()
         self._open = _thread.allocate_lock()
-        self.popen = spawned.popen
+        self.handle = spawned.handle
         self._group = spawned.group
         try:
             # The first one hangs up when the second is closed.
@@ -130,7 +152,7 @@ class Process:
     def _undo(self, *descriptors: int) -> None:
         """End a child that nobody looks after, and close what nobody reads."""
         self.kill()
-        self.popen.wait()
+        self.handle.wait()
         self.exited.set()
         self.close()
         for descriptor in descriptors:
@@ -264,7 +286,7 @@ class Process:
         return wait
 
     def _wait(self) -> None:
-        status = self.popen.wait()
+        status = self.handle.wait()
         self.exited.set()
         while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
             pass  # what it has said is still to come

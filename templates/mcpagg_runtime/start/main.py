@@ -186,7 +186,7 @@ def main(tables: Mapping[str, Any], file: str) -> None:
             if opening.called:
                 for number in ENDING:
                     on_signal(number, opening.stop)
-                from mcpagg_runtime.spawn.early import spawn_early
+                from mcpagg_runtime.spawn.spawning import spawn_early
 
                 opening.spawned = spawn_early(tables, file, opening.called)
     from mcpagg_runtime.base.running import run

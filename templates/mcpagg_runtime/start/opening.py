@@ -34,8 +34,8 @@ class Opening:
         """Whether that was all of the input."""
         self.called = ""
         """The server that what was not answered calls, "" if it calls none."""
-        self.spawned: Spawned | None = None
-        """The process of that server, if it runs already."""
+        self.spawned: Spawned | Exception | None = None
+        """The process of that server, or why it could not be started; None if nobody tried."""
         self.stopped = False
         """Whether a signal has come that is to end the proxy."""
 

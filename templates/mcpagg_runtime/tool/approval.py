@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.spawn.early import ALLOWED_SIGNERS
+from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
