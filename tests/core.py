@@ -121,30 +121,44 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
         name: {"clients": [name], "tools": tools, "capabilities": declared, "instructions": [name]}
         for name, tools in (profiles or {}).items()
     }
-    whole = Plan(
-        name="test",
-        version="1",
-        compiler="1",
-        servers=table,
-        routes={exposed: (*owner, portable[exposed]) for exposed, owner in owners.items()},
-        snapshot=snapshot,
-        prompts={f"{server}:{name}": (server, name, f"{server}_{name}") for server, name in asked},
-        resources={uri: (server,) for server, uris in (resources or {}).items() for uri in uris},
-        templates={uri: (server,) for server, uris in (templates or {}).items() for uri in uris},
-        capabilities=json.dumps(declared),
-        children={
+    routes = {
+        "tools": [(*owner, exposed, portable[exposed]) for exposed, owner in owners.items()],
+        "prompts": [
+            (server, name, f"{server}:{name}", f"{server}_{name}") for server, name in asked
+        ],
+    }
+    tables: Json = {
+        "name": "test",
+        "compiler": "1",
+        "snapshot": snapshot,
+        "servers": table,
+        "capabilities": declared,
+        "children": {
             server: {
                 "protocol": "2025-11-25",
+                "digest": "sha256:1",
                 "conditional": (conditional or {}).get(server, []),
                 **(facts or {}).get(server, {}),
             }
             for server in servers
         },
-        instructions=instructions,
-        options=chosen,
-        profiles=json_text(parts) if parts else "",
-        overlays=json.dumps(overlays) if overlays else "",
-    )
+        "instructions": [instructions] if instructions else [],
+        "options": chosen,
+        **({"profiles": parts} if parts else {}),
+        **({"overlays": overlays} if overlays else {}),
+    }
+    for kind, rows_ in routes.items():
+        tables[kind] = {server: {} for server in servers}
+        for server, name, exposed, short in rows_:
+            tables[kind][server][exposed] = [name, short]
+    for kind, addresses in (("resources", resources), ("templates", templates)):
+        tables[kind] = {
+            server: {uri: [] for uri in uris} for server, uris in (addresses or {}).items()
+        }
+    for name in tables.keys() - {"name", "compiler", "snapshot"}:
+        tables[name] = json_text(parts) if name == "profiles" else json.dumps(tables[name])
+    whole = Plan(tables)
+    whole.version = "1"
     return narrowed(whole, profile) if profile else whole
 
 

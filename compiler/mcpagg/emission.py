@@ -25,7 +25,6 @@ from mcpagg.options import Options
 from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
-from mcpagg_runtime.base.plan import Plan, read_plan
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.serve.needs import uses
 from mcpagg_runtime.tool.approval import data_digest
@@ -45,7 +44,7 @@ PLANNED = {table: kind for kind, table in ROUTES.items()} | {
         *("SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS"),
     )
 }
-"""The names under which `read_plan` knows the tables."""
+"""The names under which a Plan knows the tables."""
 # The tables that are {server or profile: {key: value}}. In those of routes and overlays each row is
 # one line, and so are the capabilities, which stand in an answer as they are.
 BY_SERVER = ("SERVERS", "CHILDREN", "PROFILES")
@@ -105,7 +104,7 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         server: {kind: _list(value) for kind, value in values.items()}
         for server, values in lists.items()
     }
-    if approval := approve(data_digest(_plan(name, texts, listed))):
+    if approval := approve(data_digest(_planned(name, texts, listed))):
         tables["APPROVAL"] = dict(approval)
         texts["APPROVAL"] = _text("APPROVAL", tables["APPROVAL"])
     about = {"name": name}
@@ -146,10 +145,12 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     return text
 
 
-def _plan(name: str, texts: Mapping[str, str], listed: Mapping[str, Mapping[str, str]]) -> Plan:
-    """Return the plan that the emitted file will have, but for the compiler's version."""
+def _planned(
+    name: str, texts: Mapping[str, str], listed: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
+    """Return the tables of a Plan, as they will stand in the emitted file."""
     planned = {PLANNED[table]: text for table, text in texts.items() if table in PLANNED}
-    return read_plan({"name": name, "compiler": "", "snapshot": listed, **planned})
+    return {"name": name, "snapshot": listed, **planned}
 
 
 def _text(table: str, value: Any) -> str:
@@ -275,7 +276,9 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
         "composite": bool(linked.composed.tools),
         "masking": any("masks" in row for row in rows.values()),
         "skills": SKILLS.capability in extensions,
-        "extensions": bool(extensions),
+        "output_schemas": any(
+            facts["protocol"] == MODERN_VERSION for facts in linked.children.values()
+        ),
         "remote": remote,
         "repeated": remote or http,
         "profiles": bool(linked.profiles or linked.overlays),

@@ -21,8 +21,8 @@ from mcpagg_runtime.serve.names import (
     hides_address,
     offered,
     portable_names,
-    server_address,
 )
+from mcpagg_runtime.serve.skills import server_address
 
 Route = tuple[str, ...]
 

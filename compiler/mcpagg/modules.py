@@ -31,7 +31,6 @@ PARTS = (
     "start",
     "spawn",
     "base",
-    "envelope",
     "serve",
     "windows",
     "modern",

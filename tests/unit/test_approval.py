@@ -18,7 +18,7 @@ from mcpagg.approval import Approval, approving
 from mcpagg.cli import main
 from mcpagg.problems import ConfigError
 from mcpagg_runtime.base.answers import Answers
-from mcpagg_runtime.base.plan import Plan, read_plan
+from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
@@ -56,20 +56,20 @@ def reviewed(**options: str) -> Plan:
 
 def signed(key: Path) -> Plan:
     made = reviewed()
-    made.approval = approving(str(key), {})(data_digest(made))
+    made.approval = approving(str(key), {})(data_digest(made.tables))
     return made
 
 
 def test_the_digest_counts_every_table_and_no_compiler() -> None:
-    digest = data_digest(reviewed())
+    digest = data_digest(reviewed().tables)
     for name in ("name", "instructions", "lists", "any"):
         other = reviewed()
         other.tables = {**other.tables, name: "[]"}
-        assert data_digest(other) != digest
+        assert data_digest(other.tables) != digest
     same = reviewed()
     same.tables = {**dict(reversed([*same.tables.items()])), "compiler": "9", "approval": "{}"}
     same.show_names("portable")
-    assert data_digest(same) == digest
+    assert data_digest(same.tables) == digest
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
@@ -77,8 +77,8 @@ def test_what_is_signed_is_what_the_emitted_file_holds(case: Path) -> None:
     space: dict[str, Any] = {"__name__": "server"}
     text = emitted(case, lambda digest: {"data": digest, "signature": ""})
     exec(compile(text, "server.py", "exec"), space)  # noqa: S102 - our own
-    found = read_plan(space["PLAN"])
-    assert found.approval["data"] == data_digest(found)
+    found = Plan(space["PLAN"])
+    assert found.approval["data"] == data_digest(found.tables)
 
 
 def test_an_approval_is_kept_for_the_same_data_alone() -> None:
@@ -104,7 +104,7 @@ def test_what_has_changed_is_not_approved_whatever_it_says(keys: Path) -> None:
     changed.tables = {**changed.tables, "instructions": '["Obey."]'}
     with pytest.raises(NotApproved, match="has changed since it was signed"):
         signer_of(changed, str(keys / "signers"))
-    changed.approval = {**changed.approval, "data": data_digest(changed)}
+    changed.approval = {**changed.approval, "data": data_digest(changed.tables)}
     with pytest.raises(NotApproved, match="its signature does not hold"):
         signer_of(changed, str(keys / "signers"))
 
@@ -112,7 +112,7 @@ def test_what_has_changed_is_not_approved_whatever_it_says(keys: Path) -> None:
 @needs_ssh
 def test_a_signature_for_something_else_does_not_count(keys: Path) -> None:
     made = reviewed()
-    digest = data_digest(made)
+    digest = data_digest(made.tables)
     command = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", str(keys / "alice")]
     done = subprocess.run(command, input=f"{digest}\n".encode(), capture_output=True, check=True)
     made.approval = {"data": digest, "signature": done.stdout.decode()}
@@ -132,7 +132,7 @@ def test_under_refuse_what_is_signed_and_has_changed_starts_nothing() -> None:
 
 def test_a_profile_is_approved_with_the_whole() -> None:
     whole = plan({"db": ["query"]}, on_drift="refuse", profiles={"p": {"db": ["query"]}})
-    whole.approval = {"data": data_digest(whole), "signature": ""}
+    whole.approval = {"data": data_digest(whole.tables), "signature": ""}
     assert Engine(Answers(narrowed(whole, "p")), ".")._refusal == ""
     whole.approval = OTHER
     assert Engine(Answers(narrowed(whole, "p")), ".")._refusal != ""
@@ -146,7 +146,7 @@ def test_where_signers_are_named_what_is_not_signed_starts_nothing(
     engine = Engine(Answers(made), ".")
     assert engine._refusal == "its data is not signed"
     monkeypatch.setenv("PATH", "")
-    made.approval = {"data": data_digest(made), "signature": ""}
+    made.approval = {"data": data_digest(made.tables), "signature": ""}
     assert "ssh-keygen cannot be asked" in refusal(made)
 
 

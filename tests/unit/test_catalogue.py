@@ -10,6 +10,7 @@ from core import Json, plan, tool
 
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.catalogue import Catalogue, Item
+from mcpagg_runtime.base.client import Client
 
 RICH: Json = {
     "title": 'T "quoted" , } ] \\ end',
@@ -31,8 +32,9 @@ def catalogue(servers: dict[str, Iterable[str | Json]], **choices: Any) -> Catal
 
 def listed(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[Json]:
     """Return the tools of the list."""
-    tools: list[Json] = json.loads(found.listing(spelling, capable))["tools"]
-    return tools
+    client = Client("spec")
+    client.spelling, client.capable = spelling, capable
+    return [json.loads(text) for text in found.texts(client)]
 
 
 def names(found: Catalogue, spelling: str = "exposed", capable: bool = True) -> list[str]:
@@ -56,12 +58,12 @@ def test_the_order_is_the_configs_then_each_childs_own() -> None:
 
 
 def test_the_list_is_one_line() -> None:
-    assert "\n" not in catalogue({"s": [RICH, tool("t")]}).listing("exposed", True)
+    assert "\n" not in "".join(catalogue({"s": [RICH, tool("t")]}).texts(Client("spec")))
 
 
 def test_a_child_without_tools_lists_none() -> None:
     found = catalogue({"s": []})
-    assert found.listing("exposed", True) == '{"tools":[]}'
+    assert found.texts(Client("spec")) == []
     assert found.find("s:t") is None
 
 
@@ -106,10 +108,10 @@ def test_an_exposed_name_wins_over_anothers_portable_one() -> None:
 def test_a_child_that_is_down_is_not_listed_but_found() -> None:
     answers = Answers(plan({"a": ["t"], "b": ["t"]}))
     found = answers.catalogues["tools"]
-    assert answers.outages.begin("a")
+    answers.outages.add("a")
     assert names(found) == ["b:t"]
     assert found.find("a:t") is not None
-    assert answers.outages.end("a")
+    answers.outages.remove("a")
     assert names(found) == ["a:t", "b:t"]
 
 
@@ -120,7 +122,7 @@ def test_what_is_served_instead_of_the_snapshot_is_listed_and_found() -> None:
     new.exposed, new.portable = "a:new", "a_new"
     found.serve("a", [new])
     assert names(found, "portable") == ["a_new", "b_t"]
-    assert found.listing("exposed", True).startswith('{"tools":[{"x":1e999,"name" :"a:new" ,"y":1}')
+    assert found.texts(Client("spec"))[0] == '{"x":1e999,"name" :"a:new" ,"y":1}'
     assert found.find("a:new") is new
     assert found.find("a:old") is None
     assert [entry.original for entry in found.recorded("a")] == ["old"]

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 
-from mcpagg_runtime.base.answers import Answers, answer_line
+from mcpagg_runtime.base.answers import LIST_MILLISECONDS, Answers, answer_line
 from mcpagg_runtime.base.catalogue import wraps_output
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import edited
 from mcpagg_runtime.base.message import Json as Text
 from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.output_schemas import legacy_item
 from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
@@ -22,9 +23,7 @@ from mcpagg_runtime.base.protocol import (
     SERVER_KEY,
     VERSION_KEY,
 )
-from mcpagg_runtime.envelope.discover import LIST_MILLISECONDS
 from mcpagg_runtime.modern.results import completed, legacy_result
-from mcpagg_runtime.serve.output_schemas import legacy_item
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+import core
 import pytest
 from goldens import GOLDEN, cases, emitted, of_snapshot
 from hypothesis import given, settings
@@ -32,8 +33,9 @@ from mcpagg.readback import ReadBackError, read_tables
 from mcpagg.recorded import read_contents, recorded_command
 from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
-from mcpagg_runtime.base.catalogue import KINDS, TOOLS, Catalogue, Outages
-from mcpagg_runtime.base.plan import Plan, read_plan
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.base.catalogue import KINDS
+from mcpagg_runtime.base.plan import Plan
 
 START_OF_DECISIONS = "# What this proxy is"
 END_OF_DECISIONS = "# How it works"
@@ -76,12 +78,12 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
     assert (
-        "; without composite, extensions, http, masking, profiles, remote, repeated, skills)\n"
+        "; without composite, http, masking, output_schemas, profiles, remote, repeated, skills)\n"
         in plain
     )
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
-    assert "; without extensions, http, profiles, remote, repeated, skills)\n" in composite
+    assert "; without http, output_schemas, profiles, remote, repeated, skills)\n" in composite
 
 
 def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
@@ -105,13 +107,14 @@ def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
     }
 
 
-def test_a_proxy_with_an_extension_has_what_routes_its_requests() -> None:
-    """Of any extension: requests that nobody knows are looked up as soon as there is one."""
+def test_a_proxy_with_skills_has_what_lists_those_of_several_servers() -> None:
     capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
     child = ChildSnapshot("a", "2025-11-25", capabilities=capabilities)
     config = b'{"mcpServers": {"a": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot((child,)), Options())
-    assert "; without composite, http, masking, profiles, remote, repeated)\n" in text
+    assert (
+        "; without composite, http, masking, output_schemas, profiles, remote, repeated)\n" in text
+    )
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])
@@ -147,10 +150,9 @@ def test_the_snapshot_comes_back_as_it_went_in(case: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("spelling", ["exposed", "portable"])
 def test_what_is_listed_is_what_was_snapshotted_but_for_the_name(case: Path, spelling: str) -> None:
     plan = loaded(emitted(case))
-    catalogue = Catalogue(
-        TOOLS, tuple(plan.servers), plan.routes["tools"], plan.snapshot, {}, Outages()
-    )
-    listed = json.loads(catalogue.listing(spelling, capable=True))["tools"]
+    catalogue = Answers(plan).catalogues["tools"]
+    items = [item for server in plan.servers for item in catalogue.recorded(server)]
+    listed = [json.loads(item.listed(getattr(item, spelling))) for item in items]
     tools = [t for c in json.loads((case / "snapshot.json").read_text("utf-8")) for t in c["tools"]]
     assert [{**tool, "name": ""} for tool in listed] == [{**tool, "name": ""} for tool in tools]
     assert len({tool["name"] for tool in listed}) == len(tools)
@@ -160,7 +162,7 @@ def loaded(text: str) -> Plan:
     """Run an emitted file as a module; return its plan."""
     space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
     exec(compile(text, "server.py", "exec"), space)  # noqa: S102
-    return read_plan(space["PLAN"])
+    return Plan(space["PLAN"])
 
 
 ODD_NAMES = [
@@ -309,9 +311,10 @@ def test_a_deep_value_costs_what_it_holds_and_the_list_is_cut_all_the_same() -> 
     tools = [{"name": name, "inputSchema": {"type": "object"}, "x": deep} for name in "ab"]
     text = list_text(tools)
     assert len(text) < 1.1 * len(dumps(tools))
-    routes = {f"s:{name}": ("s", name, f"s_{name}") for name in "ab"}
-    catalogue = Catalogue(TOOLS, ("s",), routes, {"s": {"tools": text}}, {}, Outages())
-    cut = [item.listed(item.original) for item in catalogue.recorded("s")]
+    found = core.plan({"s": "ab"})
+    found.snapshot = {"s": {"tools": text}}
+    items = Answers(found).catalogues["tools"].recorded("s")
+    cut = [item.listed(item.original) for item in items]
     assert [dumps(loads(item)) for item in cut] == [dumps(tool) for tool in tools]
 
 

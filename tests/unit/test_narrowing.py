@@ -87,7 +87,7 @@ def test_a_variable_of_a_server_outside_is_kept_from_those_within() -> None:
         facts={"web": {"needs": ["TOKEN"]}},
         profiles={"sales": SALES},
     )
-    given.needs = ["TOKEN"]
+    assert given.needs == ["TOKEN"]
     found = narrowed(given, "sales")
     assert found.needs == []
     assert [*found.servers] == ["db", "docs"]
@@ -133,7 +133,7 @@ def test_what_nobody_chose_for_gets_the_default_profile() -> None:
 def test_a_profile_has_its_own_instructions_and_a_server_that_lacks_something_stays_down() -> None:
     given = plan(SERVERS, profiles={"cursor": SALES}, instructions="All.")
     before = Answers(given)
-    before.outages.begin("db")
+    before.outages.add("db")
     answers, _ = choose(given, before, json.dumps(hello("cursor")).encode())
     assert answers.plan.instructions == "cursor"
     assert "db" in answers.outages

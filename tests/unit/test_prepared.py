@@ -15,7 +15,7 @@ from goldens import GOLDEN, cases, emitted
 from mcpagg_runtime.base.answers import Answers, answer_line
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.base.plan import read_plan
+from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.start.greeting import REFUSE_COLON
 from mcpagg_runtime.start.main import Prepared
 
@@ -57,7 +57,7 @@ def test_a_prepared_answer_is_that_of_the_runtime(
 ) -> None:
     tables = tables_of(case, names=names)
     prepared = Prepared(tables)
-    answers, known = Answers(read_plan(tables)), Client(names)
+    answers, known = Answers(Plan(tables)), Client(names)
     lines = [hello(client, **able), line("ping", 7), *(line(method, params={}) for method in LISTS)]
     given = [prepared.answer(each) for each in lines]
     for each, answer in zip(lines, given, strict=True):
@@ -79,7 +79,7 @@ def test_a_prepared_answer_is_that_of_the_runtime(
 def test_the_handshake_is_answered_in_a_revision_that_is_known(version: Any) -> None:
     tables = tables_of(GOLDEN / "plain")
     answer = Prepared(tables).answer(hello(version=version))
-    expected = answer_line(Answers(read_plan(tables)), Client("auto"), hello(version=version))
+    expected = answer_line(Answers(Plan(tables)), Client("auto"), hello(version=version))
     assert answer is not None
     assert isinstance(expected, Message)
     assert json.loads(answer) == json.loads(expected.line())
@@ -153,7 +153,7 @@ def test_what_the_client_has_said_is_kept() -> None:
 
 def test_the_version_changes_with_what_a_server_offers_and_not_with_the_rest() -> None:
     tables = tables_of(GOLDEN / "plain")
-    version = read_plan(tables).version
+    version = Plan(tables).version
     assert len(version) == 12
-    assert read_plan(tables_of(GOLDEN / "plain", names="portable")).version == version
-    assert read_plan(tables_of(GOLDEN / "composite")).version != version
+    assert Plan(tables_of(GOLDEN / "plain", names="portable")).version == version
+    assert Plan(tables_of(GOLDEN / "composite")).version != version

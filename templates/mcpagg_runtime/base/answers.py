@@ -1,27 +1,36 @@
-"""Answers what needs no child: the handshake, pings and lists, as they are served now."""
+"""Answers what needs no child: handshakes, pings, discoveries, and lists as they are served now."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Catalogue, Outages
-from mcpagg_runtime.base.client import is_enveloped
-from mcpagg_runtime.base.jsontext import Malformed, parse
+from mcpagg_runtime.base.catalogue import KINDS, SKILLS, Catalogue
+from mcpagg_runtime.base.client import ModernRequest, is_enveloped
+from mcpagg_runtime.base.jsontext import Malformed, obj, parse
 from mcpagg_runtime.base.message import decode, error, failure, read_message, result
 from mcpagg_runtime.base.protocol import (
     INITIALIZED,
     INVALID_PARAMS,
+    LISTEN,
+    MAY_ASK,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
+    PROTOCOL_METHODS,
+    SKILL_METHODS,
     VERSION_KEY,
 )
 from mcpagg_runtime.start.greeting import introduction
+from mcpagg_runtime.start.lists import list_result
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.base.catalogue import Kind
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
+
+# What modern clients ask that needs a child.
+FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {LISTEN, "completion/complete"}
+LIST_MILLISECONDS = 3_600_000
 
 
 class Answers:
@@ -38,37 +47,31 @@ class Answers:
             if "extensions" in facts
         }
         """{server: the extensions whose requests go to it}."""
-        self.outages = Outages()
-        self.catalogues = {kind.name: self._catalogue(kind) for kind in KINDS}
-        self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
-        """{method: the kind of list that it asks for}."""
-
-    def _catalogue(self, kind: Kind) -> Catalogue:
-        plan = self.plan
-        facts = plan.children.items() if kind is TOOLS else ()
-        skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
-        return Catalogue(
-            kind,
-            (*plan.servers, *([""] if plan.subtools else [])),
-            plan.routes[kind.name],
-            plan.snapshot,
-            {name: known.get("conditional", ()) for name, known in facts},
-            self.outages,
-            modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
-            apart=kind is SKILLS and len(skilled) > 1,
-            overlays=plan.overlays if kind is TOOLS else "",
-        )
+        self.outages: set[str] = set()
+        """The servers that are down: what they have has left the lists."""
+        self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
+        self._lists = {
+            kind.method: self.catalogues[kind.name]
+            for kind in KINDS
+            if kind.capability in self.declared
+        }
 
     def extenders(self, method: str) -> list[str]:
         """Return the servers that a request of an unknown method may be for, likeliest first.
 
         Methods of an extension often begin with its name, or with the last part of that.
         """
-        if not self.extended:
+        if method in PROTOCOL_METHODS:
             return []
-        from mcpagg_runtime.serve.extensions import likely
+        likely = {}
+        for server, names in self.extended.items():
+            own = [name for name in names if name != SKILLS.capability]
+            marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
+            if own:
+                likely[server] = method.startswith(tuple(marks))
+        return sorted(likely, key=lambda server: not likely[server])
 
-        return likely(method, self.extended)
+    # Clients with a handshake
 
     def answer(self, client: Client, message: Message) -> Message | None:
         """Return the answer to a request without an envelope, None if the file has none."""
@@ -78,24 +81,77 @@ class Answers:
             # A client that only tries takes this code for "shake hands", others for the end.
             why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
             return failure(identifier, error(METHOD_NOT_FOUND, why))
-        if method not in ("initialize", "ping") and method not in self.lists:
+        if method not in ("initialize", "ping") and method not in self._lists:
             return None
         if type(message.value("params")) not in (dict, type(None)):
             return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
         if method == "initialize":
-            return result(identifier, self._introduction(client, message))
+            client.introduce(message)
+            plan = self.plan
+            about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+            return result(identifier, about)
         if method == "ping":
             return result(identifier, "{}")
+        return self._listed(client, message)
+
+    def _listed(self, client: Client, message: Message) -> Message:
+        """Return the answer to a request for a list."""
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return failure(identifier, refusal)
-        catalogue = self.catalogues[self.lists[method].name]
-        return result(identifier, catalogue.listing(client.spelling, client.capable))
+            return failure(message.raw("id"), refusal)
+        catalogue = self._lists[message.method or ""]
+        member, texts = catalogue.kind.member, catalogue.texts(client)
+        if not client.is_modern:
+            return result(message.raw("id"), list_result(member, texts))
+        ttl, scope = self._hints(catalogue)
+        listed = self._cacheable({member: f"[{','.join(texts)}]"}, ttl, scope)
+        return result(message.raw("id"), listed)
 
-    def _introduction(self, client: Client, message: Message) -> str:
-        client.introduce(message)
+    # Clients without one: each request carries an envelope that says who asks.
+    # https://modelcontextprotocol.io/specification/2026-07-28/basic, and server/discover
+
+    def answer_modern(self, request: ModernRequest) -> Message | None:
+        """Return the answer to a request with an envelope, None if it needs a child.
+
+        Any request but a discovery may mean that children will be wanted.
+        """
+        message, identifier = request.message, request.identifier
+        method = message.method or ""
+        if request.fault:
+            return failure(identifier, request.fault)
+        if method == "server/discover":
+            return result(identifier, self._discovery())
+        listed = method in self._lists
+        if listed or method in FORWARDED_METHODS or self.extenders(method):
+            request.connection.want_servers(request)
+            return self._listed(request, message) if listed else None
+        return failure(identifier, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
+
+    def _discovery(self) -> str:
         plan = self.plan
-        return introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+        about = {"instructions": quote(plan.instructions)} if plan.instructions else {}
+        versions = f"[{quote(MODERN_VERSION)}]"
+        members = {"supportedVersions": versions, "capabilities": plan.capabilities, **about}
+        return self._cacheable(members, LIST_MILLISECONDS, "public")
+
+    def _cacheable(self, members: dict[str, str], ttl: int, scope: str) -> str:
+        """Return a modern result that may be kept for `ttl` milliseconds, and for whom."""
+        head = {"resultType": '"complete"', **members, "ttlMs": str(ttl)}
+        return obj({**head, "cacheScope": quote(scope), "_meta": self.plan.signature})
+
+    def _hints(self, catalogue: Catalogue) -> tuple[int, str]:
+        """Return for how many milliseconds a list may be kept, and for whom.
+
+        No longer and for no more than any child said of its own. What depends on who asks (how
+        names are spelled, tools for clients with capabilities) is for that client alone.
+        """
+        plan = self.plan
+        hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+        ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+        private = any(hint.get("cacheScope") == "private" for hint in hints)
+        spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+        alone = private or spelled or any(catalogue.conditional.values())
+        return ttl, "private" if alone else "public"
 
 
 def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str | None:
@@ -113,7 +169,5 @@ def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str 
     if message.id is None:
         return None
     if message.method != "initialize" and is_enveloped(message):
-        from mcpagg_runtime.envelope.discover import discover
-
-        return discover(answers, client, message)[1]
+        return answers.answer_modern(ModernRequest(client, message))
     return answers.answer(client, message)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import members
-from mcpagg_runtime.base.protocol import SKILLS_EXTENSION
-from mcpagg_runtime.start.lists import cut_list, labelled, list_result
+from mcpagg_runtime.base.jsontext import edited, members
+from mcpagg_runtime.base.output_schemas import legacy_item
+from mcpagg_runtime.base.protocol import MODERN_VERSION, SKILLS_EXTENSION
+from mcpagg_runtime.start.lists import cut_list, labelled
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
-    Route = tuple[str, ...]
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.base.plan import Plan
 
 
 class Kind:
@@ -30,14 +32,24 @@ class Kind:
 
     __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
 
-    def __init__(self, name: str, method: str, member: str, capability: str, key: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        method: str,
+        member: str,
+        capability: str,
+        key: str,
+        label: str = "name",
+        announced: str = "",
+    ) -> None:
+        """`announced` is what its announcement names, "" for the capability."""
         self.name = name
         self.method = method
         self.member = member
         self.capability = capability
         self.key = key
-        self.label = "name"
-        self.announcement = f"notifications/{capability}/list_changed"
+        self.label = label
+        self.announcement = f"notifications/{announced or capability}/list_changed"
 
     def is_declared(self, capabilities: Mapping[str, Any]) -> bool:
         """Whether a server with these capabilities has such a list."""
@@ -52,10 +64,8 @@ RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
 TEMPLATES = Kind(
     "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
 )
-SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri")
-SKILLS.label = "uri"
 # The extension has no notification of its own; the files of skills are resources.
-SKILLS.announcement = RESOURCES.announcement
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri", "resources")
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
 
@@ -88,115 +98,75 @@ class Item:
         return string in self.tail or string in self.head
 
 
-class Outages:
-    """The servers that are down: what they have has left the lists."""
-
-    def __init__(self) -> None:
-        self._down: set[str] = set()
-
-    def __contains__(self, server: object) -> bool:
-        return server in self._down
-
-    def begin(self, server: str) -> bool:
-        """A server is down; return whether it was not."""
-        if server in self._down:
-            return False
-        self._down.add(server)
-        return True
-
-    def end(self, server: str) -> bool:
-        """A server is up; return whether it was down."""
-        if server not in self._down:
-            return False
-        self._down.remove(server)
-        return True
-
-
 class Catalogue:
     """One kind of list of all children, as it is served now."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        servers: tuple[str, ...],
-        routes: Mapping[str, Route],
-        snapshot: Mapping[str, Mapping[str, str]],
-        conditional: Mapping[str, Iterable[str]],
-        outages: Outages,
-        *,
-        modern: frozenset[str] = frozenset(),
-        apart: bool = False,
-        overlays: str = "",
-    ) -> None:
+    def __init__(self, kind: Kind, plan: Plan, outages: Collection[str]) -> None:
+        """`outages` are the servers that are down: what they have has left the lists."""
+        facts = plan.children if kind is TOOLS else {}
+        answering = [known.get("extensions", ()) for known in plan.children.values()]
         self.kind = kind
-        self.servers = servers
-        self.routes = routes
+        self.servers = (*plan.servers, *([""] if plan.subtools else []))
+        self.routes = plan.routes[kind.name]
         """The routing table.
 
         {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
         (server,)} for resources and templates, {listed URI: (server, its own URI, listed URI)} for
         skills.
         """
-        self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
+        self.conditional = {
+            server: frozenset(facts.get(server, {}).get("conditional", ()))
+            for server in self.servers
+        }
         """{server: the items that it offers only to a client with capabilities}."""
         self.live: dict[str, list[Item]] = {}
         """The lists that are served instead of the snapshot."""
-        self.apart = apart
+        self.apart = kind is SKILLS and sum(SKILLS.capability in one for one in answering) > 1
         """Whether URIs are listed with their server, since several have such items."""
-        self._snapshot = snapshot
-        """{server: {kind: the compiler's indented JSON text}}."""
+        self._snapshot = plan.snapshot
         self._outages = outages
-        self._modern = modern
+        self._modern = {
+            name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
+        }
         """The servers whose items may hold what legacy clients do not understand."""
-        self._overlays = overlays
-        """What is listed in place of servers' words: JSON text, "" for nothing."""
+        self._overlays = plan.overlays if kind is TOOLS else ""
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
-    def listing(self, spelling: str, capable: bool) -> str:
-        """Return the result of a client's list request as JSON text.
+    def texts(self, client: Client) -> list[str]:
+        """Return the JSON texts of the items that a client is shown, as it knows such items."""
+        patches: Mapping[tuple[str, str], str] = {}
+        if self._overlays:
+            from mcpagg_runtime.profiles.overlays import patches_of
 
-        `spelling` is an attribute of Item (exposed, portable); for `capable` see `shown`.
-        """
-        texts = [
-            self._understood(text) if item.server in self._modern else text
-            for item, text in self.texts(spelling, capable)
-        ]
-        return list_result(self.kind.member, texts)
+            patches = patches_of(self._overlays)
+        return [self._text(item, client, patches) for item in self._shown(client)]
 
-    def shown(self, capable: bool) -> list[Item]:
-        """Return the items that a client is shown.
-
-        `capable` says whether it declared capabilities, without which conditional items are left
-        out.
-        """
+    def _shown(self, client: Client) -> list[Item]:
+        """Return the items that a client is shown: conditional ones if it has capabilities."""
         return [
             item
             for server in self.servers
             if server not in self._outages
             for item in self.served(server)
-            if capable or item.original not in self.conditional[server]
+            if client.capable or item.original not in self.conditional[server]
         ]
 
-    def texts(self, spelling: str, capable: bool) -> list[tuple[Item, str]]:
-        """Return the items that a client is shown, each with its JSON text; see `listing`."""
-        shown = self.shown(capable)
-        if self._overlays:
-            from mcpagg_runtime.profiles.overlays import with_overlays
+    def _text(self, item: Item, client: Client, patches: Mapping[tuple[str, str], str]) -> str:
+        text = item.listed(item.original if self.apart else getattr(item, client.spelling))
+        patch = patches.get((item.server, item.original))
+        if patch is not None:
+            from mcpagg_runtime.profiles.overlays import overlaid
 
-            return with_overlays(shown, spelling, self._overlays)
-        if not self.apart:
-            return [(item, item.listed(getattr(item, spelling))) for item in shown]
-        from mcpagg_runtime.serve.skills import moved_entry
+            text = overlaid(text, patch)
+        if self.apart:
+            from mcpagg_runtime.serve.skills import moved_entry
 
-        return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
-
-    def _understood(self, text: str) -> str:
-        if not wraps_output(text):
-            return text
-        from mcpagg_runtime.serve.output_schemas import legacy_item
-
-        return legacy_item(text)
+            text = moved_entry(text, item.server)
+        if client.is_modern:
+            # Its items have no such member: tasks are not relayed.
+            return edited(text, drop=("execution",)) if '"execution"' in text else text
+        return legacy_item(text) if item.server in self._modern and wraps_output(text) else text
 
     def served(self, server: str) -> list[Item]:
         """Return the items of a child as they are served now, down or not."""

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import members
-from mcpagg_runtime.base.protocol import CAPABILITIES_KEY, VERSION_KEY
+from mcpagg_runtime.base.jsontext import members, obj
+from mcpagg_runtime.base.message import error
+from mcpagg_runtime.base.protocol import (
+    CAPABILITIES_KEY,
+    INFO_KEY,
+    INVALID_PARAMS,
+    LEVEL_KEY,
+    LEVELS,
+    MODERN_VERSION,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+)
 from mcpagg_runtime.start.greeting import (
     LEGACY_VERSIONS,
     RELAYED,
@@ -13,9 +23,10 @@ from mcpagg_runtime.start.greeting import (
     spelling_for,
     spoken,
 )
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
@@ -28,7 +39,6 @@ class Client:
 
     __slots__ = (
         "_last_id",
-        "_names",
         "audience",
         "capabilities",
         "capable",
@@ -39,6 +49,7 @@ class Client:
         "initialized",
         "level",
         "name",
+        "names",
         "spelling",
         "starter",
         "version",
@@ -48,8 +59,8 @@ class Client:
     """Whether it is a request of a modern client."""
 
     def __init__(self, names: str) -> None:
-        """`names` is the option of that name."""
-        self._names = names
+        self.names = names
+        """The option of that name."""
         self.version = LEGACY_VERSIONS[0]
         self.name = ""
         """The one in its clientInfo."""
@@ -115,7 +126,7 @@ class Client:
             objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
             self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
             self.extensions = objects.get("extensions", "")
-        self.spelling = spelling_for(self._names, self.name)
+        self.spelling = spelling_for(self.names, self.name)
 
 
 def _lost(message: Message) -> None:
@@ -126,3 +137,59 @@ def is_enveloped(message: Message) -> bool:
     """Whether a request is modern: it says so itself."""
     meta = message.params.get("_meta")
     return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+
+
+class ModernRequest(Client):
+    """One request of a modern client, which the router knows as a client of its own.
+
+    It has an envelope: members of `_meta` that say who asks.
+    """
+
+    __slots__ = ("declared", "fault", "identifier", "message", "token")
+
+    is_modern = True
+
+    def __init__(self, client: Client, message: Message) -> None:
+        super().__init__(client.names)
+        self.connection = client
+        self.version = MODERN_VERSION
+        self.resume(message)
+
+    def resume(self, message: Message) -> None:
+        """Let `message`, which has an envelope, be the request that is to be answered."""
+        text = message.json("params").part("_meta")
+        meta, _ = members(text)
+        self.message = message
+        self.identifier = message.raw("id")
+        """The JSON text of its id."""
+        self.token = _text(text, meta, "progressToken")
+        """The JSON text of its progress token, "" for none."""
+        self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+        self.declared = _text(text, meta, CAPABILITIES_KEY)
+        """All that the client can do, as JSON text."""
+        level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+        self.level = level if type(level) is str else ""
+        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+        """The error that a bad envelope is answered with, as JSON text, "" for none."""
+
+
+def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:
+    return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+
+def _fault(meta: Mapping[str, Any]) -> str:
+    """Return the error that an envelope is refused with; the version comes first.
+
+    Whoever speaks another one may well have another envelope.
+    """
+    version = meta.get(VERSION_KEY)
+    if type(version) is not str:
+        return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+    if version != MODERN_VERSION:
+        data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+        return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+    if type(meta.get(CAPABILITIES_KEY)) is not dict:
+        return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+    if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+        return error(INVALID_PARAMS, "Unknown log level")
+    return ""

@@ -10,7 +10,7 @@ from mcpagg_runtime.start.greeting import version_of
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -61,77 +61,56 @@ class Options:
 class Plan:
     """What the compiler decided."""
 
-    def __init__(
-        self,
-        *,
-        name: str,
-        version: str,
-        compiler: str,
-        servers: Mapping[str, Mapping[str, Any]],
-        routes: Mapping[str, tuple[str, ...]],
-        snapshot: Mapping[str, Mapping[str, str]],
-        children: Mapping[str, Mapping[str, Any]],
-        instructions: str,
-        options: Mapping[str, Any],
-        prompts: Mapping[str, tuple[str, ...]] = {},
-        skills: Mapping[str, tuple[str, ...]] = {},
-        resources: Mapping[str, tuple[str, ...]] = {},
-        templates: Mapping[str, tuple[str, ...]] = {},
-        capabilities: str = '{"tools":{"listChanged":true}}',
-        subtools: Mapping[str, Mapping[str, list[str]]] = {},
-        needs: Iterable[str] = (),
-        approval: Mapping[str, str] = {},
-        config: str = "",
-        profiles: str = "",
-        overlays: str = "",
-        tables: Mapping[str, Any] = {},
-    ) -> None:
-        self.name = name
-        self.version = version
-        self.compiler = compiler
+    def __init__(self, tables: Mapping[str, Any]) -> None:
+        """Read it from the tables of an emitted file.
+
+        They are JSON texts, but for `name`, `compiler` and `config`, which are strings, and
+        `snapshot`. One of routes has the form {server: {exposed name: [own name, portable name]}},
+        with an empty row for what is found by its URI.
+        """
+        self.tables = tables
+        self.name: str = tables["name"]
+        self.compiler: str = tables["compiler"]
         """The version of the compiler."""
-        self.servers = servers
+        self.config: str = tables.get("config", "")
+        """Where the config lies from the file, "" where that is not recorded."""
+        self.servers: Mapping[str, Mapping[str, Any]] = parse(tables["servers"])
         """The launch table {server: row}."""
-        self.routes = {
-            "tools": routes,
-            "prompts": prompts,
-            "resources": resources,
-            "templates": templates,
-            "skills": skills,
-        }
-        """The routing tables, see Catalogue; `routes` is that of the tools."""
-        self.snapshot = snapshot
+        kinds = ("tools", "prompts", "resources", "templates", "skills")
+        self.routes = {kind: _routes(tables.get(kind, "{}")) for kind in kinds}
+        """The routing tables by kind of list, see Catalogue."""
+        self.snapshot: Mapping[str, Mapping[str, str]] = tables["snapshot"]
         """{server: {kind: the compiler's indented JSON text of that list}}."""
-        self.children = children
+        self.children: Mapping[str, Mapping[str, Any]] = parse(tables["children"])
         """What else was learnt of each server.
 
         {server: {"protocol": the version it speaks, "conditional": [tools for clients with
         capabilities], "extensions": [those whose requests go to it], "hints": {"ttlMs",
-        "cacheScope" of its lists, where it gave some}}}.
+        "cacheScope" of its lists, where it gave some}, "needs": [variables]}}.
         """
-        self.capabilities = capabilities
+        self.version = version_of(self.children)
+        self.capabilities: str = tables["capabilities"]
         """What the proxy declares, as JSON text."""
-        self.instructions = instructions
-        self.options = Options(options)
-        self.subtools = subtools
+        self.instructions = "\n\n".join(parse(tables["instructions"]))
+        self.options = Options(parse(tables["options"]))
+        self.subtools: Mapping[str, Mapping[str, list[str]]] = parse(tables.get("subtools", "{}"))
         """{composite tool: {server: the tools that it may call}}.
 
         Composite tools are the snapshot of a server called "", which nobody starts.
         """
-        self.config = config
-        """Where the config lies from the file, "" where that is not recorded."""
-        self.needs = needs
-        """The variables that some server needs, unless its `env_file` has them."""
-        self.approval = approval
+        self.approval: Mapping[str, str] = parse(tables.get("approval", "{}"))
         """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
-        self.profiles = profiles
+        self.profiles: str = tables.get("profiles", "")
         """The subsets to choose from, see `narrowing`: JSON text, "" for none."""
         self.whole = self
         """What this is a profile of: itself, unless it is narrowed."""
-        self.overlays = overlays
+        self.overlays: str = tables.get("overlays", "")
         """What is listed of tools in place of their servers' words, see `overlays`: JSON text."""
-        self.tables = tables
-        """What all of this was read from."""
+
+    @property
+    def needs(self) -> list[str]:
+        """The variables that some server needs, unless its `env_file` has them."""
+        return [name for facts in self.children.values() for name in facts.get("needs", ())]
 
     @property
     def info(self) -> str:
@@ -147,41 +126,16 @@ class Plan:
         """Have the proxy show other names than it was compiled with."""
         self.options.names = names
 
+    def narrowed(self, **changes: Any) -> Plan:
+        """Return a part of this plan, in which these of its attributes are others."""
+        part = object.__new__(Plan)
+        part.__dict__.update(self.__dict__, **changes)
+        return part
 
-def read_plan(tables: Mapping[str, Any]) -> Plan:
-    """Return the plan that the tables of an emitted file hold.
 
-    `tables` are JSON texts, but for `name`, `compiler` and `config`, which are strings, and
-    `snapshot`. The routing tables have the form {server: {exposed name: [own name, portable
-    name]}}, and an empty row for what is found by its URI.
-    """
-    children = parse(tables["children"])
-    routes = {
-        kind: {
-            exposed: (server, *row)
-            for server, rows in parse(tables[kind]).items()
-            for exposed, row in rows.items()
-        }
-        for kind in ("tools", "prompts", "resources", "templates", "skills")
-        if kind in tables
+def _routes(table: str) -> dict[str, tuple[str, ...]]:
+    return {
+        exposed: (server, *row)
+        for server, rows in parse(table).items()
+        for exposed, row in rows.items()
     }
-    return Plan(
-        name=tables["name"],
-        version=version_of(children),
-        compiler=tables["compiler"],
-        servers=parse(tables["servers"]),
-        routes=routes.pop("tools"),
-        snapshot=tables["snapshot"],
-        children=children,
-        instructions="\n\n".join(parse(tables["instructions"])),
-        options=parse(tables["options"]),
-        capabilities=tables["capabilities"],
-        subtools=parse(tables.get("subtools", "{}")),
-        approval=parse(tables.get("approval", "{}")),
-        config=tables.get("config", ""),
-        profiles=tables.get("profiles", ""),
-        overlays=tables.get("overlays", ""),
-        tables=tables,
-        needs=[name for facts in children.values() for name in facts.get("needs", ())],
-        **routes,
-    )

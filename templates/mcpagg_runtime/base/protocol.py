@@ -86,3 +86,13 @@ OF_SERVERS = LISTS_CHANGED | {
     "notifications/elicitation/complete",
     ACKNOWLEDGED,
 }
+
+# What the protocol itself defines, in any revision: no extension's, so no server with one is asked
+# for it. https://modelcontextprotocol.io/specification, the schemas
+PROTOCOL_METHODS = frozenset(
+    {
+        *("initialize", "ping", "server/discover", LISTEN, *FORWARDED, *CLIENT_METHODS),
+        *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
+        *("skills/list", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"),
+    }
+)

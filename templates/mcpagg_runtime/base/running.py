@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.plan import read_plan
+from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.standard import open_standard_files
 from mcpagg_runtime.base.stdio import Stdio
 from mcpagg_runtime.start.opening import LOG_DIRECTORY
@@ -26,7 +26,7 @@ def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
     """
     folder = os.path.dirname(os.path.realpath(file))
     open_standard_files()
-    plan = read_plan(tables)
+    plan = Plan(tables)
     if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
         from mcpagg_runtime.tool.commands import run_command
 

@@ -241,8 +241,7 @@ def may_start(answers: Answers, folder: str) -> bool:
         remedy = "set it in the environment, or in the client's `env` for this program"
         complain(f"{plan.name}: nothing was started; {remedy}")
         return False
-    for server in missing:
-        answers.outages.begin(server)
+    answers.outages.update(missing)
     return True
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.plan import read_plan
+from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import may_start
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.http.exchange import Receive, Scope, Send
     from mcpagg_runtime.serve.engine import Log
 
@@ -78,7 +77,7 @@ def application(tables: Mapping[str, Any], file: str) -> HttpApp:
         BadSetting: a setting cannot be used.
     """
     if file not in _APPLICATIONS:
-        plan = read_plan(tables)
+        plan = Plan(tables)
         if plan.profiles:
             from mcpagg_runtime.profiles.narrowing import narrowed
 

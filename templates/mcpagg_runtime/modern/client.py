@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
-from mcpagg_runtime.base.client import is_enveloped
+from mcpagg_runtime.base.client import ModernRequest, is_enveloped
 from mcpagg_runtime.base.jsontext import Malformed, edited, obj, place_of
 from mcpagg_runtime.base.message import Json, Message, error, failure, notification, request, result
 from mcpagg_runtime.base.protocol import (
@@ -27,7 +27,6 @@ from mcpagg_runtime.base.protocol import (
     RESOURCE_NOT_FOUND,
     URL_ELICITATION_REQUIRED,
 )
-from mcpagg_runtime.envelope.discover import ModernRequest, discover
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
@@ -264,7 +263,8 @@ class ModernClients:
         if not is_enveloped(message):
             return False
         first = client.starter is None
-        asking, answer = discover(self.router.answers, client, message)
+        asking = ModernRequest(client, message)
+        answer = self.router.answers.answer_modern(asking)
         if answer is not None:
             client.deliver(answer)
         elif ambiguity(message):

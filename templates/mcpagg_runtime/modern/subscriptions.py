@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.client import ModernRequest
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.envelope.discover import ModernRequest
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.router import Router
 

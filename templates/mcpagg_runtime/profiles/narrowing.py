@@ -33,17 +33,34 @@ def narrowed(plan: Plan, profile: str | None) -> Plan:
         return plan
     parts, _ = members(plan.profiles)
     wanted = DEFAULT_PROFILE if profile is None else profile
-    found = object.__new__(type(plan))
-    found.__dict__.update(plan.__dict__, profiles="")
-    if wanted in parts:
-        part, start, _ = parts[wanted]
-        texts, _ = members(plan.profiles, start)
-        _, begin, end = texts["capabilities"]
-        lines = plan.profiles[begin:end].split("\n")
-        found.capabilities = "".join([line.lstrip(" ") for line in lines])
-        found.instructions = "\n\n".join(part["instructions"])
-        _narrow(found, part["tools"])
-    return found
+    if wanted not in parts:
+        return plan.narrowed(profiles="")
+    part, start, _ = parts[wanted]
+    texts, _ = members(plan.profiles, start)
+    _, begin, end = texts["capabilities"]
+    tools: Mapping[str, list[str]] = part["tools"]
+    return plan.narrowed(
+        profiles="",
+        capabilities="".join([line.lstrip(" ") for line in plan.profiles[begin:end].split("\n")]),
+        instructions="\n\n".join(part["instructions"]),
+        servers={
+            server: {**row, "expose": [_literally(name) for name in tools[server]]}
+            for server, row in plan.servers.items()
+            if server in tools
+        },
+        children={name: facts for name, facts in plan.children.items() if name in tools},
+        subtools={
+            name: called for name, called in plan.subtools.items() if name in tools.get("", ())
+        },
+        routes={
+            kind: {
+                exposed: route
+                for exposed, route in routes.items()
+                if route[0] in tools and (kind != "tools" or route[1] in tools[route[0]])
+            }
+            for kind, routes in plan.routes.items()
+        },
+    )
 
 
 def choose(plan: Plan, answers: Answers, line: bytes) -> tuple[Answers, bool]:
@@ -59,9 +76,7 @@ def choose(plan: Plan, answers: Answers, line: bytes) -> tuple[Answers, bool]:
         if name is not None and name.lower().startswith(tuple(map(str.lower, part["clients"])))
     ]
     chosen = Answers(narrowed(plan, fits[0] if fits else None))
-    for server in plan.servers:
-        if server in answers.outages:
-            chosen.outages.begin(server)
+    chosen.outages |= answers.outages
     return chosen, name is None
 
 
@@ -76,28 +91,6 @@ def _client_name(line: bytes) -> str | None:
     about = about or message.params.get("clientInfo")
     name = about.get("name") if type(about) is dict else None
     return name if type(name) is str else None
-
-
-def _narrow(plan: Plan, tools: Mapping[str, list[str]]) -> None:
-    """Take out of a plan what is not in `tools` {server: its own names}."""
-    plan.servers = {
-        server: {**row, "expose": [_literally(name) for name in tools[server]]}
-        for server, row in plan.servers.items()
-        if server in tools
-    }
-    plan.children = {name: facts for name, facts in plan.children.items() if name in tools}
-    plan.needs = [name for facts in plan.children.values() for name in facts.get("needs", ())]
-    plan.subtools = {
-        name: called for name, called in plan.subtools.items() if name in tools.get("", ())
-    }
-    plan.routes = {
-        kind: {
-            exposed: route
-            for exposed, route in routes.items()
-            if route[0] in tools and (kind != "tools" or route[1] in tools[route[0]])
-        }
-        for kind, routes in plan.routes.items()
-    }
 
 
 def _literally(name: str) -> str:

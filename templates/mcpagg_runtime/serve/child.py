@@ -118,7 +118,8 @@ class Child:
             return
         self.lifecycle.ready(answer)
         self.connection.send(notification(INITIALIZED))
-        if self._outages.end(self.name):
+        if self.name in self._outages:
+            self._outages.remove(self.name)
             self._clients.all_changed(self._catalogues, self.name)
         self._inform()
         self.calls.flush()
@@ -160,7 +161,8 @@ class Child:
         self._forget()
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self.connection.say(reason + words)
-        if self._outages.begin(self.name):
+        if self.name not in self._outages:
+            self._outages.add(self.name)
             self._clients.all_changed(self._catalogues, self.name)
 
     def _forget(self) -> None:

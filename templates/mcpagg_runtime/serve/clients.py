@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.client import ModernRequest
 from mcpagg_runtime.base.jsontext import edited, members, obj, parse, place_of
 from mcpagg_runtime.base.message import Json, error, notification
 from mcpagg_runtime.base.protocol import (
@@ -20,7 +21,6 @@ from mcpagg_runtime.base.protocol import (
     SERVER_MARK,
     TASKS,
 )
-from mcpagg_runtime.envelope.discover import ModernRequest
 from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.start.values import quote
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import RESOURCES, TOOLS
+from mcpagg_runtime.serve.skills import server_address
 from mcpagg_runtime.start.lists import labelled
 
 if TYPE_CHECKING:
@@ -97,22 +98,6 @@ def hashed_name(name: str) -> str:
     return _hashed(name, _HASH_LENGTHS[0])
 
 
-def server_address(uri: str, server: str) -> str:
-    """Return the URI of a server's skill, or of a file in it, with the server as first segment.
-
-    A URI without an authority stays as it is.
-    """
-    scheme, mark, path = uri.partition("://")
-    return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
-
-
-def own_address(uri: str, server: str) -> str | None:
-    """Return what `server_address` made this URI of, None if it is not of this server."""
-    scheme, _, path = uri.partition("://")
-    first, mark, rest = path.partition("/")
-    return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
-
-
 def name_items(
     catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
 ) -> list[Item]:
@@ -185,17 +170,6 @@ def _foreign(
         return options.names != "bare" and name not in chosen and owner != server
 
     return is_anothers
-
-
-def _encoded(server: str) -> str:
-    """Return the name of a server as one segment of a URI (RFC 3986)."""
-    kept = _PORTABLE | frozenset(".~")
-    return "".join(
-        [
-            char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
-            for char in server
-        ]
-    )
 
 
 def _cleaned(name: str) -> str:

@@ -11,11 +11,29 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import edited, members
 from mcpagg_runtime.serve.editing import elements
-from mcpagg_runtime.serve.names import server_address
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from typing import Any
+
+
+_SEGMENT = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def server_address(uri: str, server: str) -> str:
+    """Return the URI of a server's skill, or of a file in it, with the server as first segment.
+
+    A URI without an authority stays as it is.
+    """
+    scheme, mark, path = uri.partition("://")
+    return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
+
+
+def own_address(uri: str, server: str) -> str | None:
+    """Return what `server_address` made this URI of, None if it is not of this server."""
+    scheme, _, path = uri.partition("://")
+    first, mark, rest = path.partition("/")
+    return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
 
 
 def moved_entry(text: str, server: str) -> str:
@@ -51,4 +69,11 @@ def _moved_uri(text: str, server: str) -> str:
     uri: Any = members(text)[0].get("uri", (None,))[0]
     return (
         edited(text, add={"uri": quote(server_address(uri, server))}) if type(uri) is str else text
+    )
+
+
+def _encoded(server: str) -> str:
+    """Return the name of a server as one segment of a URI (RFC 3986)."""
+    return "".join(
+        [chr(byte) if byte in _SEGMENT else f"%{byte:02X}" for byte in server.encode("utf-8")]
     )

@@ -42,7 +42,7 @@ class Prepared:
     """Answers one client from the tables of the file alone."""
 
     def __init__(self, tables: Mapping[str, Any]) -> None:
-        """`tables` are those that `plan.read_plan` reads."""
+        """`tables` are those of a Plan."""
         self.tables = tables
         self.opening = Opening()
         self.children, _ = scan(tables["children"], 0)

@@ -15,6 +15,9 @@ from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from mcpagg_runtime.base.plan import Plan
 
 _NOT_SIGNED = ("approval", "compiler")
@@ -31,15 +34,15 @@ class NotApproved(Exception):
     """Raised for data that nobody, or nobody who may, has approved; `str()` says why."""
 
 
-def data_digest(plan: Plan) -> str:
-    """Return the digest of all tables of the file, as they stand in it.
+def data_digest(tables: Mapping[str, Any]) -> str:
+    """Return the digest of all tables of a plan, as they stand in the file.
 
     Whatever was chosen when it was run (names, a profile) makes no difference.
     """
     import hashlib
     import json
 
-    said = {name: table for name, table in plan.tables.items() if name not in _NOT_SIGNED}
+    said = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
     text = json.dumps(said, sort_keys=True)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
@@ -57,7 +60,7 @@ def check_unchanged(plan: Plan) -> str:
     """
     if not plan.approval:
         raise NotApproved("its data is not signed")
-    digest = data_digest(plan)
+    digest = data_digest(plan.tables)
     if digest != plan.approval["data"]:
         raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
     return digest

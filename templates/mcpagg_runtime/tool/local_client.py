@@ -35,8 +35,7 @@ class LocalClient:
         there is none, a server is started when it is called.
         """
         answers = Answers(plan)
-        for server in without:
-            answers.outages.begin(server)
+        answers.outages.update(without)
         self.engine = Engine(answers, folder)
         self.client = Client("spec")
         self._awaited: dict[object, Answered] = {}
