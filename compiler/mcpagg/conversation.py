@@ -13,7 +13,7 @@ from mcpagg import __version__
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import Json
 from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.base.message import Message, error, failure, id_text, minted, request, result
+from mcpagg_runtime.base.message import Message, error, failure, id_text, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.messages import SHOWN_CHARACTERS, Fragment, answered, read_line
@@ -225,7 +225,7 @@ class Conversation:
 
     def _answered(self, message: Message) -> None:
         """Take an answer; without an id, it is to the request in flight."""
-        number = minted(message.value("id"))
+        number = message.number
         if number == self._asked:
             self._answer = message
         elif message.id is None and not number and message.is_response:
@@ -239,12 +239,12 @@ class Conversation:
             if fragment.id is not None:
                 refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
                 self._send(failure(id_text(fragment.id), refusal))
-        elif fragment.id is None or minted(fragment.id) == self._asked:
+        elif fragment.id is None or fragment.number == self._asked:
             self._answer = _failed(f"the answer cannot be read: {fragment.problem}")
 
     def _reply(self, message: Message) -> Message:
         """Answer a request of the child, for a user who is not there."""
-        number, method = message.raw("id"), message.method
+        number, method = message.id_text, message.method
         if method == "ping":
             return result(number, "{}")
         if method == "roots/list" and "roots" in self.declared:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from mcpagg_runtime.base import message as lines_of
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, parse, place_of, value_at
+from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, elements, parse, place_of, value_at
 from mcpagg_runtime.base.message import (
     Lines,
     decode,
@@ -20,7 +20,7 @@ from mcpagg_runtime.base.message import (
     result,
 )
 from mcpagg_runtime.serve.deep import MAXIMUM_DEPTH, deep_value
-from mcpagg_runtime.serve.editing import elements, spliced
+from mcpagg_runtime.serve.editing import spliced
 
 
 def test_only_byte_0a_ends_a_line() -> None:
@@ -113,12 +113,12 @@ def test_a_line_that_is_not_utf_8_is_malformed(line: bytes) -> None:
 def test_a_member_keeps_its_text(raw: str) -> None:
     message = read_message(f'{{"jsonrpc":"2.0", "id" : 1 ,"result":{raw},"x":0}}')
     assert message.raw("result") == raw
-    assert (message.raw("id"), message.value("x"), message.raw("none")) == ("1", 0, "")
+    assert (message.id_text, message.value("x"), message.raw("none")) == ("1", 0, "")
 
 
 def test_a_member_that_stands_twice_has_its_last_value() -> None:
     message = read_message('{"id":1,"id":2,"\\u0069d":3}')
-    assert (message.id, message.raw("id")) == (3, "3")
+    assert (message.id, message.id_text) == (3, "3")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_an_id_is_an_integer_or_a_string(raw: str, identifier: object) -> None:
     message = read_message(f'{{"id":{raw},"method":"m"}}')
     assert message.id == identifier
     assert type(message.id) is type(identifier)
-    assert message.raw("id") == raw
+    assert message.id_text == raw
 
 
 def test_a_lower_limit_of_the_interpreter_on_long_integers_does_no_harm() -> None:

@@ -76,7 +76,7 @@ class Answers:
     def answer(self, client: Client, message: Message) -> Message | None:
         """Return the answer to a request without an envelope, None if the file has none."""
         method = message.method or ""
-        identifier = message.raw("id")
+        identifier = message.id_text
         if method == "server/discover":
             # A client that only tries takes this code for "shake hands", others for the end.
             why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
@@ -98,14 +98,14 @@ class Answers:
         """Return the answer to a request for a list."""
         if message.params.get("cursor") is not None:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-            return failure(message.raw("id"), refusal)
+            return failure(message.id_text, refusal)
         catalogue = self._lists[message.method or ""]
         member, texts = catalogue.kind.member, catalogue.texts(client)
         if not client.is_modern:
-            return result(message.raw("id"), list_result(member, texts))
+            return result(message.id_text, list_result(member, texts))
         ttl, scope = self._hints(catalogue)
         listed = self._cacheable({member: f"[{','.join(texts)}]"}, ttl, scope)
-        return result(message.raw("id"), listed)
+        return result(message.id_text, listed)
 
     # Clients without one: each request carries an envelope that says who asks.
     # https://modelcontextprotocol.io/specification/2026-07-28/basic, and server/discover
@@ -163,7 +163,7 @@ def answer_line(answers: Answers, client: Client, line: bytes) -> Message | str 
         return None
     if message is None:
         return ""
-    if message.method == INITIALIZED and "id" not in message.members:
+    if message.method == INITIALIZED and not message.id_text:
         client.shake_hands()
         return ""
     if message.id is None:

@@ -160,7 +160,7 @@ class ModernRequest(Client):
         text = message.json("params").part("_meta")
         meta, _ = members(text)
         self.message = message
-        self.identifier = message.raw("id")
+        self.identifier = message.id_text
         """The JSON text of its id."""
         self.token = _text(text, meta, "progressToken")
         """The JSON text of its progress token, "" for none."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.start.values import quote, scan, string_at
+from mcpagg_runtime.start.values import quote, scan, string_behind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     Span = tuple[int, int]
     Members = dict[str, tuple[Any, int, int]]
+    Noted = tuple[Members, list[str]]
+    """The members of an object, and their names as they stand: twice where one stands twice."""
 
 BLANK = " \t\r\n"
 # Of a value in a longer text, in characters, nothing is read that is not needed.
@@ -96,45 +98,61 @@ def members(text: str, start: int = 0) -> tuple[Members, int]:
     return found, read_members(text, start, found)
 
 
-def read_members(
+def read_members(  # noqa: PLR0912 - one loop: each line of each peer goes through it
     text: str,
     start: int,
     found: Members,
     names: list[str] | None = None,
     levels: int = 3,
-    inner: Mapping[str, Members] | None = None,
+    inner: Mapping[str, Noted] | None = None,
 ) -> int:
     """Put the members of the JSON object at text[start] into `found`; return the index behind it.
 
     `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
-    no more than so many levels deep; see `outline`. `inner` {name: members} has the names of those
-    whose own members are wanted too, where they are objects; it gets them.
+    no more than so many levels deep; see `outline`. `inner` {name: (members, names)} has the names
+    of those whose own members are wanted too, where they are objects; it gets them.
 
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
     """
+    is_large = len(text) > LARGE
     try:
         if text[start] != "{":
             raise NotAnObject("not a JSON object")
-        index = skip(text, start + 1)
-        if text[index] == "}":
-            return index + 1
+        index = start + 1
+        if text[index] != '"':
+            index = skip(text, index)
+            if text[index] == "}":
+                return index + 1
         while True:
+            # Most texts have no white space but one blank: more is looked for, not skipped.
             if text[index] != '"':
-                raise Malformed(f"no member name at character {index}")
-            key, begin = _value_of(text, index)
-            within = inner.get(key) if inner is not None else None
-            value, index = _member_value(text, begin, levels, within)
+                index = _behind_blanks(text, index, '"', "member name")
+            key, index = string_behind(text, index + 1, True)
+            if text[index] != ":":
+                index = _behind_blanks(text, index, ":", "colon")
+            begin = index + 2 if text[index + 1] == " " else index + 1
+            if text[begin] in BLANK:
+                begin = skip(text, begin)
+            if inner is not None and key in inner and text[begin] == "{":
+                value, index = _noted_object(text, begin, levels, inner[key])
+            elif is_large:
+                value, index = _member_value(text, begin, levels)
+            else:
+                try:
+                    value, index = scan(text, begin)
+                except (StopIteration, ValueError, SystemError, RecursionError):
+                    value, index = value_at(text, begin)
             found[key] = value, begin, index
             if names is not None:
                 names.append(key)
-            # Most texts have no white space there: it is looked for, not skipped.
-            index = skip(text, index) if text[index] in BLANK else index
+            if text[index] in BLANK:
+                index = skip(text, index)
             if text[index] == "}":
                 return index + 1
             if text[index] != ",":
                 raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1) if text[index + 1] in BLANK else index + 1
+            index += 2 if text[index + 1] == " " else 1
     except IndexError:
         raise Malformed("it ends too early") from None
     except (ValueError, SystemError) as problem:
@@ -143,26 +161,57 @@ def read_members(
         raise Malformed("a member name is no JSON string") from None
 
 
-def _value_of(text: str, index: int) -> tuple[str, int]:
-    """Read the name of a member; return it and the index of its value."""
-    key, index = string_at(text, index)
-    index = skip(text, index) if text[index] in BLANK else index
-    if text[index] != ":":
-        raise Malformed(f"no colon at character {index}")
-    return key, skip(text, index + 1) if text[index + 1] in BLANK else index + 1
+def _behind_blanks(text: str, index: int, wanted: str, what: str) -> int:
+    """Return where a character stands that only white space may be in front of."""
+    index = skip(text, index)
+    if text[index] != wanted:
+        raise Malformed(f"no {what} at character {index}")
+    return index
 
 
-def _member_value(text: str, index: int, levels: int, found: Members | None) -> tuple[Any, int]:
-    """Read the value of a member; the members of an object go into `found`."""
-    if found is not None and text[index] == "{":
-        found.clear()  # the last member of a name counts
-        end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
+def _noted_object(text: str, index: int, levels: int, noted: Noted) -> tuple[Any, int]:
+    """Read an object whose own members are wanted."""
+    found, names = noted
+    if names:  # the last member of a name counts
+        found.clear()
+        names.clear()
+    end = read_members(text, index, found, names, levels - 1)
+    return {name: member[0] for name, member in found.items()}, end
+
+
+def _member_value(text: str, index: int, levels: int) -> tuple[Any, int]:
+    """Read the value of a member in a large text."""
     if len(text) - index <= LARGE:
         return value_at(text, index)
     from mcpagg_runtime.serve.deep import outline
 
     return outline(text, index, levels)
+
+
+def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
+    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
+
+    Raises:
+        Malformed: there is no JSON array there.
+    """
+    found: list[tuple[Any, int, int]] = []
+    try:
+        if text[start] != "[":
+            raise Malformed("not a JSON array")
+        index = skip(text, start + 1)
+        if text[index] == "]":
+            return found
+        while True:
+            value, end = value_at(text, index)
+            found.append((value, index, end))
+            index = skip(text, end)
+            if text[index] == "]":
+                return found
+            if text[index] != ",":
+                raise Malformed(f"no comma at character {index}")
+            index = skip(text, index + 1)
+    except IndexError:
+        raise Malformed("it ends too early") from None
 
 
 def place_of(text: str, path: tuple[str, ...]) -> Span:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.jsontext import (
     BLANK,
     Malformed,
-    members,
+    NotAnObject,
+    elements,
     obj,
     parse,
     place_of,
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.jsontext import Members, Span
+    from mcpagg_runtime.base.jsontext import Members, Noted, Span
 
     Id = int | str
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
 
-# Of a longer line, the members of params and of a result are noted while it is read. In a shorter
-# one, they are looked for by whoever wants them: that takes less than to note them all.
+# Of a longer line, the members of a result are noted while it is read. In a shorter one, they are
+# looked for by whoever wants them: that takes less than to note them all.
 NOTED = 1 << 13
 
 _BOM = b"\xef\xbb\xbf"
@@ -51,7 +52,7 @@ class Json:
     when first asked for, if it has not been read with what surrounds it.
     """
 
-    __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value", "distinct")
+    __slots__ = ("_base", "_end", "_noted", "_source", "_start", "_value")
 
     def __init__(
         self,
@@ -59,20 +60,14 @@ class Json:
         start: int = 0,
         end: int = -1,
         value: Any = _UNREAD,
-        inner: Members | None = None,
-        *,
-        distinct: bool = False,
+        noted: Noted | None = None,
     ) -> None:
-        """`value` and `inner`, the members of an object, are given if they have been read.
-
-        `distinct`: no two of these members have one name.
-        """
-        self.distinct = distinct
+        """`value` and `noted`, the members of an object, are given if they have been read."""
         self._source = source
         self._start = self._base = start
         self._end = end if end >= 0 else len(source)
         self._value = value
-        self._members = inner
+        self._noted = noted
 
     @property
     def text(self) -> str:
@@ -89,22 +84,21 @@ class Json:
             self._value = parse(self.text)
         return self._value
 
-    def _noted(self) -> Members:
+    def _members(self) -> Noted:
         """Return the members of an object, with their places relative to `_base`."""
-        if self._members is None:
+        if self._noted is None:
             self._base = 0
-            self._members, _ = members(self.text)
-        return self._members
+            self._noted = {}, []
+            read_members(self.text, skip(self.text, 0), *self._noted)
+        return self._noted
 
-    def names_once(self, name: str) -> bool:
-        """Whether it is known that this member stands once, in whatever case, or not at all."""
-        if not self.distinct:
-            return False
-        return all(other == name or other.casefold() != name for other in self._noted())
+    def stands_twice(self, member: str) -> bool:
+        """Whether a member of the object stands more than once, in whatever case."""
+        return [*map(str.casefold, self._members()[1])].count(member) > 1
 
     def place(self, path: tuple[str, ...]) -> Span:
         """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
-        found = self._noted().get(path[0])
+        found = self._members()[0].get(path[0])
         if found is None:
             return 0, 0
         start, end = found[1] - self._base, found[2] - self._base
@@ -125,21 +119,53 @@ class Message:
     It is read from a line or composed here, handed on as an object, and printed by `line`, once.
     """
 
-    __slots__ = ("_line", "_prepared", "members", "method")
+    __slots__ = (
+        "_id",
+        "_line",
+        "_params",
+        "_prepared",
+        "id_text",
+        "is_versioned",
+        "members",
+        "method",
+    )
 
-    def __init__(self, members_: dict[str, Json], method: str | None = None) -> None:
+    def __init__(
+        self,
+        members_: dict[str, Json],
+        method: str | None = None,
+        id_text: str = "",
+        identifier: Any = _UNREAD,
+    ) -> None:
+        """`identifier` is the value of `id_text`, if that has been read."""
         self.members = members_
-        """Its members by name; that of the method may be left out."""
+        """Its members by name, without those of the envelope: version, id and method."""
         self.method = method
         """None for a response."""
+        self.id_text = id_text
+        """The JSON text of its id, "" if it has none."""
+        self.is_versioned = True
+        """Whether it says which version of JSON-RPC it is of."""
+        self._id = identifier
+        self._params: dict[str, Any] | None = None
         self._line = b""
         self._prepared: Message | None = None
+
+    def _identifier(self) -> Any:
+        if self._id is _UNREAD:
+            self._id = parse(self.id_text) if self.id_text else None
+        return self._id
 
     @property
     def id(self) -> Id | None:
         """Its id, None if it has none, or an illegal one."""
-        identifier = self.members["id"].value if "id" in self.members else None
+        identifier: Id | None = self._identifier()
         return identifier if is_id(identifier) else None
+
+    @property
+    def number(self) -> int:
+        """The id of ours that a response is to, 0 for none."""
+        return self._id if type(self._id) is int else minted(self._identifier())
 
     def raw(self, member: str) -> str:
         """Return the JSON text of a member, "" if the message has none of that name."""
@@ -152,8 +178,10 @@ class Message:
     @property
     def params(self) -> dict[str, Any]:
         """The parameters, {} where they are absent, null or not an object."""
-        params = self.value("params")
-        return params if type(params) is dict else {}
+        if self._params is None:
+            params = self.value("params")
+            self._params = params if type(params) is dict else {}
+        return self._params
 
     @property
     def params_text(self) -> str:
@@ -168,16 +196,14 @@ class Message:
     @property
     def is_error(self) -> bool:
         """Whether a response is an error; one with both members is, unless the error is null."""
-        return self.value("error") is not None
+        return "error" in self.members and self.members["error"].value is not None
 
     @property
     def is_response(self) -> bool:
         """Whether an object without a method or an id is meant as an answer: some log JSON."""
         problem = self.value("error")
         shaped = type(problem) is dict and type(problem.get("code")) is int
-        return shaped or (
-            "jsonrpc" in self.members and (problem is not None or "result" in self.members)
-        )
+        return shaped or (self.is_versioned and (problem is not None or "result" in self.members))
 
     @property
     def code(self) -> int | None:
@@ -189,26 +215,25 @@ class Message:
     def changed(self, texts: Mapping[str, str]) -> Message:
         """Return the message with other JSON texts for some of its members."""
         changed = {name: Json(text) for name, text in texts.items()}
-        return Message({**self.members, **changed}, self.method)
+        return Message({**self.members, **changed}, self.method, self.id_text, self._id)
 
-    def under(self, identifier: str) -> Message:
+    def under(self, id_text: str) -> Message:
         """Return the response under another id, a JSON text; what it says is not copied."""
-        if self._prepared is not None and self._prepared.raw("id") == identifier:
+        if self._prepared is not None and self._prepared.id_text == id_text:
             return self._prepared
-        return self._renumbered(identifier)
+        return self._renumbered(id_text)
 
-    def _renumbered(self, identifier: str) -> Message:
+    def _renumbered(self, id_text: str) -> Message:
         name = "error" if self.is_error else "result"
-        said = self.members.get(name, _EMPTY)
-        return Message({"id": Json(identifier), name: said})
+        return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
 
     def may_name_uris(self) -> bool:
         """Whether there may be members called `uri` in a response."""
         return '"uri"' in self.raw("result")
 
-    def prepare(self, identifier: str) -> None:
+    def prepare(self, id_text: str) -> None:
         """Print a large response under another id now, for `under` to return it."""
-        self._prepared = self.under(identifier)
+        self._prepared = self.under(id_text)
         self._prepared.line()
 
     def set_line(self, line: bytes) -> None:
@@ -218,15 +243,14 @@ class Message:
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
         if not self._line:
-            found = self.members
             parts = ['{"jsonrpc":"2.0"']
-            if "id" in found:
-                parts += [',"id":', found["id"].text]
+            if self.id_text:
+                parts += ',"id":', self.id_text
             if self.method is not None:
-                parts += [',"method":', quote(self.method)]
+                parts += ',"method":', quote(self.method)
             for name in _PRINTED:
-                if name in found:
-                    parts += [',"', name, '":', found[name].text]
+                if name in self.members:
+                    parts += ',"', name, '":', self.members[name].text
             parts.append("}\n")
             self._line = "".join(parts).encode("utf-8")
         return self._line
@@ -243,28 +267,6 @@ def is_id(value: object) -> bool:
     return type(value) is int or type(value) is str
 
 
-def read_message(text: str) -> Message:
-    """Read one message from its text.
-
-    Raises:
-        NotAnObject: it is JSON, but no object.
-        Malformed: it is not JSON.
-    """
-    start = skip(text, 0)
-    if text[start : start + 1] != "{":
-        parse(text)
-    found: Members = {}
-    inner: dict[str, Members] = {"params": {}, "result": {}} if len(text) > NOTED else {}
-    end = read_members(text, start, found, inner=inner)
-    if skip(text, end) != len(text):
-        raise Malformed(f"unexpected text at character {end}")
-    method = found["method"][0] if "method" in found else None
-    return Message(
-        {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()},
-        method if type(method) is str else None,
-    )
-
-
 def minted(identifier: object) -> int:
     """Return the id of ours that a peer answers to, 0 for none; some write 7 as "7" or 7.0."""
     if type(identifier) is int:
@@ -279,12 +281,80 @@ def id_text(identifier: Id) -> str:
     return quote(identifier) if type(identifier) is str else str(identifier)
 
 
-def request(identifier: int | str, method: str, params: str = "") -> Message:
+# Reading
+
+
+def decode(line: bytes) -> str:
+    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
+
+    Raises:
+        Malformed: it is not UTF-8.
+    """
+    try:
+        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+    except UnicodeDecodeError as problem:
+        raise Malformed(f"not UTF-8 at byte {problem.start}") from None
+
+
+def read_message(text: str) -> Message:
+    """Read one message from its text.
+
+    Raises:
+        NotAnObject: it is JSON, but no object.
+        Malformed: it is not JSON.
+    """
+    start = skip(text, 0)
+    if text[start : start + 1] != "{":
+        parse(text)
+    found: Members = {}
+    noted: dict[str, Noted] = {"params": ({}, [])}
+    if len(text) > NOTED:
+        noted["result"] = {}, []
+    end = read_members(text, start, found, inner=noted)
+    if end != len(text) and skip(text, end) != len(text):
+        raise Malformed(f"unexpected text at character {end}")
+    method = found.pop("method")[0] if "method" in found else None
+    identifier, start, end = found.pop("id", (None, 0, 0))
+    is_versioned = found.pop("jsonrpc", None) is not None
+    message = Message(
+        {name: Json(text, a, b, v, noted.get(name)) for name, (v, a, b) in found.items()},
+        method if type(method) is str else None,
+        text[start:end],
+        identifier,
+    )
+    message.is_versioned = is_versioned
+    return message
+
+
+def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
+    """Read the message of a line, or those of a batch; a blank line has none.
+
+    What is no message stands as the error that says why.
+    """
+    try:
+        text = decode(line)
+        if batches and text.startswith("["):
+            parts = [text[start:end] for _, start, end in elements(text, 0)]
+            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+        return [read_message(text)] if text else []
+    except Malformed as problem:
+        return [problem]
+
+
+def _message(text: str) -> Message | Malformed:
+    try:
+        return read_message(text)
+    except Malformed as problem:
+        return problem
+
+
+# Composing
+
+
+def request(identifier: Id, method: str, params: str = "") -> Message:
     """Return a request; `params` is JSON text, "" for none."""
-    members_ = {"id": Json(id_text(identifier), value=identifier)}
-    if params:
-        members_["params"] = Json(params)
-    return Message(members_, method)
+    members_ = {"params": Json(params)} if params else {}
+    return Message(members_, method, id_text(identifier), identifier)
 
 
 def notification(method: str, params: str = "") -> Message:
@@ -292,15 +362,14 @@ def notification(method: str, params: str = "") -> Message:
     return Message({"params": Json(params)} if params else {}, method)
 
 
-def result(identifier: str, value: str | Json) -> Message:
-    """Return a response; `identifier` is JSON text, and so may `value` be."""
-    json = value if isinstance(value, Json) else Json(value)
-    return Message({"id": Json(identifier), "result": json})
+def result(id_text: str, value: str | Json) -> Message:
+    """Return a response; `id_text` is JSON text, and so may `value` be."""
+    return Message({"result": value if isinstance(value, Json) else Json(value)}, None, id_text)
 
 
-def failure(identifier: str, error: str) -> Message:
-    """Return an error response; `identifier` and `error` are JSON text."""
-    return Message({"id": Json(identifier), "error": Json(error)})
+def failure(id_text: str, error: str) -> Message:
+    """Return an error response; `id_text` and `error` are JSON text."""
+    return Message({"error": Json(error)}, None, id_text)
 
 
 def error(code: int, message: str, data: str = "") -> str:
@@ -350,15 +419,3 @@ class Lines:
     def rest(self) -> bytes:
         """Return what stands behind the last line end."""
         return b"".join(self.parts)
-
-
-def decode(line: bytes) -> str:
-    """Return the text of a line, "" for a blank one; one leading BOM and one trailing CR go.
-
-    Raises:
-        Malformed: it is not UTF-8.
-    """
-    try:
-        return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
-    except UnicodeDecodeError as problem:
-        raise Malformed(f"not UTF-8 at byte {problem.start}") from None

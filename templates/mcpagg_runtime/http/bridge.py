@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import request
+from mcpagg_runtime.base.message import read_messages, request
 from mcpagg_runtime.base.protocol import PAGES
 from mcpagg_runtime.serve.engine import Engine
-from mcpagg_runtime.serve.messages import read_messages
 
 if TYPE_CHECKING:
     from collections.abc import Callable

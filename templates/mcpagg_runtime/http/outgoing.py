@@ -110,8 +110,8 @@ class Reply:
         elif message.is_error and not self._batch:
             self._refusal = message
         self.outgoing.put(message)
-        if message.method is None and message.raw("id") in self._owed:
-            self._owed.remove(message.raw("id"))
+        if message.method is None and message.id_text in self._owed:
+            self._owed.remove(message.id_text)
         if not self._owed:
             self.outgoing.end()
 

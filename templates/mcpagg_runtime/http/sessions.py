@@ -72,11 +72,11 @@ class Session:
             Refused: one has the id of another that is still to be answered.
         """
         for message in messages:
-            if message.raw("id") in self._replies:
+            if message.id_text in self._replies:
                 text = "A request with this id is still to be answered"
-                raise Refused(400, text, identifier=message.raw("id"))
+                raise Refused(400, text, identifier=message.id_text)
         for message in messages:
-            self._replies[message.raw("id")] = reply
+            self._replies[message.id_text] = reply
             token = message.json("params").part("_meta", "progressToken")
             if token not in ("", "null"):
                 self._tokens[token] = reply
@@ -119,7 +119,7 @@ class Session:
     def receive(self, message: Message) -> None:
         """Take what the engine says to the client."""
         if message.method is None:
-            reply = self._replies.pop(message.raw("id"), None)
+            reply = self._replies.pop(message.id_text, None)
             if reply is not None:
                 reply.put(message)
             if self._parting:

@@ -85,9 +85,9 @@ class Stateless:
             worker = self._siblings.other(state[len(STATE_MARK) :])
             if worker and await self._siblings.hand_on(exchange, worker):
                 return
-        reply = Reply(exchange, [message.raw("id")])
+        reply = Reply(exchange, [message.id_text])
         client = self._bridge.client()
-        self._replies[reply] = message.raw("id")
+        self._replies[reply] = message.id_text
         try:
             await self._bridge.exchange(client, reply.put, [message])
             await reply.write(status=lambda code: STATUS_OF.get(code or 0, 200))
@@ -101,7 +101,7 @@ class Stateless:
             reply.put(lost(identifier, word))
 
     def _check(self, exchange: Exchange, message: Message) -> None:
-        identifier = message.raw("id")
+        identifier = message.id_text
         meta = message.params.get("_meta")
         envelope = meta if type(meta) is dict else {}
         for key in (VERSION_KEY, CAPABILITIES_KEY):

@@ -74,7 +74,7 @@ class Streamable:
             await self._bridge.take(session.client, [*messages])
             await exchange.respond(202)
             return
-        reply = Reply(exchange, [message.raw("id") for message in requests], batch)
+        reply = Reply(exchange, [message.id_text for message in requests], batch)
         session.expect(reply, requests)
         try:
             await self._bridge.take(session.client, [*messages])
@@ -86,7 +86,7 @@ class Streamable:
     async def _shake_hands(self, exchange: Exchange, message: Message) -> None:
         """Begin a session, whatever old one the client names."""
         session = await self._sessions.open()
-        reply = Reply(exchange, [message.raw("id")])
+        reply = Reply(exchange, [message.id_text])
         session.expect(reply, [message])
         try:
             await self._bridge.take(session.client, [message])
@@ -137,7 +137,7 @@ async def posted(exchange: Exchange, bridge: Bridge) -> tuple[list[Message], boo
             raise Refused(400, f"Invalid message: {message}", code)
         if message.method is None and not message.is_response:
             raise Refused(400, "Invalid request")
-        if "id" in message.members and message.id is None and message.method is not None:
+        if message.id_text and message.id is None and message.method is not None:
             raise Refused(400, "Invalid request: an id is a string or an integer")
         messages.append(message)
     if not messages:

@@ -76,7 +76,7 @@ class PendingRequest:
     )
 
     def __init__(self, message: Message, method: str, client: Client | None) -> None:
-        self.number = minted(message.id)
+        self.number = message.number
         """The id that the router knows it by."""
         self.sent = self.number
         """The one that the child does, 0 while it is the client's turn."""
@@ -181,7 +181,7 @@ class ModernChildPort:
             self._discover(message)
         elif method == "logging/setLevel":
             self._level = message.params["level"]
-            self._say(result(message.raw("id"), "{}"))
+            self._say(result(message.id_text, "{}"))
         elif method == "resources/subscribe":
             self._streams.subscribe(message)
         elif method == "resources/unsubscribe":
@@ -195,11 +195,11 @@ class ModernChildPort:
     def _discover(self, message: Message) -> None:
         params = message.json("params")
         self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-        empty = request(minted(message.id), "server/discover", "{}")
+        empty = request(message.number, "server/discover", "{}")
         self._make(PendingRequest(empty, "server/discover", None))
 
     def _start(self, message: Message) -> None:
-        call = self._connection.calls.get(minted(message.id))
+        call = self._connection.calls.get(message.number)
         one = PendingRequest(message, message.method or "", call.client if call else None)
         if call is not None and message.method == "tools/call":
             served = self._answers.catalogues["tools"].served(self._child.name)
@@ -271,7 +271,7 @@ class ModernChildPort:
             self._unreadable(message)
         elif message.method is None:
             self._answered(message)
-        elif "id" in message.members:
+        elif message.id_text:
             return
         elif message.method == ACKNOWLEDGED:
             self._streams.acknowledged(message)
@@ -292,7 +292,7 @@ class ModernChildPort:
             return
         problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
         if fragment.id is not None:
-            self._answered(failure(str(minted(fragment.id)), problem))
+            self._answered(failure(str(fragment.number), problem))
         else:
             self._lose(problem)
 
@@ -316,7 +316,7 @@ class ModernChildPort:
                 self._answered(failure(str(sent), problem))
 
     def _answered(self, message: Message) -> None:
-        sent = minted(message.value("id"))
+        sent = message.number
         if message.id is None and not sent and message.is_response:
             self._lose(self._connection.without_id(message))
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.base.client import ModernRequest, is_enveloped
-from mcpagg_runtime.base.jsontext import Malformed, edited, obj, place_of
+from mcpagg_runtime.base.jsontext import Malformed, edited, elements, obj, place_of
 from mcpagg_runtime.base.message import Json, Message, error, failure, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -32,7 +32,7 @@ from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subsc
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
 from mcpagg_runtime.serve.differences import same
-from mcpagg_runtime.serve.editing import edited_object, elements
+from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.values import quote
@@ -110,7 +110,7 @@ class PendingCall:
         if message.method is None:
             if message.id == CALL:
                 self._ended(message)
-        elif "id" in message.members:
+        elif message.id_text:
             self._require(message)
         elif message.method == CANCELLED:
             self._asked.pop(message.params["requestId"], None)
@@ -172,7 +172,7 @@ class PendingCall:
 
     def _require(self, message: Message) -> None:
         """A child asks the client something."""
-        number = message.value("id")
+        number = message.number
         if self.request.message.method not in MAY_ASK:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._port.later(lambda: self._say(failure(str(number), refusal)))
@@ -256,7 +256,7 @@ class ModernClients:
 
     def receive(self, client: Client, message: Message) -> bool:
         """Take a message of a client if it is a modern one; return whether it was."""
-        if message.method == CANCELLED and "id" not in message.members:
+        if message.method == CANCELLED and not message.id_text:
             return self._cancel(client, message)
         if message.id is None or message.method in (None, "initialize"):
             return False

@@ -98,16 +98,16 @@ class Subscription:
         """Take what the router says to the client."""
         if message.method is None:
             self._answered(message)
-        elif "id" in message.members:
+        elif message.id_text:
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-            answer = failure(message.raw("id"), refusal)
+            answer = failure(message.id_text, refusal)
             self._effects.later(lambda: self._router.receive(self.request, answer))
         else:
             self._tell(message)
 
     def _answered(self, message: Message) -> None:
         """Take the answer of a server to a resource that is to be watched."""
-        uri = self._unanswered.pop(message.value("id"), None)
+        uri = self._unanswered.pop(message.number, None)
         if uri is not None and not message.is_error:
             self._watched.append(uri)
         if uri is not None and not self._unanswered:
@@ -225,9 +225,9 @@ class Streams:
         waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
         if not waiting:
             wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
-            self._begin(wanted, uri, [minted(message.id)])
+            self._begin(wanted, uri, [message.number])
         elif waiting[0]:  # not honoured yet
-            waiting[0].append(minted(message.id))
+            waiting[0].append(message.number)
         else:
             self._done(message)
 
@@ -279,4 +279,4 @@ class Streams:
             self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
 
     def _done(self, message: Message) -> None:
-        self._answer(result(message.raw("id"), "{}"))
+        self._answer(result(message.id_text, "{}"))

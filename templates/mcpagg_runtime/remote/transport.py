@@ -54,9 +54,9 @@ class Handshake:
         """
         if self.hello is None or (self._again is None and self.done.is_set()):
             return False
-        number, again = minted(self.hello.id), self._again
+        number, again = self.hello.number, self._again
         for message in read_line(line, request=transfer.number)[0]:
-            if not isinstance(message, Message) or message.method or minted(message.id) != number:
+            if not isinstance(message, Message) or message.method or message.number != number:
                 continue
             result = message.value("result")
             version = result.get("protocolVersion") if type(result) is dict else None
@@ -78,7 +78,7 @@ class Handshake:
         """
         if self.hello is None:
             return
-        self._again = again = Transfer(minted(self.hello.id))
+        self._again = again = Transfer(self.hello.number)
         try:
             ask(again, self.hello)
         finally:
@@ -185,7 +185,7 @@ class RemoteConnection:
             self._handshake.hello = message
         headers = {} if self._handshake.hello else modern_headers(message, self._tool)
         if message.method is not None and message.id is not None:
-            transfer = Transfer(minted(message.id))
+            transfer = Transfer(message.number)
             with self._lock:
                 self._transfers[transfer.number] = transfer
             self._apart(self._make, transfer, message, headers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import error, failure, id_text, minted, notification
+from mcpagg_runtime.base.message import error, failure, id_text, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INITIALIZED,
@@ -198,7 +198,7 @@ class Child:
             self._unreadable(message)
         elif message.method is None:
             self._answered(message)
-        elif "id" in message.members:
+        elif message.id_text:
             self.ask(None, message)
         elif message.method == CANCELLED:
             self.requests.withdraw(message)
@@ -224,7 +224,7 @@ class Child:
 
     def _answered(self, message: Message) -> None:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
-        number = minted(message.value("id"))
+        number = message.number
         own, call = self.connection.asked(number)
         if own is not None:
             del self.connection.own[number]
@@ -245,7 +245,7 @@ class Child:
                 refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
                 self.connection.send(failure(id_text(fragment.id), refusal))
             return
-        number = minted(fragment.id)
+        number = fragment.number
         problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
         if number in self.connection.owed():
             self._answered(failure(str(number), problem))

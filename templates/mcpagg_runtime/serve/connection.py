@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import LARGE, obj
-from mcpagg_runtime.base.message import Message, error, minted, request
+from mcpagg_runtime.base.message import Message, error, request
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
@@ -109,7 +109,7 @@ class Call:
         self.answer = client.deliver
         """Takes the answer; see `overhear`."""
         self.method = message.method or ""
-        self.identifier = message.raw("id")
+        self.identifier = message.id_text
         """The client's id as JSON text."""
         self.key = message.id
         """The same id as a value."""
@@ -340,7 +340,7 @@ class Connection:
         """
         unread = unread_answer(line)
         if unread is not None:
-            call = self.calls.get(minted(unread.id))
+            call = self.calls.get(unread.number)
             if call is not None and self._passes_untouched(call):
                 unread.prepare(call.identifier)
                 return [unread], ""
@@ -348,7 +348,7 @@ class Connection:
         said = read_line(line, str if self.warned else redact, request)
         for message in said[0]:
             if isinstance(message, Message) and message.method is None and not message.is_error:
-                own, call = self.asked(minted(message.value("id")))
+                own, call = self.asked(message.number)
                 if own is not None:
                     own.prepare(message)
                 elif call is not None and len(line) > LARGE and self._passes_untouched(call):

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import is_enveloped
 from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.message import failure
+from mcpagg_runtime.base.message import failure, read_messages
 from mcpagg_runtime.base.protocol import BATCH_VERSION, MODERN
 from mcpagg_runtime.serve.effects import Effects
-from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.router import Router
 from mcpagg_runtime.serve.routing import Dispatch
 

@@ -7,18 +7,15 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.jsontext import (
     BLANK,
     LARGE,
-    Malformed,
     obj,
     place_of,
     read_members,
     skip,
-    value_at,
 )
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
-    from typing import Any
 
     from mcpagg_runtime.base.jsontext import Span
     from mcpagg_runtime.base.message import Json
@@ -68,32 +65,6 @@ def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
 def replaced(text: str, member: str, value: str) -> str:
     """Return the JSON text of an object with the value of a member that it has replaced."""
     return spliced(text, [(place_of(text, (member,)), value)])
-
-
-def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
-    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
-
-    Raises:
-        Malformed: there is no JSON array there.
-    """
-    found: list[tuple[Any, int, int]] = []
-    try:
-        if text[start] != "[":
-            raise Malformed("not a JSON array")
-        index = skip(text, start + 1)
-        if text[index] == "]":
-            return found
-        while True:
-            value, end = value_at(text, index)
-            found.append((value, index, end))
-            index = skip(text, end)
-            if text[index] == "]":
-                return found
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index = skip(text, index + 1)
-    except IndexError:
-        raise Malformed("it ends too early") from None
 
 
 def repeated(text: str, start: int, wanted: tuple[str, ...]) -> str:

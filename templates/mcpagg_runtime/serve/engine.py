@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import Malformed, obj
-from mcpagg_runtime.base.message import error, failure, notification
+from mcpagg_runtime.base.message import error, failure, notification, read_messages
 from mcpagg_runtime.base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.lives import Lives
-from mcpagg_runtime.serve.messages import read_messages
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
@@ -158,7 +157,7 @@ class Engine:
             for message in messages:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
                     continue
-                identifier = message.raw("id")
+                identifier = message.id_text
                 params = obj(requestId=identifier)
                 cancelled = notification(CANCELLED, params).line()
                 actions = self.core.from_client(client, cancelled)
@@ -335,7 +334,7 @@ def _is_answer(action: Action, client: Client, identifier: str) -> bool:
     kind, peer, message = action
     if kind != SEND or peer is not client:
         return False
-    return message.method is None and message.raw("id") == identifier
+    return message.method is None and message.id_text == identifier
 
 
 class Alarm:

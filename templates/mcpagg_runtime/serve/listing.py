@@ -15,9 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import Item
-from mcpagg_runtime.base.jsontext import LARGE, Malformed, members, obj, value_at
+from mcpagg_runtime.base.jsontext import LARGE, Malformed, elements, members, obj, value_at
 from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
-from mcpagg_runtime.serve.editing import elements
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

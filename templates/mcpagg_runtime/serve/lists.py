@@ -221,7 +221,7 @@ class ListReader:
         """Take one page of the list; ask for the next, or compare."""
         if self.kind is not TOOLS and answer.code == METHOD_NOT_FOUND:
             # Declared and not there is as good as empty; resources often have no templates.
-            answer = result(answer.raw("id"), obj({self.kind.member: "[]"}))
+            answer = result(answer.id_text, obj({self.kind.member: "[]"}))
         if answer.is_error:
             self._unread(answer.raw("error"))
             return

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, members, read_members
+from mcpagg_runtime.base.jsontext import Malformed, members, read_members
 from mcpagg_runtime.base.message import Message, decode, is_id, minted, read_message
-from mcpagg_runtime.serve.editing import elements
-from mcpagg_runtime.serve.plain import plain_answer, plain_message
 from mcpagg_runtime.serve.secrecy import printable
 
 if TYPE_CHECKING:
@@ -30,33 +28,6 @@ MAXIMUM_TRIES = 16
 SHOWN_CHARACTERS = 60
 
 
-def read_messages(line: bytes, batches: bool) -> list[Message | Malformed]:
-    """Read the message of a line, or those of a batch; a blank line has none.
-
-    What is no message stands as the error that says why.
-    """
-    plain = plain_message(line)
-    if plain is not None:
-        return [plain]
-    try:
-        text = decode(line)
-        if not text:
-            return []
-        if batches and text.startswith("["):
-            parts = [text[start:end] for _, start, end in elements(text, 0)]
-            return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
-    except Malformed as problem:
-        return [problem]
-    return [_message(text)]
-
-
-def _message(text: str) -> Message | Malformed:
-    try:
-        return read_message(text)
-    except Malformed as problem:
-        return problem
-
-
 class Fragment:
     """What looks like a message of a server and cannot be read as one.
 
@@ -70,6 +41,11 @@ class Fragment:
         self.id = identifier
         self.method = method
         self.problem = problem
+
+    @property
+    def number(self) -> int:
+        """The id of ours that it answers, 0 for none."""
+        return minted(self.id)
 
 
 def read_line(
@@ -88,7 +64,7 @@ def read_line(
 
 def answered(found: Iterable[Message | Fragment]) -> list[int]:
     """Return the ids of the requests that what was read answers."""
-    return [minted(one.id) for one in found if not one.method and one.id is not None]
+    return [one.number for one in found if not one.method and one.id is not None]
 
 
 def _identified(message: Message | Fragment, request: int) -> Message | Fragment:
@@ -101,9 +77,6 @@ def _identified(message: Message | Fragment, request: int) -> Message | Fragment
 
 
 def _parsed_line(line: bytes, redact: Callable[[str], str]) -> tuple[list[Message | Fragment], str]:
-    plain = plain_answer(line)
-    if plain is not None:
-        return [plain], ""
     try:
         text, oddity = decode(line), ""
     except Malformed as problem:

@@ -1,22 +1,15 @@
-"""The short way for messages that are written as nearly all programs write them.
+"""Large answers, passed on unread where they are written as nearly all programs write them.
 
-What it does not read, `messages` and `message` read in full. Both find the same in a line that the
-short way reads: no member of the message or of its params stands twice, and no white space is
-around them but a blank behind a colon or a comma. A small call costs a third of what it costs in
-full (tests/benchmarks/README.md).
+What it does not take, `message` reads in full. Both find the same in a line that it takes
+(tests/benchmarks/README.md has what that costs).
 """
 
 from __future__ import annotations
 
 from codecs import utf_8_decode
-from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import LARGE
 from mcpagg_runtime.base.message import Json, Message
-from mcpagg_runtime.start.values import scan, string_at
-
-if TYPE_CHECKING:
-    from mcpagg_runtime.base.jsontext import Members
 
 # How an answer begins, or ends, in which our id stands; the blanks are those of Python's json.
 _BEFORE = b'{"jsonrpc":"2.0","id":'
@@ -57,13 +50,13 @@ class UnreadAnswer(Message):
 
     def __init__(self, line: bytes, number: int, place: tuple[int, int], result: Json) -> None:
         """`place` is where its id stands."""
-        super().__init__({"id": Json(str(number), value=number), "result": result})
+        super().__init__({"result": result}, None, str(number), number)
         self._came = line
         self._place = place
 
     def _renumbered(self, identifier: str) -> Message:
         start, end = self._place
-        message = Message({"id": Json(identifier), "result": self.members["result"]})
+        message = Message({"result": self.members["result"]}, None, identifier)
         rest = memoryview(self._came)
         parts: list[bytes | memoryview] = [
             rest[:start],
@@ -77,79 +70,6 @@ class UnreadAnswer(Message):
     def may_name_uris(self) -> bool:
         """No: such an answer is read."""
         return False
-
-
-def plain_message(line: bytes) -> Message | None:
-    """Read a request or notification, None if the line is not plain.
-
-    The members of its params are noted.
-    """
-    if len(line) > LARGE or not line.startswith(b"{"):
-        return None
-    try:
-        text = line.decode("utf-8")
-        found: Members = {}
-        inner: Members = {}
-        end = _plain_members(text, 0, found, inner)
-        if end != len(text):
-            return None
-    except (IndexError, ValueError, StopIteration, SystemError, RecursionError):
-        return None
-    method = found.pop("method", (None,))[0]
-    if type(method) is not str:
-        return None
-    parts = {name: Json(text, start, stop, value) for name, (value, start, stop) in found.items()}
-    if inner:
-        value, start, stop = found["params"]
-        parts["params"] = Json(text, start, stop, value, inner, distinct=True)
-    return Message(parts, method)
-
-
-def _plain_members(text: str, index: int, found: Members, inner: Members | None = None) -> int:
-    """Put the members of the object at text[index] into `found`; return the index behind it.
-
-    `inner` gets those of its params, if they have any. 0 for an object that is not plain.
-    """
-    while True:
-        index += 2 if text[index + 1] == " " else 1
-        if text[index] != '"':
-            return 0
-        name, index = string_at(text, index)
-        if text[index] != ":" or name in found:
-            return 0
-        index += 2 if text[index + 1] == " " else 1
-        if name == "params" and inner is not None and text.startswith('{"', index):
-            end = _plain_members(text, index, inner)
-            if not end:
-                return 0
-            found[name] = {key: part[0] for key, part in inner.items()}, index, end
-        else:
-            value, end = scan(text, index)
-            found[name] = value, index, end
-        index = end
-        if text[index] == "}":
-            return index + 1
-        if text[index] != ",":
-            return 0
-
-
-def plain_answer(line: bytes) -> Message | None:
-    """Read a response with a result to a request of ours, None if the line is not plain."""
-    if len(line) > LARGE:
-        return None
-    places = _envelope(line)
-    if places is None:
-        return None
-    number, _, (start, end) = places
-    try:
-        text = line[start:end].decode("utf-8")
-        value, stop = scan(text, 0)
-    except (ValueError, StopIteration, SystemError, RecursionError):
-        return None
-    if stop != len(text):
-        return None
-    parts = {"id": Json(str(number), value=number), "result": Json(text, value=value)}
-    return Message(parts)
 
 
 def unread_answer(line: bytes) -> UnreadAnswer | None:

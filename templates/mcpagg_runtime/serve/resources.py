@@ -69,7 +69,7 @@ class SkillCall(Call):
         """Write the URIs in a result as they are listed."""
         if type(message.value("result")) is not dict:
             return message
-        return result(message.raw("id"), moved_result(message.raw("result"), server))
+        return result(message.id_text, moved_result(message.raw("result"), server))
 
 
 class ResourceRouting:
@@ -133,7 +133,7 @@ class ResourceRouting:
             return
         child = self._children[server]
         if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
-            client.deliver(result(message.raw("id"), "{}"))
+            client.deliver(result(message.id_text, "{}"))
         else:
             self._dispatch.send(self._call(client, message, uri, uri), [child])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
-from mcpagg_runtime.base.message import error, failure, is_id, minted, notification, result
+from mcpagg_runtime.base.message import error, failure, is_id, notification, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     FORWARDED,
@@ -148,7 +148,7 @@ class Router:
                 self._client_answer(client, message)
             else:
                 self._invalid(client, message)
-        elif "id" not in message.members:
+        elif not message.id_text:
             self._client_notification(client, message)
         elif message.id is None:
             self._invalid(client, message)
@@ -156,12 +156,12 @@ class Router:
             self._client_request(client, message)
 
     def _invalid(self, client: Client, message: Message) -> None:
-        identifier = "null" if message.id is None else message.raw("id")
+        identifier = "null" if message.id is None else message.id_text
         client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
 
     def _client_answer(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
-        number = minted(message.value("id"))
+        number = message.number
         any(child.requests.reply(client, number, message) for child in self.children.values())
 
     def _client_request(self, client: Client, message: Message) -> None:
@@ -202,7 +202,7 @@ class Router:
             return
         if self.clients.set_level(client, level):
             self._tell_level()
-        client.deliver(result(message.raw("id"), "{}"))
+        client.deliver(result(message.id_text, "{}"))
 
     def _tell_level(self) -> None:
         for child in self.children.values():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS, Item, Kind
-from mcpagg_runtime.base.jsontext import place_of
 from mcpagg_runtime.base.message import error, failure
 from mcpagg_runtime.base.protocol import INVALID_PARAMS
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
@@ -78,7 +77,7 @@ class Dispatch:
 
     def refuse(self, client: Client, message: Message, refusal: str) -> None:
         """Answer a request with an error, as JSON text."""
-        client.deliver(failure(message.raw("id"), refusal))
+        client.deliver(failure(message.id_text, refusal))
 
     def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
         """Refuse what a child has and is withheld; return whether it is so."""
@@ -221,12 +220,10 @@ def ambiguity(message: Message) -> str:
     """
     member = _ROUTED.get(message.method or "")
     params = message.members.get("params")
-    if member is None or params is None or (member != "ref" and params.names_once(member)):
+    if member is None or params is None or type(params.value) is not dict:
         return ""
-    if not message.params:
-        return ""
-    text = params.text
-    fault = repeated(text, 0, (member,))
-    if not fault and member == "ref" and type(message.params.get("ref")) is dict:
-        fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
-    return fault
+    if params.stands_twice(member):
+        return f"{member} stands more than once in params"
+    if member == "ref" and type(params.value.get("ref")) is dict:
+        return repeated(params.text, params.place(("ref",))[0], _OF_REFERENCE)
+    return ""

@@ -42,7 +42,7 @@ class ServerRequest:
 
     def __init__(self, client: Client, message: Message, number: int) -> None:
         self.client = client
-        self.identifier = message.raw("id")
+        self.identifier = message.id_text
         """The child's id as JSON text."""
         self.key = message.id
         """The same id as a value."""
@@ -85,7 +85,7 @@ class ServerRequests:
     def receive(self, message: Message) -> None:
         """Answer what the child asks, or ask the client that it works for."""
         if message.method == "ping":
-            self._connection.send(result(message.raw("id"), "{}"))
+            self._connection.send(result(message.id_text, "{}"))
             return
         if message.method in ABOUT_A_CALL:
             self._asks = True
@@ -121,10 +121,10 @@ class ServerRequests:
         if client is not None and message.id is not None:
             refusal = inability(client, message)
         if client is None or refusal:
-            self._connection.send(failure(message.raw("id") or "null", refusal))
+            self._connection.send(failure(message.id_text or "null", refusal))
             return
         if not self._clients.may_answer(client):
-            self._refuse_gone(message.raw("id"))
+            self._refuse_gone(message.id_text)
             return
         asked = ServerRequest(client, message, client.mint())
         self._pending.append(asked)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import edited, members
-from mcpagg_runtime.serve.editing import elements
+from mcpagg_runtime.base.jsontext import edited, elements, members
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

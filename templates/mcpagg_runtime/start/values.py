@@ -38,6 +38,15 @@ def new_scanner(options: ScannerOptions) -> Scanner:
 
 scan = new_scanner(ScannerOptions())
 
+quote: Callable[[str], str] = encode_basestring_ascii
+"""Returns a string as JSON text, in ASCII."""
+
+string_behind: Callable[[str, int, bool], tuple[str, int]] = scanstring
+"""Reads the JSON string whose quote stands before an index; True: it may hold no control character.
+
+Returns it and the index behind it. Raises ValueError if it is none.
+"""
+
 
 def string_at(text: str, index: int) -> tuple[str, int]:
     """Read the JSON string that starts at text[index]; return it and the index behind it.
@@ -45,9 +54,4 @@ def string_at(text: str, index: int) -> tuple[str, int]:
     Raises:
         ValueError: it is none.
     """
-    return scanstring(text, index + 1, True)
-
-
-def quote(text: str) -> str:
-    """Return a string as JSON text, in ASCII."""
-    return encode_basestring_ascii(text)
+    return string_behind(text, index + 1, True)
