@@ -238,14 +238,14 @@ def _linked(
         NameClash: two tools, or two prompts, would get one name.
     """
     from mcpagg.linking import link
-    from mcpagg.overlays import as_listed, patches
+    from mcpagg.overlays import as_listed, idle, patches
     from mcpagg.profiles import subsets
 
     listed = as_listed(spec, snapshot)
     linked, warnings = link(spec, rows, listed, options)
     profiles, more = subsets(spec, listed, linked, options)
     linked = replace(linked, profiles=profiles, overlays=patches(spec, snapshot))
-    return listed, linked, (*warnings, *more)
+    return listed, linked, (*warnings, *more, *idle(spec, snapshot, linked))
 
 
 def _recorded(file: Path | None, rebuild: str, *, is_needed: bool) -> Contents:

@@ -6,9 +6,11 @@ that these are what a running server is compared with.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from mcpagg.linking import Linked
 from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import Overlay, ProxySpec
@@ -39,6 +41,17 @@ def patches(spec: ProxySpec, snapshot: Snapshot) -> dict[str, dict[str, Json]]:
     for one in active(spec, snapshot):
         found.setdefault(one.server, {})[one.tool] = one.patch
     return found
+
+
+def idle(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Problem]:
+    """Yield a warning for each overlay of a tool that is neither listed nor part of a composite."""
+    shown = {(server, tool) for server, tool, _ in linked.routes["tools"].values()}
+    for called in linked.composed.subtools.values():
+        shown |= {(server, tool) for server, tools in called.items() for tool in tools}
+    for one in active(spec, snapshot):
+        if (one.server, one.tool) not in shown:
+            what = f"'{one.tool}' of '{one.server}' is hidden, so nobody is shown this"
+            yield Problem(one.path, what, "offer the tool, or leave the overlay out")
 
 
 def active(spec: ProxySpec, snapshot: Snapshot) -> list[Overlay]:

@@ -13,7 +13,7 @@ from mcpagg.compilation import Source, dry_run, launch_rows
 from mcpagg.config import read_config
 from mcpagg.linking import Subset, link
 from mcpagg.options import Options
-from mcpagg.overlays import as_listed, merged, patches
+from mcpagg.overlays import as_listed, idle, merged, patches
 from mcpagg.problems import ConfigError
 from mcpagg.profiles import subsets
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
@@ -211,6 +211,23 @@ def test_an_overlay_of_what_is_not_there_is_an_error_unless_its_server_is_left_o
         "mcpagg.overlays[\"db:qurey\"]: 'db' has no tool 'qurey'; did you mean `db:query`?"
     ]
     assert as_listed(spec, Snapshot((WEB,))) == Snapshot((WEB,))
+
+
+def test_an_overlay_of_a_hidden_tool_is_a_warning_unless_a_composite_tool_shows_it() -> None:
+    def warned(more: Json) -> list[str]:
+        given = config(overlays={"db:query": {"title": "T"}, "db:drop": {"title": "T"}}) | more
+        spec, snapshot = spec_of(given), Snapshot((DB,))
+        rows = launch_rows(spec, Path("/"))
+        rows["db"]["hide"] = ["d*"]
+        linked, _ = link(spec, rows, snapshot, Options())
+        return [str(warning) for warning in idle(spec, snapshot, linked)]
+
+    assert warned({}) == [
+        "mcpagg.overlays[\"db:drop\"]: 'drop' of 'db' is hidden, so nobody is shown this; "
+        "offer the tool, or leave the overlay out"
+    ]
+    called = {"tools": {"one": {"subtools": {"db": {"tools": [{"name": "drop"}]}}}}}
+    assert warned(called) == []
 
 
 def test_an_overlay_keeps_the_text_of_numbers_and_finds_the_longest_server() -> None:
