@@ -9,10 +9,12 @@ from typing import Any
 
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked
+from mcpagg.listed import listed_items
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.profiles import DEFAULT
 from mcpagg.snapshot import Snapshot
+from mcpagg_runtime.base.catalogue import TOOLS
 
 BYTES_PER_TOKEN = 4
 """An estimate: tokenizers differ, and none is at hand without the network."""
@@ -82,19 +84,18 @@ def measure(
 
     `within` {server: own names of tools} leaves out all others.
     """
-    costs = {child.name: Cost(child.name, seconds=child.seconds) for child in snapshot.children}
-    if linked.composed.tools:
-        costs[""] = Cost("")
-    known = {("", tool["name"]): tool for tool in linked.composed.tools}
-    for child in snapshot.children:
-        for tool in child.tools:
-            known.setdefault((child.name, tool["name"]), tool)
-    for exposed, (server, name, portable) in linked.routes["tools"].items():
-        if within is not None and name not in within.get(server, ()):
-            continue
-        listed = portable if options.names == "portable" else exposed
-        costs[server].tools[listed] = listed_bytes(known[server, name], name=listed)
-    return tuple(cost for cost in costs.values() if within is None or cost.server in within)
+    seconds = {child.name: child.seconds for child in snapshot.children}
+    costs = []
+    for server, items in listed_items(snapshot, linked).items():
+        tools = {item.name(options.names): item for item in items if item.kind is TOOLS}
+        sizes = {
+            name: listed_bytes(item.value, name=name)
+            for name, item in tools.items()
+            if within is None or item.own in within.get(server, ())
+        }
+        if within is None or server in within:
+            costs.append(Cost(server, sizes, seconds.get(server)))
+    return tuple(costs)
 
 
 def check_size(lists: Mapping[str, Iterable[Cost]], options: Options, source: str) -> None:

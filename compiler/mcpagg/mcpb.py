@@ -14,10 +14,13 @@ import json
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from mcpagg.listed import listed_items
 from mcpagg.output import SERVER
 from mcpagg.problems import count
+from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.serve.needs import uses
 from mcpagg_runtime.serve.secrecy import promise
 
@@ -78,15 +81,13 @@ def _server(fields: Iterable[str]) -> dict[str, Any]:
 
 def _tools(result: Compilation) -> Iterator[dict[str, str]]:
     """Yield the tools by the names that Claude Desktop is given."""
-    linked, snapshot = result.made_of.linked, result.made_of.listed
-    known = {
-        (child.name, tool["name"]): tool for child in snapshot.children for tool in child.tools
-    }
-    known |= {("", tool["name"]): tool for tool in linked.composed.tools}
-    for exposed, (server, own, portable) in linked.routes["tools"].items():
-        listed = {"name": portable if result.options.names in ("auto", "portable") else exposed}
-        description = known[server, own].get("description")
-        yield listed | ({"description": description} if isinstance(description, str) else {})
+    names = "portable" if result.options.names == "auto" else result.options.names
+    listed = listed_items(result.made_of.listed, result.made_of.linked)
+    for item in chain.from_iterable(listed.values()):
+        if item.kind is TOOLS:
+            description = item.value.get("description")
+            described = {"description": description} if isinstance(description, str) else {}
+            yield {"name": item.name(names)} | described
 
 
 def _fields(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

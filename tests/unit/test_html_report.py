@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -200,6 +201,21 @@ def test_what_changes_is_told_where_there_was_a_file_before(tmp_path: Path) -> N
     assert {"heading"} <= {one.get("class") for name, one in shown.tags if name == "span"}
     assert "What changes" in shown.text
     assert "launch" in shown.text.partition("What changes")[2].partition("Where the tokens")[0]
+
+
+def test_profiles_are_shown_with_their_clients_costs_and_tools(tmp_path: Path) -> None:
+    file, page = tmp_path / "server.py", tmp_path / "page.html"
+    profiles = {"ops": {"expose": ["db:drop"], "clients": ["cursor"]}, "default": {}}
+    config = {"mcpServers": {"db": {"command": "python3"}}, "mcpagg": {"profiles": profiles}}
+    (tmp_path / "mcp.json").write_text(json.dumps(config))
+    file.write_text(compilation({"db": {}}, tool(), tool("drop")).text)
+    assert main(["--offline", "-o", str(file), "-q", "--report", str(page)]) == 0
+    shown = Parsed(page.read_text()).text
+    assert "Profile Served unasked to Tools Bytes Tokens ops cursor 1 50 13 default" in shown
+    assert "default all others 2 101 26" in shown
+    assert "server's own query in the profiles default cost" in shown
+    assert "server's own drop in the profiles ops default cost" in shown
+    assert "Served unasked" not in Parsed(page_of({}, tool())).text
 
 
 def test_a_dry_run_has_nothing_to_show_on_a_page(capsys: pytest.CaptureFixture[str]) -> None:

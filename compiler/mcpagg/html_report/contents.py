@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.costs import listed_bytes, tokens
 from mcpagg.dry_run import without_credentials
+from mcpagg.listed import ListedItem, listed_items
 from mcpagg.literal import HIDDEN, json_text
+from mcpagg.profiles import DEFAULT
+from mcpagg.snapshot import ChildSnapshot
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
 from mcpagg_runtime.serve.names import offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
-    from mcpagg.snapshot import ChildSnapshot
+    from mcpagg.linking import Subset
 
 COMPOSITES = "composite tools"
 """What the server "" is called: it has the composite tools."""
@@ -69,6 +73,7 @@ class Entry:
     description: str
     size: int
     badges: tuple[Badge, ...]
+    profiles: tuple[str, ...]
     arguments: tuple[Argument, ...]
     documents: tuple[Document, ...]
 
@@ -84,7 +89,7 @@ class Server:
 
     anchor: str
     name: str
-    says: str
+    about: str
     protocol: str
     launch: dict[str, str]
     instructions: str
@@ -103,16 +108,27 @@ class Server:
         return tokens(self.size)
 
 
+class Profile(NamedTuple):
+    """One profile: which clients are given it unasked, and what its tools cost."""
+
+    name: str
+    clients: str
+    tools: int
+    size: int
+    tokens: int
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
     """All that the page shows. `facts` are those of the header of the emitted file."""
 
     name: str
     servers: tuple[Server, ...]
+    profiles: tuple[Profile, ...]
     facts: dict[str, str]
     options: dict[str, object]
     left_out: dict[str, str]
-    kinds: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int]
 
     @property
     def size(self) -> int:
@@ -127,53 +143,71 @@ class Contents:
 
 def contents(result: Compilation) -> Contents:
     """Return what there is to show of a compilation."""
-    made_of = result.made_of
-    specs = {one.name: one for one in made_of.spec.servers}
-    servers = []
-    for number, child in enumerate(made_of.listed.children, 1):
-        row = without_credentials(specs[child.name], made_of.rows[child.name])
-        servers.append(_server(f"s{number}", child, row, result))
-    if made_of.linked.composed.tools:
-        servers.append(_composites(f"s{len(servers) + 1}", result))
+    listed = listed_items(result.made_of.listed, result.made_of.linked)
+    servers = tuple(
+        _server(f"s{number}", server, items, result)
+        for number, (server, items) in enumerate(listed.items(), 1)
+    )
     header = result.text[: result.text.index("\n\n")]
-    entries = [entry for server in servers for entry in (*server.tools, *server.others)]
-    kinds = dict.fromkeys((kind.name for kind in KINDS), 0)
-    for entry in entries:
-        kinds[entry.kind] += 1
+    kinds = Counter(item.kind.name for items in listed.values() for item in items)
     return Contents(
         name=result.name,
-        servers=tuple(servers),
+        servers=servers,
+        profiles=tuple(_profiles(result)),
         facts=dict(_FACT.findall(header)),
         options={name: value for name, value in result.options.runtime().items() if value},
         left_out=result.left_out,
-        kinds={kind: number for kind, number in kinds.items() if number or kind == TOOLS.name},
+        kinds={kind.name: kinds[kind.name] for kind in KINDS if kinds[kind.name] or kind is TOOLS},
     )
 
 
-def _server(
-    anchor: str, child: ChildSnapshot, row: Mapping[str, Any], result: Compilation
-) -> Server:
-    info, entries = child.info, [*_entries(anchor, child, result)]
+def _profiles(result: Compilation) -> Iterator[Profile]:
+    for name, costs in result.profiles.items():
+        clients = result.made_of.linked.profiles[name].clients
+        others = ("all others",) if name == DEFAULT else ()
+        yield Profile(
+            name,
+            ", ".join((*clients, *others)),
+            tools=sum(len(cost.tools) for cost in costs),
+            size=sum(cost.bytes for cost in costs),
+            tokens=sum(cost.tokens for cost in costs),
+        )
+
+
+def _server(anchor: str, name: str, items: Iterable[ListedItem], result: Compilation) -> Server:
+    """Return what is shown of a server, or as one of the composite tools, whose server is ""."""
+    made_of = result.made_of
+    children = {child.name: child for child in made_of.listed.children}
+    child = children.get(name, ChildSnapshot(COMPOSITES, ""))
+    launch: dict[str, str] = {}
+    withheld: tuple[str, ...] = ()
+    if name:
+        (spec,) = (one for one in made_of.spec.servers if one.name == name)
+        launch = dict(_launch(without_credentials(spec, made_of.rows[name])))
+        tools = (tool["name"] for tool in child.tools)
+        withheld = tuple(tool for tool in tools if not offered(tool, made_of.rows[name]))
+    profiles = made_of.linked.profiles
+    entries = [
+        _entry(
+            f"{anchor}-{number}",
+            item,
+            item.kind is TOOLS and item.own in child.conditional,
+            [one for one, subset in profiles.items() if _is_in(item, subset)],
+            result.options.names,
+        )
+        for number, item in enumerate(items, 1)
+    ]
     return Server(
         anchor=anchor,
         name=child.name,
-        says=" ".join(_text(info.get(key)) for key in ("name", "version")).strip(),
+        about=" ".join(_text(child.info.get(key)) for key in ("name", "version")).strip(),
         protocol=child.protocol,
-        launch=dict(_launch(row)),
+        launch=launch,
         instructions=child.instructions or "",
-        withheld=tuple(t["name"] for t in child.tools if not offered(t["name"], row)),
+        withheld=withheld,
         tools=tuple(entry for entry in entries if entry.kind == TOOLS.name),
         others=tuple(entry for entry in entries if entry.kind != TOOLS.name),
     )
-
-
-def _composites(anchor: str, result: Compilation) -> Server:
-    composed = result.made_of.linked.composed
-    tools = [
-        _entry(f"{anchor}-tools-{number}", TOOLS, tool, tool["name"], "", ())
-        for number, tool in enumerate(composed.tools, 1)
-    ]
-    return Server(anchor, COMPOSITES, "", "", {}, "", (), tuple(tools), ())
 
 
 def _launch(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -196,49 +230,33 @@ def _launch(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, f"{value:g} s" if isinstance(value, float) else str(value)
 
 
-def _entries(anchor: str, child: ChildSnapshot, result: Compilation) -> Iterator[Entry]:
-    """Yield what is listed of a server, once each, in its order."""
-    routes = result.made_of.linked.routes
-    for kind in KINDS:
-        listed = {
-            route[1]: (n, route[2])
-            for n, route in routes[kind.name].items()
-            if route[0] == child.name and len(route) > 2
-        }
-        listed |= {n: (n, "") for n, route in routes[kind.name].items() if route == (child.name,)}
-        for number, item in enumerate(child.items(kind), 1):
-            names = listed.pop(item[kind.key], None)
-            if names is not None:
-                place = f"{anchor}-{kind.name}-{number}"
-                yield _entry(place, kind, item, *names, child.conditional)
+def _is_in(item: ListedItem, profile: Subset) -> bool:
+    tools = profile.tools.get(item.server)
+    return tools is not None and (item.kind is not TOOLS or item.own in tools)
 
 
 def _entry(
-    anchor: str,
-    kind: Kind,
-    item: dict[str, Any],
-    exposed: str,
-    portable: str,
-    conditional: frozenset[str] | tuple[()],
+    anchor: str, item: ListedItem, is_conditional: bool, profiles: Iterable[str], names: str
 ) -> Entry:
-    rest = {key: value for key, value in item.items() if key not in _SHOWN_APART}
+    value = item.value
     documents = {
-        "Input schema": item.get("inputSchema"),
-        "Output schema": item.get("outputSchema"),
-        "All else that is listed": rest,
+        "Input schema": value.get("inputSchema"),
+        "Output schema": value.get("outputSchema"),
+        "All else that is listed": {k: v for k, v in value.items() if k not in _SHOWN_APART},
     }
-    named = {kind.label: exposed} if kind in (TOOLS, PROMPTS) else {}
+    named = {"name": item.name(names)} if item.kind in (TOOLS, PROMPTS) else {}
     return Entry(
         anchor=anchor,
-        kind=kind.name,
-        name=exposed,
-        own=item[kind.key],
-        portable=portable,
-        title=_title(kind, item),
-        description=_text(item.get("description")),
-        size=listed_bytes(item, **named),
-        badges=tuple(_badges(kind, item, conditional)),
-        arguments=tuple(_arguments(item)),
+        kind=item.kind.name,
+        name=item.exposed,
+        own=item.own,
+        portable=item.portable,
+        title=_title(item.kind, value),
+        description=_text(value.get("description")),
+        size=listed_bytes(value, **named),
+        badges=tuple(_badges(item, is_conditional)),
+        profiles=tuple(profiles),
+        arguments=tuple(_arguments(value)),
         documents=tuple(Document(name, json_text(v)) for name, v in documents.items() if v),
     )
 
@@ -248,21 +266,19 @@ def _title(kind: Kind, item: Mapping[str, Any]) -> str:
     return title or (_text(item.get("name")) if kind.key != "name" else "")
 
 
-def _badges(
-    kind: Kind, item: dict[str, Any], conditional: frozenset[str] | tuple[()]
-) -> Iterator[Badge]:
-    if kind is TOOLS:
-        yield from _hints(_object(item.get("annotations")))
-        if item["name"] in conditional:
-            yield Badge("conditional", "plain", "Listed only to clients with certain capabilities")
-    if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for text in _strings(item)):
+def _badges(item: ListedItem, is_conditional: bool) -> Iterator[Badge]:
+    if item.kind is TOOLS:
+        yield from _hints(_object(item.value.get("annotations")))
+    if is_conditional:
+        yield Badge("conditional", "plain", "Listed only to clients with certain capabilities")
+    if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for text in _strings(item.value)):
         yield Badge("hidden characters", "bad", "Holds characters that cannot be seen")
 
 
 def _hints(hints: Mapping[str, Any]) -> Iterator[Badge]:
     """Yield what a server says about a tool; it says so itself, and may be wrong."""
-    said = {key: hints[key] for key in hints if isinstance(hints[key], bool)}
-    match said.get("readOnlyHint"), said.get("destructiveHint"):
+    given = {key: value for key, value in hints.items() if isinstance(value, bool)}
+    match given.get("readOnlyHint"), given.get("destructiveHint"):
         case True, _:
             yield Badge("read-only", "good", "readOnlyHint: true")
         case _, True:
@@ -271,9 +287,9 @@ def _hints(hints: Mapping[str, Any]) -> Iterator[Badge]:
             yield Badge("not destructive", "plain", "destructiveHint: false")
         case _:
             yield Badge("no hint", "odd", "Clients take it for a tool that may destroy")
-    if said.get("idempotentHint") and not said.get("readOnlyHint"):
+    if given.get("idempotentHint") and not given.get("readOnlyHint"):
         yield Badge("idempotent", "plain", "idempotentHint: true")
-    if said.get("openWorldHint"):
+    if given.get("openWorldHint"):
         yield Badge("open world", "plain", "openWorldHint: true")
 
 

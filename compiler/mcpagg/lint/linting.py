@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from mcpagg.linking import Linked
 from mcpagg.lint.finding import Finding, Offer, Surface
 from mcpagg.lint.rules import RULES
+from mcpagg.listed import listed_items
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem, count, meant
-from mcpagg.snapshot import ChildSnapshot, Snapshot
+from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.base.catalogue import KINDS, Kind
 
 FAILING = ("refused", "hidden")
 """The levels for which `--strict` fails."""
@@ -88,38 +88,17 @@ def _is_ignored(finding: Finding, word: str) -> bool:
 
 def _offers(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Offer]:
     """Yield all that the proxy lists, server by server, then its composite tools."""
+    listed = listed_items(snapshot, linked)
     paths = {server.name: server.path for server in spec.servers}
     for child in snapshot.children:
+        path, protocol = paths[child.name], child.protocol
         about = {"serverInfo": child.info, "instructions": child.instructions or ""}
-        yield Offer(child.name, "server", "about", about, paths[child.name], child.protocol)
-        for kind in KINDS:
-            names = _names(kind, child, linked)
-            for item in child.items(kind):
-                if spelled := names.pop(item[kind.key], None):
-                    yield Offer(
-                        child.name,
-                        kind.name[:-1],
-                        item[kind.key],
-                        item,
-                        paths[child.name],
-                        child.protocol,
-                        *spelled,
-                    )
+        yield Offer(child.name, "server", "about", about, path, protocol)
+        for server, kind, own, value, *names in listed[child.name]:
+            yield Offer(server, kind.name[:-1], own, value, path, protocol, *names)
     where = {composite.name: composite.path for composite in spec.composites}
-    for tool in linked.composed.tools:
-        name = tool["name"]
-        portable = linked.routes["tools"][name][2]
-        yield Offer("", "tool", name, tool, where[name], exposed=name, portable=portable)
-
-
-def _names(kind: Kind, child: ChildSnapshot, linked: Linked) -> dict[str, tuple[str, ...]]:
-    """Return {own name or URI: (exposed name, portable name)} of what is listed of a server."""
-    routes: Mapping[str, tuple[str, ...]] = linked.routes[kind.name]
-    return {
-        route[1] if len(route) > 1 else exposed: (exposed, route[2] if len(route) > 2 else exposed)
-        for exposed, route in routes.items()
-        if route[0] == child.name
-    }
+    for _, _, own, value, *names in listed.get("", ()):
+        yield Offer("", "tool", own, value, where[own], "", *names)
 
 
 def _known(names: Iterable[str]) -> str:
