@@ -27,7 +27,7 @@ from mcpagg.environment import check_environment
 from mcpagg.problems import ChildFault, NameClash, Problem
 from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
-from mcpagg.transports import told_of, transport
+from mcpagg.transports import describe_failure, transport
 from mcpagg_runtime.spawn.launch import Launch, prepare
 
 NO_PREFIX = "Tool name must be prefixed with server key"
@@ -188,8 +188,8 @@ class Aggregator:
         """Say why a connection failed or ended, of a remote server as the emitted file does."""
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        if told := told_of(error, launch):
-            return told
+        if reason := describe_failure(error, launch):
+            return reason
         if isinstance(error, TimeoutError):
             return f"could not be reached: no answer within {self._connect_timeout:g} s"
         what = f"{type(error).__name__}: {error}".partition("\n")[0]

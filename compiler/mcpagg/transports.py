@@ -40,7 +40,7 @@ def transport(launch: Launch, config: str) -> Transport | mcp.StdioServerParamet
     return _streamable_http(launch, auth)
 
 
-def told_of(cause: BaseException, launch: Launch) -> str:
+def describe_failure(cause: BaseException, launch: Launch) -> str:
     """Say what a failure of HTTP means, "" for any other."""
     if isinstance(cause, RemoteFault):
         return cause.what
@@ -50,12 +50,12 @@ def told_of(cause: BaseException, launch: Launch) -> str:
     if isinstance(cause, httpx2.HTTPStatusError):
         return refused(cause.response.status_code, address.shown, cause.response.headers)
     below: BaseException | None = cause
-    told = ""
+    reason = ""
     while below is not None:  # the last one is the system's own
         if isinstance(below, OSError):
-            told = unreachable(below, address.shown, address.host, CONNECT_SECONDS)
+            reason = unreachable(below, address.shown, address.host, CONNECT_SECONDS)
         below = below.__cause__ or below.__context__
-    return told
+    return reason
 
 
 @asynccontextmanager

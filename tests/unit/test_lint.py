@@ -12,8 +12,7 @@ from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.linking import link
 from mcpagg.lint import Finding, check_ignored, lint, shortened
-from mcpagg.lint.linting import FAILING, SHOWN
-from mcpagg.lint.rules import RULES
+from mcpagg.lint.linting import FAILING, RULES, SHOWN
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot

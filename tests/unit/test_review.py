@@ -11,7 +11,7 @@ import pytest
 
 from mcpagg.costs import Cost
 from mcpagg.lint.finding import Finding, Hit, Offer
-from mcpagg.lint.rules import RULES
+from mcpagg.lint.linting import RULES
 from mcpagg.printing import Line
 from mcpagg.recorded import NOTHING, Contents
 from mcpagg.review import CLASSES, STRUCTURAL

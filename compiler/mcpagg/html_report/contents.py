@@ -17,6 +17,7 @@ from mcpagg.costs import listed_bytes, tokens
 from mcpagg.dry_run import without_credentials
 from mcpagg.listed import ListedItem, listed_items
 from mcpagg.literal import HIDDEN, json_text
+from mcpagg.pointers import strings
 from mcpagg.profiles import DEFAULT
 from mcpagg.snapshot import ChildSnapshot
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
@@ -271,7 +272,7 @@ def _badges(item: ListedItem, is_conditional: bool) -> Iterator[Badge]:
         yield from _hints(_object(item.value.get("annotations")))
     if is_conditional:
         yield Badge("conditional", "plain", "Listed only to clients with certain capabilities")
-    if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for text in _strings(item.value)):
+    if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for _, text in strings(item.value)):
         yield Badge("hidden characters", "bad", "Holds characters that cannot be seen")
 
 
@@ -325,20 +326,6 @@ def _type(schema: Any, depth: int = 0) -> str:
     if words == ["array"] and "items" in schema:
         return f"array of {_type(schema['items'], depth + 1)}"
     return " | ".join(word for word in words if word) or "any"
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield every string in a JSON value, keys included; however deep it nests."""
-    todo = [value]
-    while todo:
-        match todo.pop():
-            case str() as text:
-                yield text
-            case dict() as members:
-                yield from members
-                todo += members.values()
-            case list() | tuple() as items:
-                todo += items
 
 
 def _object(value: Any) -> dict[str, Any]:

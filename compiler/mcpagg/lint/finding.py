@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
-from mcpagg.lint.schemas import SchemaFault, escaped, every_schema, schema_faults
+from mcpagg.lint.schemas import SchemaFault, every_schema, schema_faults
+from mcpagg.pointers import strings
 from mcpagg.problems import Problem
 
 DESCRIBED = "/description"
@@ -63,21 +64,6 @@ class Offer:
         """What is wrong with the schemas of a tool."""
         members = ("inputSchema", "outputSchema") if self.kind == "tool" else ()
         return [fault for one in members for fault in schema_faults(self.value.get(one), f"/{one}")]
-
-
-def strings(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every string in a value, names of members too, with its JSON pointer; no pictures."""
-    if isinstance(value, str):
-        if not value.startswith("data:"):
-            yield pointer, value
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from strings(item, f"{pointer}/{index}")
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            inner = f"{pointer}/{escaped(name)}"
-            yield inner, name
-            yield from strings(item, inner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 from mcpagg.lint.regexes import regex_fault
+from mcpagg.pointers import at_pointer, escaped
 
 QUOTED = 80  # characters
 
@@ -47,23 +48,6 @@ def every_schema(schema: Any, pointer: str = "") -> list[tuple[str, dict[str, An
     document = _Document(pointer)
     document.add(pointer, schema, "")
     return [(where, one) for where, one, _ in document.places]
-
-
-def escaped(name: str) -> str:
-    """Return the name of a member as a part of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
-def at_pointer(value: Any, pointer: str) -> Any:
-    """Return what stands in a value at a JSON pointer.
-
-    Raises:
-        LookupError, ValueError, TypeError: nothing does.
-    """
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        value = value[int(name)] if isinstance(value, list) else value[name]
-    return value
 
 
 # Rules: what is wrong with the value of a keyword, "" for nothing.

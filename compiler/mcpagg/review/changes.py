@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from mcpagg.jsontext import dumps
-from mcpagg.lint.finding import strings
-from mcpagg.lint.schemas import escaped
 from mcpagg.lint.texts import described, hidden_characters
 from mcpagg.ordering import equal, numbered
+from mcpagg.pointers import escaped, strings
 from mcpagg.problems import count
 from mcpagg.recorded import Contents
 from mcpagg.review.schemas import schema_changes

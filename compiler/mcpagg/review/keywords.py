@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import Any
 
 from mcpagg.jsontext import dumps
-from mcpagg.lint.schemas import at_pointer
 from mcpagg.ordering import equal
+from mcpagg.pointers import at_pointer
 from mcpagg.review.values import ABSENT
 
 TEXTS = ("title", "description")
