@@ -29,8 +29,8 @@ from core import INITIALIZED, Json, World, request
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.protocol import CAPABILITIES_KEY, INFO_KEY, VERSION_KEY
+from mcpagg_runtime.http.access import Settings
 from mcpagg_runtime.http.app import HttpApp
-from mcpagg_runtime.http.settings import Settings
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SEND
 

@@ -10,8 +10,8 @@ import pytest
 from asgi import Answer, Site, run
 from core import call, request, result
 
+from mcpagg_runtime.http.access import BadSetting, Settings
 from mcpagg_runtime.http.serving import listen
-from mcpagg_runtime.http.settings import BadSetting, Settings
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
 PATHS = (("POST", "/mcp"), ("GET", "/sse"), ("POST", "/messages"), ("GET", "/health"), ("GET", "/"))

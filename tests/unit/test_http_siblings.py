@@ -12,7 +12,7 @@ import pytest
 from asgi import Answer, Site, run
 from core import call, request, result
 
-from mcpagg_runtime.http.settings import BadSetting, Settings
+from mcpagg_runtime.http.access import BadSetting, Settings
 
 SERVERS = {"db": ["query"]}
 

@@ -20,15 +20,12 @@ from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import may_start
 from mcpagg_runtime.base.writer import Writer
+from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
 from mcpagg_runtime.http.bridge import Bridge
+from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
 from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
-from mcpagg_runtime.http.guard import Guard, preflight
 from mcpagg_runtime.http.sessions import Sessions, no_session
-from mcpagg_runtime.http.settings import BadSetting, Settings
 from mcpagg_runtime.http.siblings import Siblings
-from mcpagg_runtime.http.sse import POST_PATH, STREAM_PATH, EventSessions
-from mcpagg_runtime.http.stateless import Stateless
-from mcpagg_runtime.http.streamable import Streamable
 from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.opening import ENDING
 from mcpagg_runtime.start.values import quote
@@ -114,8 +111,8 @@ class HttpApp:
         self._states = log
         self._log = log or Writer(2, private=False, overflowed=lambda waiting: None)
         self._guard = Guard(settings)
-        self._open: set[Exchange] = set()
-        """The requests that are being answered."""
+        self._open = 0
+        """How many requests are being answered."""
         self.stopping = False
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
@@ -175,19 +172,17 @@ class HttpApp:
         if threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
-        for number in ENDING:
-            before = signal.getsignal(number)
-            if callable(before):
-                signal.signal(number, self._chained(loop, before))
+        before = {number: signal.getsignal(number) for number in ENDING}
 
-    def _chained(
-        self, loop: asyncio.AbstractEventLoop, before: Callable[..., Any]
-    ) -> Callable[..., Any]:
         def heed(number: int, frame: Any) -> None:
             loop.call_soon_threadsafe(self.begin_to_stop)
-            before(number, frame)
+            then = before[number]
+            if callable(then):
+                then(number, frame)
 
-        return heed
+        for number, handler in before.items():
+            if callable(handler):
+                signal.signal(number, heed)
 
     def begin_to_stop(self) -> None:
         """Refuse new requests, answer what is owed, and end streams; returns at once."""
@@ -224,33 +219,30 @@ class HttpApp:
 
     async def _answer(self, exchange: Exchange) -> None:
         began = monotonic()
-        self._open.add(exchange)
+        self._open += 1
         self._idle.clear()
         try:
-            refusal = await self._carried_out(exchange)
-            if refusal is not None and not exchange.status:
-                await exchange.respond(refusal.status, refusal.body, refusal.headers)
+            await self._carry_out(exchange)
         except Gone:
             pass
+        except Refused as refusal:
+            await self._refuse(exchange, refusal)
+        except Exception as fault:
+            complain(f"{self._plan.name}: internal fault: {where(fault)}")
+            text = f"Internal fault: {where(fault)}"
+            await self._refuse(exchange, Refused(500, text, INTERNAL_ERROR))
         finally:
-            self._open.discard(exchange)
+            self._open -= 1
             if not self._open:
                 self._idle.set()
             if self._settings.is_verbose:
                 self._note(exchange, monotonic() - began)
 
-    async def _carried_out(self, exchange: Exchange) -> Refused | None:
-        """Carry a request out; return why it is not, None if it is."""
-        try:
-            await self._carry_out(exchange)
-        except Refused as refusal:
-            return refusal
-        except Gone:
-            raise
-        except Exception as fault:
-            complain(f"{self._plan.name}: internal fault: {where(fault)}")
-            return Refused(500, f"Internal fault: {where(fault)}", INTERNAL_ERROR)
-        return None
+    async def _refuse(self, exchange: Exchange, refusal: Refused) -> None:
+        """Say why a request is not carried out, if its answer has not begun."""
+        if not exchange.status:
+            with suppress(Gone):
+                await exchange.respond(refusal.status, refusal.body, refusal.headers)
 
     async def _carry_out(self, exchange: Exchange) -> None:
         self._guard.check_origin(exchange)
@@ -270,9 +262,9 @@ class HttpApp:
             raise Refused(503, f"The server cannot start: {problem}") from None
         try:
             if exchange.path == self._settings.path:
-                await served.streamable.answer(exchange)
+                await served.endpoints.answer(exchange)
             elif exchange.path in (STREAM_PATH, POST_PATH):
-                await served.events.answer(exchange)
+                await served.endpoints.answer_older(exchange)
             else:
                 raise Refused(404, f"The endpoint is {self._settings.path}")
         except Elsewhere as worker:
@@ -307,9 +299,8 @@ class _Served:
         self.bridge = bridge
         self.siblings = siblings
         self.sessions = Sessions(bridge, siblings)
-        self.events = EventSessions(bridge, self.sessions, emptied)
         self.stateless = Stateless(bridge, siblings)
-        self.streamable = Streamable(bridge, self.sessions, self.stateless)
+        self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
         self._looking_after = asyncio.ensure_future(self._look_after())
 
     async def _look_after(self) -> None:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE
+from mcpagg_runtime.http.access import BadSetting, Settings
 from mcpagg_runtime.http.app import GRACE_SECONDS, HttpApp
-from mcpagg_runtime.http.settings import BadSetting, Settings
 from mcpagg_runtime.start.opening import ENDING
 
 if TYPE_CHECKING:

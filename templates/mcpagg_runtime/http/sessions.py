@@ -16,8 +16,7 @@ from mcpagg_runtime.base.protocol import (
     PROGRESS,
     RESOURCE_UPDATED,
 )
-from mcpagg_runtime.http.exchange import Elsewhere, Refused
-from mcpagg_runtime.http.outgoing import Outgoing
+from mcpagg_runtime.http.exchange import Elsewhere, Outgoing, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
-    from mcpagg_runtime.http.outgoing import Reply
+    from mcpagg_runtime.http.exchange import Exchange
     from mcpagg_runtime.http.siblings import Siblings
 
 MAXIMUM_SESSIONS = 1000
@@ -48,9 +47,9 @@ class Session:
         self.used_at = monotonic()
         self._parting = ""
         """Why its stream ends as soon as nothing more is owed there, "" for not at all."""
-        self._replies: dict[str, Reply | Outgoing] = {}
+        self._replies: dict[str, Outgoing] = {}
         """{JSON text of the id of a request: where the answer belongs}, oldest first."""
-        self._tokens: dict[str, Reply | Outgoing] = {}
+        self._tokens: dict[str, Outgoing] = {}
         """The same by the JSON text of its progress token."""
         self._kept: deque[Message] = deque(maxlen=MAXIMUM_KEPT)
 
@@ -65,7 +64,7 @@ class Session:
 
     # Its HTTP answers
 
-    def expect(self, reply: Reply | Outgoing, messages: list[Message]) -> None:
+    def expect(self, reply: Outgoing, messages: list[Message]) -> None:
         """Have the answers to these requests written into `reply`, a stream perhaps.
 
         Raises:
@@ -81,7 +80,7 @@ class Session:
             if token not in ("", "null"):
                 self._tokens[token] = reply
 
-    def forget(self, reply: Reply) -> None:
+    def forget(self, reply: Outgoing) -> None:
         """Nothing more is written into a reply: it is complete, or its client has left.
 
         A request whose connection broke goes on: only a cancellation ends it.
@@ -90,16 +89,15 @@ class Session:
         self._tokens = {key: one for key, one in self._tokens.items() if one is not reply}
         self.touch()
 
-    def open_stream(self) -> Outgoing:
+    def open_stream(self, exchange: Exchange) -> Outgoing:
         """Return a new stream for what is told outside of the answers; an older one ends.
 
         A client whose connection broke unnoticed opens another.
         """
         self.close_stream("another stream was opened")
-        self.stream = Outgoing()
-        held, self._kept = [*self._kept], deque(maxlen=MAXIMUM_KEPT)
-        for message in held:
-            self.stream.put(message)
+        self.stream = Outgoing(exchange)
+        while self._kept:
+            self.stream.put(self._kept.popleft())
         return self.stream
 
     def close_stream(self, word: str = "") -> None:
@@ -131,7 +129,7 @@ class Session:
         elif len(message.line()) <= MAXIMUM_KEPT_BYTES and not self._is_kept(message):
             self._kept.append(message)
 
-    def _target(self, message: Message) -> Reply | Outgoing | None:
+    def _target(self, message: Message) -> Outgoing | None:
         """Return where a request or a notification is written.
 
         What is about a call belongs into its answer. Of all but progress that is not known: it is

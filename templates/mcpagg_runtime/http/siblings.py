@@ -17,15 +17,15 @@ from contextlib import suppress
 from time import time
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.http.access import is_worker
 from mcpagg_runtime.http.exchange import Refused
-from mcpagg_runtime.http.settings import is_worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
     from typing import Any
 
+    from mcpagg_runtime.http.access import Settings
     from mcpagg_runtime.http.exchange import Exchange, Receive, Scope, Send
-    from mcpagg_runtime.http.settings import Settings
 
     Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -104,21 +104,19 @@ class Siblings:
             reader, writer = await system.open_unix_connection(self._path(name))
         except OSError:
             return False  # and all that it knew is gone
-        leaving = asyncio.ensure_future(exchange.gone())
-        leaving.add_done_callback(lambda task: writer.close())
         try:
-            writer.write(json.dumps(head).encode() + b"\n" + body)
-            await writer.drain()
-            start = json.loads(await _piece(reader))
-            await exchange.begin(start["status"], dict(start["headers"]))
-            while piece := await _piece(reader):
-                await exchange.write(piece)
-            await exchange.end()
+            with exchange.leaving(writer.close):
+                writer.write(json.dumps(head).encode() + b"\n" + body)
+                await writer.drain()
+                start = json.loads(await _piece(reader))
+                await exchange.begin(start["status"], dict(start["headers"]))
+                while piece := await _piece(reader):
+                    await exchange.write(piece)
+                await exchange.end()
         except (OSError, asyncio.IncompleteReadError):
             if not exchange.status:
                 raise Refused(502, "The worker of this session has ended") from None
         finally:
-            leaving.cancel()
             writer.close()
         return True
 

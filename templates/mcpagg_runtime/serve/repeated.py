@@ -11,7 +11,7 @@ from binascii import Error, a2b_base64, b2a_base64
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import parse
-from mcpagg_runtime.base.protocol import MODERN_VERSION
+from mcpagg_runtime.base.protocol import MODERN_VERSION, VERSION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.message import Json, Message
 
+# The headers that every such request has, in lower case.
+ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
 # Which member of params the header Mcp-Name repeats.
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 PARAMETER = "mcp-param-"
@@ -113,3 +115,43 @@ def decoded(value: str) -> str | None:
         return data.decode("utf-8") if canonical else None
     except (Error, ValueError):
         return None
+
+
+def mismatch(values: Callable[[str], list[str]], message: Message, tool: str) -> str:
+    """Say which header does not repeat the body of an enveloped request, "" if all do.
+
+    `values` gives the values of the headers of a name in lower case; `tool` is the JSON text of the
+    tool that is called, "" if it is not known.
+    """
+    for name in ROUTING:
+        if len(values(name)) > 1:
+            return f"{name} stands twice"
+    version, method, named = ["".join(values(name)) for name in ROUTING]
+    if version != message.params["_meta"][VERSION_KEY]:
+        return f"mcp-protocol-version is not {VERSION_KEY} in params._meta"
+    if method != message.method:
+        return "mcp-method is not the method of the request"
+    member = NAMED_BY.get(method, "")
+    said = message.params.get(member) if member else None
+    if said is not None and decoded(named) != said:
+        return f"mcp-name is not {member} in params"
+    if MARK not in tool:
+        return ""
+    for path, header, kind in marked(parse(tool).get("inputSchema")):
+        value = argument_at(message.params.get("arguments"), path)
+        given = values(PARAMETER + header.lower())
+        text = header_text(value)
+        if len(given) > 1 or (not given and text) or (given and text is None):
+            return f"{PARAMETER}{header} stands not once beside its argument"
+        if given and not _is_same(decoded(given[0]), value, text, kind):
+            return f"{PARAMETER}{header} is not the argument {'.'.join(path)}"
+    return ""
+
+
+def _is_same(said: str | None, value: Any, text: str | None, kind: str) -> bool:
+    if kind == "integer" and type(value) in (int, float) and said is not None:
+        whole, _, fraction = said.partition(".")
+        digits = whole.removeprefix("-")
+        if digits.isascii() and digits.isdigit() and len(digits) < 400 and not fraction.strip("0"):
+            return bool(int(whole) == value)
+    return said == text
