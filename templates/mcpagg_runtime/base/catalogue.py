@@ -74,7 +74,7 @@ class Item:
 
     `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
     the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
-    `compared` is the item that it was last compared with, and how it differs from that.
+    `compared` is the item of the snapshot that it was compared with, and how it differs from that.
     """
 
     __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")

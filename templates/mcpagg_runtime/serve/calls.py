@@ -75,11 +75,6 @@ class CallQueue:
         """Whether a call waits for the child."""
         return bool(self._waiting or self._unknown)
 
-    @property
-    def any_is_unknown(self) -> bool:
-        """Whether a call waits for the child's list of tools."""
-        return bool(self._unknown)
-
     def all(self) -> list[Call]:
         """Return all calls that the child still owes an answer to."""
         return [*self._connection.calls.values(), *self._waiting, *self._unknown]
@@ -232,15 +227,13 @@ class CallQueue:
         if self._connection.calls.pop(call.number, None) is not None:
             self._connection.send(notification(CANCELLED, params(str(call.number))))
 
-    def time_out(self, now: float) -> bool:
-        """Fail the calls whose time is up, and tell the child; return whether there were any."""
-        late = [call for call in self.all() if call.deadline <= now]
-        for call in late:
+    def time_out(self, now: float) -> None:
+        """Fail the calls whose time is up, and tell the child."""
+        for call in [call for call in self.all() if call.deadline <= now]:
             self._time_out(call)
         for call in self.all():
             if call.deadline < FOREVER:
                 self._effects.arm(call.deadline)
-        return bool(late)
 
     def _time_out(self, call: Call) -> None:
         self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))

@@ -20,7 +20,7 @@ from mcpagg_runtime.serve.calls import CallQueue
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
-from mcpagg_runtime.serve.lists import Listed, Lists
+from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.messages import Fragment
 from mcpagg_runtime.serve.server_requests import ServerRequests
@@ -64,14 +64,7 @@ class Child:
             asks=bool(facts.get("conditional")),
             several=len(plan.servers) > 1,
         )
-        listed = Listed(
-            self.connection,
-            self.lifecycle,
-            clients,
-            settled=self._lists_settled,
-            is_awaited=lambda: self.calls.any_is_unknown,
-        )
-        self.lists = Lists(self._catalogues, listed)
+        self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients)
         self.calls = CallQueue(
             self.connection,
             self.lifecycle,
@@ -124,7 +117,6 @@ class Child:
         self._inform()
         self.calls.flush()
         self.lists.read()
-        self._lists_settled()
         self._sleep_if_idle(self.lifecycle.ready_at)
 
     def renewed(self) -> None:
@@ -175,12 +167,11 @@ class Child:
         self.lifecycle.tick(now)
         self.connection.port.tick(now)
         self.lists.tick(now)
-        late = self.calls.time_out(now)
+        self.calls.time_out(now)
         self.connection.give_up(now)
         self._settle_lost()
         self.requests.give_up(now, awaited=self.calls.any_waits)
-        if late or self.lists.given_up(now):
-            self.calls.flush()
+        self._send_on()
         self._sleep_if_idle(now)
 
     def _sleep_if_idle(self, now: float) -> None:
@@ -229,6 +220,7 @@ class Child:
         if own is not None:
             del self.connection.own[number]
             own.finish(message)
+            self._send_on()
         elif call is not None:
             self.calls.answered(number, self.connection.unmasked(message))
             self.calls.flush()
@@ -267,8 +259,8 @@ class Child:
     def submit_unknown(self, call: Call) -> None:
         """Take a call for a tool that it may have got since the snapshot."""
         self.calls.submit_unknown(call)
-        if self.lifecycle.is_ready:
-            self.lists["tools"].read()
+        self.lists["tools"].read_for_call()
+        self._send_on()
 
     def withdraw(self, call: Call, params: Callable[[str], str]) -> None:
         """Take a call back; `params` makes those of the cancellation from its id."""
@@ -276,8 +268,8 @@ class Child:
         self._settle_lost()
         self.calls.flush()
 
-    def _lists_settled(self) -> None:
-        """A list has been read: calls that waited for it may go."""
+    def _send_on(self) -> None:
+        """Let calls go that waited for a list, if it is known by now, and all others that may."""
         if self.lists["tools"].is_known:
             self.calls.settle_unknown()
         self.calls.flush()

@@ -79,7 +79,7 @@ def _without_page(item: Item, now: Item | None) -> Item | None:
 
     `now` is the item as it is listed to one.
     """
-    value = parse(item.listed(""))
+    value = parse(item.listed("")) if any(item.names(name) for name in _PAGE) else {}
     meta = value.get("_meta")
     if type(meta) is not dict or not any(name in meta for name in _PAGE):
         return item
@@ -89,41 +89,16 @@ def _without_page(item: Item, now: Item | None) -> Item | None:
     return now if now is None or same(value, parse(now.listed("")), SETS) else item
 
 
-def renewed(old: Iterable[Item], new: Iterable[Item]) -> list[str]:
-    """Return the names of items that one of two lists lacks, or that may look different in them.
-
-    Without reading their values: equal ones in another text count as different, unless both are
-    known to be equal to a third.
-    """
-    before = {item.original: item for item in old}
-    now = {item.original: item for item in new}
-    return [
-        name
-        for name in {**before, **now}
-        if name not in before or name not in now or not _look_alike(before[name], now[name])
-    ]
-
-
-def _look_alike(one: Item, other: Item) -> bool:
-    same_text = one.head == other.head and one.tail == other.tail
-    return same_text or _equal_of(one) is _equal_of(other)
-
-
-def _equal_of(item: Item) -> Item:
-    """Return the item that this one is known to be equal to, or itself."""
-    return item.compared[0] if item.compared is not None and not item.compared[1] else item
-
-
 def classes(old: Item, new: Item) -> str:
-    """Return the classes of what changed between two items of one name; the new one keeps it.
+    """Return the classes of what changed between two items of one name.
 
     They are joined by commas, "" for no change; see `member_class`.
     """
-    if new.compared is None or new.compared[0] is not old:
-        same_text = old.head == new.head and old.tail == new.tail
-        found = "" if same_text else _classes(parse(old.listed("")), parse(new.listed("")))
-        new.compared = old, found
-    return new.compared[1]
+    if new.compared is not None and new.compared[0] is old:
+        return new.compared[1]
+    if old.head == new.head and old.tail == new.tail:
+        return ""
+    return _classes(parse(old.listed("")), parse(new.listed("")))
 
 
 def _classes(before: dict[str, Any], now: dict[str, Any]) -> str:
