@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mcpagg.compilation import Compilation, MadeOf, launch_rows
+from mcpagg.compilation import Compilation, MadeOf
 from mcpagg.config import read_config
 from mcpagg.emission import emit
 from mcpagg.linking import link
-from mcpagg.options import Options
+from mcpagg.options import Commands, Options
+from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 
 Json = dict[str, Any]
@@ -38,23 +39,12 @@ def compilation(servers: dict[str, Json], *tools: Json, **options: Any) -> Compi
     text = emit(
         name="mcp",
         source="mcp.json",
-        commands=("mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"),
+        commands=Commands(
+            "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
+        ),
         rows=rows,
         snapshot=snapshot,
         linked=linked,
         options=chosen,
     )
-    return Compilation(
-        "mcp",
-        text,
-        chosen,
-        servers={},
-        portable=True,
-        left_out={},
-        kept=(),
-        composites=(),
-        findings=(),
-        costs=(),
-        profiles={},
-        made_of=MadeOf(spec, rows, snapshot, linked, snapshot),
-    )
+    return Compilation("mcp", text, chosen, MadeOf(spec, rows, snapshot, linked, snapshot))

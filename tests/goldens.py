@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.approval import Approval
-from mcpagg.compilation import launch_rows, over_http
 from mcpagg.config import read_config
 from mcpagg.emission import emit
 from mcpagg.linking import link
-from mcpagg.options import Options
+from mcpagg.options import Commands, Options
+from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.catalogue import KINDS
 
@@ -50,12 +50,14 @@ def of_snapshot(
     return emit(
         name=options.name or "mcp",
         source="mcp.json",
-        commands=("mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"),
+        commands=Commands(
+            "mcpagg-compile mcp.json -o server.py", "mcpagg-compile --check -o server.py"
+        ),
         rows=rows,
         snapshot=snapshot,
         linked=linked,
         options=options,
-        http=over_http(spec, options),
+        http=options.http(spec),
         approve=approve,
     )
 

@@ -11,15 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mcpagg.arguments import PROGRAM, chosen_source, commands, parse
+from mcpagg.invocation import chosen_source, parse
+from mcpagg.options import PROGRAM, commands
 from mcpagg.printing import give_text, is_terminal, say, show
 from mcpagg.problems import CompileError, ConfigError, Drift, InternalFault, Problem, count
 
 if TYPE_CHECKING:
     import argparse
 
-    from mcpagg.compilation import Compilation, Source
-    from mcpagg.options import Commands
+    from mcpagg.compilation import Compilation
+    from mcpagg.options import Commands, Source
 
 FRAMEWORK_HINT = (
     "Agent frameworks that hand names to model APIs need portable ones: --names portable, when "
@@ -85,7 +86,7 @@ def _run(given: list[str]) -> int:
         return _dry_run(source, chosen)
     from mcpagg.lint import shortened
 
-    advised = commands(chosen, source)
+    advised = commands(source, chosen.output or "-")
     result = _compiled(source, file, advised, chosen)
     _warn(source.name, shortened(result.findings, chosen.verbose))
     _write_page(chosen.page, file, result)
@@ -118,20 +119,21 @@ def _compiled(
     source: Source, file: Path | None, advised: Commands, chosen: argparse.Namespace
 ) -> Compilation:
     """Compile; a fault is told in the report, too."""
-    from mcpagg.compilation import compile_proxy
+    from mcpagg.compilation import Job, compile_proxy
 
+    job = Job(
+        source=source,
+        environ=os.environ,
+        file=file,
+        commands=advised,
+        refresh=() if chosen.offline else chosen.refresh or None,
+        check=chosen.check,
+        key=chosen.sign,
+        progress=(lambda server, text: None) if chosen.quiet else _progress(),
+        warn=lambda problem: _warn(source.name, [problem]),
+    )
     try:
-        return compile_proxy(
-            source,
-            os.environ,
-            file=file,
-            commands=advised,
-            refresh=() if chosen.offline else chosen.refresh or None,
-            check=chosen.check,
-            key=chosen.sign,
-            progress=None if chosen.quiet else _progress(),
-            warn=lambda problem: _warn(source.name, [problem]),
-        )
+        return compile_proxy(job)
     except CompileError as fault:
         from mcpagg.review.report import print_fault
 
@@ -277,18 +279,18 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         if len(line) > SUMMARY_WIDTH and not verbose:
             line = f"  {server}: {count(len(names), 'tool')} (-v names them)"
         yield line
-    if result.composites:
-        yield f"  composite tools: {', '.join(result.composites)}"
+    if composites := result.made_of.linked.composed.subtools:
+        yield f"  composite tools: {', '.join(composites)}"
     if result.left_out:
         yield f"  left out: {', '.join(f'{name} ({why})' for name, why in result.left_out.items())}"
-    if result.kept:
-        yield f"  as they were, for they failed: {', '.join(result.kept)}"
+    if kept := result.made_of.snapshot.kept:
+        yield f"  as they were, for they failed: {', '.join(kept)}"
     if WINDOWS and result.options.allow_secrets:
         yield UNGUARDED
     if is_extension(file):
         yield "Open it with Claude Desktop, which asks for the variables and installs it"
         return
-    if result.options.names == "auto" and not result.portable:
+    if result.options.names == "auto" and not result.is_portable:
         yield FRAMEWORK_HINT
     entry = json.dumps(desktop_entry(result.name, file))
     yield f"For Claude Desktop's config: {entry}"

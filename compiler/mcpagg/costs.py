@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 from typing import Any
@@ -12,7 +12,6 @@ from mcpagg.linking import Linked
 from mcpagg.listed import listed_items
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem
-from mcpagg.profiles import DEFAULT
 from mcpagg.snapshot import Snapshot
 from mcpagg_runtime.base.catalogue import TOOLS
 
@@ -21,6 +20,8 @@ BYTES_PER_TOKEN = 4
 
 ESTIMATE = f"tokens are an estimate: bytes of UTF-8 / {BYTES_PER_TOKEN}"
 LARGEST = 5
+DEFAULT = "default"
+"""The profile that is served where none is chosen: all is not served then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +58,6 @@ def listed_bytes(item: Mapping[str, Any], **names: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def measured(
-    snapshot: Snapshot, linked: Linked, options: Options, source: str
-) -> tuple[tuple[Cost, ...], dict[str, tuple[Cost, ...]]]:
-    """Return the costs of all that is offered, and of each profile.
-
-    Raises:
-        ConfigError: a list that can be served is larger than `--max-bytes` allows.
-    """
-    costs = measure(snapshot, linked, options)
-    profiles = {
-        name: measure(snapshot, linked, options, subset.tools)
-        for name, subset in linked.profiles.items()
-    }
-    check_size(profiles if DEFAULT in profiles else {"": costs, **profiles}, options, source)
-    return costs, profiles
-
-
 def measure(
     snapshot: Snapshot,
     linked: Linked,
@@ -98,13 +82,15 @@ def measure(
     return tuple(costs)
 
 
-def check_size(lists: Mapping[str, Iterable[Cost]], options: Options, source: str) -> None:
-    """Check lists of tools {profile, or "" for all: its costs} against `--max-bytes`.
+def check_size(
+    costs: Sequence[Cost], profiles: Mapping[str, Sequence[Cost]], most: int, source: str
+) -> None:
+    """Check the lists of tools that can be served against `--max-bytes`: of all, of each profile.
 
     Raises:
         ConfigError: some are larger; names the largest tools of each.
     """
-    most = options.max_bytes
+    lists = profiles if DEFAULT in profiles else {"": costs, **profiles}
     found = {
         profile: {name: size for cost in costs for name, size in cost.tools.items()}
         for profile, costs in lists.items()
@@ -112,7 +98,7 @@ def check_size(lists: Mapping[str, Iterable[Cost]], options: Options, source: st
     problems = [
         _too_large(profile, tools, most)
         for profile, tools in found.items()
-        if most is not None and sum(tools.values()) > most
+        if sum(tools.values()) > most
     ]
     if problems:
         raise ConfigError(source, problems)

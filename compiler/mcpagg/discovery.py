@@ -20,6 +20,7 @@ from mcpagg.collector import UNKNOWN_THERE, Collector
 from mcpagg.conversation import BadList, Conversation, Fault, Time
 from mcpagg.handshake import connect
 from mcpagg.jsontext import dumps
+from mcpagg.options import CONNECT_SECONDS
 from mcpagg.problems import ChildFault, Problem, count
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
@@ -34,8 +35,6 @@ RELAYED: Json = {
     "extensions": {PAGES: {"mimeTypes": ["text/html;profile=mcp-app"]}},
 }
 """The client capabilities that a proxy can pass on between a child and its client."""
-
-CONNECT_SECONDS = 60.0
 
 # Seconds. A list is complete when no notification came for QUIET; LONGEST limits the whole wait.
 # The first notification is waited for: HINT if the child declares `listChanged`, LONGEST if its
@@ -65,7 +64,7 @@ def discover(
     connect_timeout: float = CONNECT_SECONDS,
     allow_failed: bool = False,
     minimal: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = lambda server, text: None,
 ) -> tuple[Snapshot, tuple[Problem, ...]]:
     """Start children side by side; return what they say they offer, and warnings.
 
@@ -84,7 +83,7 @@ def discover(
     """
     servers = [one for one in spec.servers if asked is None or one.name in asked]
     discovery = Discovery(spec, environ, connect_timeout, minimal)
-    discovery.run(servers, progress or (lambda server, text: None))
+    discovery.run(servers, progress)
     if discovery.faults and not allow_failed:
         total = len(servers)
         advice = (

@@ -21,7 +21,7 @@ from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked, Route, Subset
 from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_text
 from mcpagg.modules import PACKAGE, bytecode_folder
-from mcpagg.options import Options
+from mcpagg.options import Commands, Options
 from mcpagg.readback import read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
@@ -72,22 +72,20 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     *,
     name: str,
     source: str,
-    commands: tuple[str, str],
+    commands: Commands,
     rows: Mapping[str, Mapping[str, Any]],
     snapshot: Snapshot,
     linked: Linked,
     options: Options,
     http: Mapping[str, Any] | None = None,
-    config: str = "",
     approve: Callable[[str], Approval] = lambda digest: {},
 ) -> str:
     """Return the text of the emitted file.
 
-    `source` is the config's path as the header shows it; `commands` are those that rebuild and
-    check the file, as a shell would take them. `rows` are the servers as they are meant from where
-    the file will lie. `http` is what the config says of serving over HTTP, None for a proxy that
-    does not. `config` is where the config lies, as seen from the file's folder, "" for nowhere: a
-    proxy with remote servers says by it how to log in. `approve` is given the digest of what was
+    `source` is the config's path as the header shows it; `commands` are those that the file
+    records, and their `config` is what a proxy with remote servers says how to log in by. `rows`
+    are the servers as they are meant from where the file will lie. `http` is what the config says
+    of serving over HTTP, None for a proxy that does not. `approve` is given the digest of what was
     decided, and returns its approval.
 
     Raises:
@@ -108,8 +106,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         tables["APPROVAL"] = dict(approval)
         texts["APPROVAL"] = _text("APPROVAL", tables["APPROVAL"])
     about = {"name": name}
-    if config and any("url" in row for row in rows.values()):
-        about["config"] = config
+    if commands.config and any("url" in row for row in rows.values()):
+        about["config"] = commands.config
     templates = _templates()
     body = templates.get_template("body.py.j2").render(
         imports=runtime.imports,
@@ -129,8 +127,8 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         version=__version__,
         source=comment(source),
         dependencies='["uvicorn>=0.30"]' if http is not None else "[]",
-        command=comment(commands[0]),
-        check=comment(commands[1]),
+        command=comment(commands.rebuild),
+        check=comment(commands.check),
         runtime_digest=runtime_digest(),
         without=", ".join(sorted(unused)),
         body=body.rstrip("\n") + "\n",

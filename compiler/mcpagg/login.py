@@ -27,9 +27,9 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl
 
-from mcpagg.compilation import Source
 from mcpagg.config import read_config
 from mcpagg.environment import check_environment
+from mcpagg.options import Source
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
 from mcpagg_runtime.remote.login import Login, issued

@@ -49,6 +49,23 @@ def subsets(
     return found, tuple(warnings)
 
 
+def check_chosen(spec: ProxySpec, names: Iterable[str]) -> None:
+    """Check what `--profile` names.
+
+    Raises:
+        ConfigError: the config has no such profile.
+    """
+    known = [profile.name for profile in spec.profiles]
+    has = f"the config has {', '.join(known)}" if known else "write it into `mcpagg.profiles`"
+    problems = [
+        Problem("", f"--profile: there is no profile '{name}'", meant(name, known) or has)
+        for name in names
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
+
+
 def _tools(profile: Profile, snapshot: Snapshot, linked: Linked) -> dict[str, list[str]]:
     """Return {server: own names of its tools} of what is in a profile.
 

@@ -1,4 +1,4 @@
-"""What a launch table's row means relative to the config's folder, meant from the proxy's."""
+"""The launch table: the rows of a config's servers, with paths as they are meant from the proxy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from mcpagg.problems import ConfigError, Problem
+from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.spawn.launch import strings
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, reference_at
@@ -30,6 +31,14 @@ def way(folder: str, path: str, paths: ModuleType = os.path) -> str:
         what = "lies on another drive than the proxy would"
         raise ConfigError(path, [Problem("", what, remedy)]) from None
     return relative.replace(paths.sep, "/")
+
+
+def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the launch table: {server: row}, relative folders meant from `folder`.
+
+    A config and its proxy move as a whole, so a relative `cwd` stays relative, to the proxy.
+    """
+    return {server.name: relocated(server.row(), spec.folder, folder) for server in spec.servers}
 
 
 def relocated(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
@@ -68,6 +77,19 @@ def _gone_on(text: str, way: str) -> str:
             parts.append(f"{text[start:index]}/{way}")
             start = index
     return "".join([*parts, text[start:]])
+
+
+def reached(rows: Mapping[str, Mapping[str, Any]], snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+    """Return the rows of the servers that a snapshot has, as it was taken.
+
+    A URL alone does not say which of two transports is behind it; the snapshot does.
+    """
+    children = {child.name: child for child in snapshot.children}
+    return {
+        name: {**row, "transport": children[name].transport} if "url" in row else {**row}
+        for name, row in rows.items()
+        if name in children
+    }
 
 
 def check_alone(spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]]) -> None:

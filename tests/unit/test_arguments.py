@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg.arguments import parse
 from mcpagg.cli import main
+from mcpagg.invocation import parse
 from mcpagg.problems import ConfigError
 from mcpagg.recorded import REBUILD
 

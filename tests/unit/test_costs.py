@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from mcpagg.compilation import launch_rows
 from mcpagg.config import read_config
 from mcpagg.costs import Cost, as_table, check_size, measure
 from mcpagg.linking import link
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
+from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 
 
@@ -71,10 +71,9 @@ def test_the_table_has_a_row_a_server_and_their_sum() -> None:
 
 def test_a_list_that_is_too_large_is_refused_with_its_largest_tools() -> None:
     some = (Cost("a", {f"t{size}": size for size in range(1, 8)}), Cost("b", {"big": 1000}))
-    check_size({"": some}, Options(max_bytes=1028), "mcp.json")
-    check_size({"": some}, Options(), "mcp.json")
+    check_size(some, {}, 1028, "mcp.json")
     with pytest.raises(ConfigError) as caught:
-        check_size({"": some, "p": some[:1], "q": some}, Options(max_bytes=1027), "mcp.json")
+        check_size(some, {"p": some[:1], "q": some}, 1027, "mcp.json")
     assert caught.value.exit_code == 2
     assert str(caught.value) == (
         "mcp.json: the list of tools has 1,028 bytes, of at most 1,027 (--max-bytes); hide some; "

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mcpagg.cli import main
-from mcpagg.compilation import Source, compile_proxy, dry_run
-from mcpagg.options import Commands, Options
+from mcpagg.compilation import Job, compile_proxy, dry_run
+from mcpagg.options import Options, Source
 from mcpagg.problems import CompileError
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
@@ -41,7 +41,7 @@ def test_a_dry_run_refuses_what_a_compilation_refuses(
     text = json.dumps({"mcpServers": servers}).encode()
     source = Source(text, "mcp.json", tmp_path, Options(**options))
     with pytest.raises(CompileError) as refused:
-        compile_proxy(source, ENVIRON, file=None, commands=Commands("", "", ""))
+        compile_proxy(Job(source=source, environ=ENVIRON))
     dry = dry_refusal(source)
     assert str(dry) == str(refused.value)
     assert (dry.exit_code, refused.value.exit_code) == (status, status)

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from configs import read, refusal
 
-from mcpagg.compilation import Source, dry_run, launch_rows
+from mcpagg.compilation import dry_run
 from mcpagg.config import read_config
 from mcpagg.linking import Subset, link
-from mcpagg.options import Options
+from mcpagg.options import Options, Source
 from mcpagg.overlays import as_listed, idle, merged, patches
 from mcpagg.problems import ConfigError
 from mcpagg.profiles import subsets
+from mcpagg.relocation import launch_rows
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg.arguments import parse
 from mcpagg.bundle import runtime_digest
+from mcpagg.invocation import parse
 from mcpagg.output import difference
 from mcpagg.sections import cut
 

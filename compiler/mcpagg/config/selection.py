@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,8 +17,8 @@ from mcpagg.config.containers import Found
 from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.readers import switch
-from mcpagg.problems import meant
-from mcpagg.spec import LeftOut, ServerSpec
+from mcpagg.problems import ConfigError, Problem, meant
+from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Location
 
 
@@ -148,3 +149,42 @@ def _once(found: list[Found]) -> list[Found]:
         elif known is not entry:
             entry.place.warn(f"is the same as {known.place.path}")
     return list(first.values())
+
+
+def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) -> ProxySpec:
+    """Apply --expose and --hide, whose globs are SERVER:TOOL.
+
+    Raises:
+        ConfigError: one is for no server; a filter that does nothing would fail open.
+    """
+    problems = [
+        Problem("", f"{flag} {glob} is for no server of the config", _meant_server(glob, spec))
+        for flag, globs in (("--expose", expose), ("--hide", hide))
+        for glob in globs
+        if not any(_globs_for(server, (glob,)) for server in spec.servers)
+    ]
+    if problems:
+        raise ConfigError(spec.source, problems)
+    servers = []
+    for server in spec.servers:
+        offered = (*(server.expose or ()), *_globs_for(server, expose)) if expose else server.expose
+        withheld = (*server.hide, *_globs_for(server, hide))
+        servers.append(replace(server, expose=offered, hide=withheld))
+    return replace(spec, servers=tuple(servers))
+
+
+def _meant_server(glob: str, spec: ProxySpec) -> str:
+    server, colon, _ = glob.partition(":")
+    near = meant(server, [one.name for one in spec.servers]) if colon else ""
+    return near or "write SERVER:TOOL"
+
+
+def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the tool parts of the SERVER:TOOL globs that are for a server, whatever its name."""
+    found = []
+    for glob in globs:
+        for index, char in enumerate(glob):
+            if char == ":" and fnmatchcase(server.name, glob[:index]):
+                found.append(glob[index + 1 :])
+                break
+    return tuple(found)
