@@ -10,7 +10,7 @@ from mcpagg.problems import Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.base.catalogue import KINDS
-from mcpagg_runtime.serve.secrecy import Redactor
+from mcpagg_runtime.rare.secrecy import Redactor
 from mcpagg_runtime.spawn.launch import COMMON_VARIABLES, Launch, prepare
 
 SHORTEST = 8  # characters; what is shorter is a word like any other

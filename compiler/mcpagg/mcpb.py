@@ -21,8 +21,8 @@ from mcpagg.listed import listed_items
 from mcpagg.output import SERVER
 from mcpagg.problems import count
 from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.serve.needs import uses
-from mcpagg_runtime.serve.secrecy import promise
+from mcpagg_runtime.rare.needs import uses
+from mcpagg_runtime.rare.secrecy import promise
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

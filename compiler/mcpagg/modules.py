@@ -37,6 +37,7 @@ PARTS = (
     "remote",
     "tool",
     "http",
+    "rare",
     "profiles",
 )
 """The parts, in the order in which one may import another."""

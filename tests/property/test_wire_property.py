@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mcpagg_runtime.base.jsontext import Malformed, parse
 from mcpagg_runtime.base.message import Lines, decode, read_message
-from mcpagg_runtime.serve.deep import deep_value
+from mcpagg_runtime.rare.deep import deep_value
 from mcpagg_runtime.start.values import quote
 
 # --- Texts ------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.base import jsontext
-from mcpagg_runtime.base.jsontext import Malformed, members
-from mcpagg_runtime.serve import deep
-from mcpagg_runtime.serve.deep import extent, extents, outline
+from mcpagg_runtime.base.jsontext import Malformed, elements, extent, members, outline
+from mcpagg_runtime.rare import deep
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.sampled_from('a"\\[]{},:é\n')),
@@ -33,19 +32,19 @@ def test_a_value_ends_where_its_text_does(value: Any, ascii_only: bool, window: 
     text = json.dumps(value, ensure_ascii=ascii_only)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(deep, "WINDOW", window)
-        assert extent(f"[ {text} ,1]", 2) == (2 + len(text), depth(value))
+        assert extent(f"[ {text} ,1]", 2) == (depth(value), 2 + len(text))
 
 
 @given(st.lists(VALUES))
 def test_the_elements_of_a_large_array_have_their_places(value: list[Any]) -> None:
     text = json.dumps(value)
-    assert [json.loads(text[start:end]) for start, end, _ in extents(text, 0)] == value
+    assert [json.loads(text[start:end]) for _, start, end in elements(text, 0, extent)] == value
 
 
 @pytest.mark.parametrize("text", ['{"a":[1}', "[1", '["a', '["a\\"]', "[" * 100_002, "[1 2]", ""])
 def test_what_has_no_end_is_malformed(text: str) -> None:
     with pytest.raises(Malformed):
-        list(extents(text, 0))
+        list(elements(text, 0, extent))
     if text != "[1 2]":  # of what is within, only brackets and strings are looked at
         with pytest.raises(Malformed):
             extent(text, 0)
@@ -57,5 +56,5 @@ def test_of_a_large_text_what_is_deep_is_only_skipped(monkeypatch: pytest.Monkey
     value = {name: found for name, (found, _, _) in members(text)[0].items()}
     assert value == {"result": {"n": 1, "a": [], "o": {"o": {"o": {}}, "s": "x"}}, "id": 7}
     assert outline('"x"', 0) == ("x", 3)
-    monkeypatch.setattr(deep, "LONG_STRING", 2)
+    monkeypatch.setattr(jsontext, "LONG_STRING", 2)
     assert outline('"x"', 0) == ("", 3)

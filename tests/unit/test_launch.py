@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.serve.needs import unset, uses
+from mcpagg_runtime.rare.needs import unset, uses
 from mcpagg_runtime.spawn.launch import (
     Launch,
     Location,

@@ -35,7 +35,7 @@ WITH_IO = {
     "serve.engine",
     "serve.lives",
     "serve.write_queue",
-    "serve.needs",
+    "rare.needs",
     "serve.process",
     *(
         name

@@ -19,7 +19,7 @@ from mcpagg_runtime.base.message import (
     request,
     result,
 )
-from mcpagg_runtime.serve.deep import MAXIMUM_DEPTH, deep_value
+from mcpagg_runtime.rare.deep import MAXIMUM_DEPTH, deep_value
 from mcpagg_runtime.serve.editing import spliced
 
 
@@ -230,15 +230,15 @@ def test_parts_of_params_can_be_replaced() -> None:
 
 def test_the_elements_of_an_array_have_their_places() -> None:
     text = '{"a": [ 1 , "x" ,{"b":[]}]}'
-    found = elements(text, text.index("["))
+    found = list(elements(text, text.index("[")))
     assert [text[start:end] for _, start, end in found] == ["1", '"x"', '{"b":[]}']
-    assert elements("[ ]", 0) == []
+    assert list(elements("[ ]", 0)) == []
 
 
 @pytest.mark.parametrize("text", ["{}", "", "[1", "[1 2]", "[,]"])
 def test_what_is_no_array_has_no_elements(text: str) -> None:
     with pytest.raises(Malformed):
-        elements(text, 0)
+        list(elements(text, 0))
 
 
 def test_a_text_is_one_value() -> None:

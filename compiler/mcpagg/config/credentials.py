@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from mcpagg.config.findings import quoted
 from mcpagg.spec import ServerSpec
-from mcpagg_runtime.serve.secrecy import (
+from mcpagg_runtime.rare.secrecy import (
     LIKELY,
     NOTHING,
     PASSWORDS,

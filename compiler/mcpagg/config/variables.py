@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mcpagg.config.findings import Place, quoted
-from mcpagg_runtime.serve.secrecy import NOTHING, promise
+from mcpagg_runtime.rare.secrecy import NOTHING, promise
 from mcpagg_runtime.spawn.launch import BASIC_VARIABLES, Location
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER
 

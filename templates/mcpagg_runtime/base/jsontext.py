@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.values import quote, scan, string_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
     Span = tuple[int, int]
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BLANK = " \t\r\n"
 # Of a value in a longer text, in characters, nothing is read that is not needed.
 LARGE = 1 << 20
+# How long a string in such a text is read.
+LONG_STRING = 1 << 24
 
 
 class Malformed(ValueError):
@@ -30,26 +32,6 @@ class Malformed(ValueError):
 
 class NotAnObject(Malformed):
     """Raised for a text that is JSON, but no object."""
-
-
-def scanned(text: str, index: int) -> tuple[Any, int]:
-    """Read the JSON value that starts at text[index]; return it and the index behind it.
-
-    Raises:
-        Malformed: there is no JSON value there.
-        RecursionError: it nests deeper than the scanner goes.
-    """
-    try:
-        try:
-            return scan(text, index)
-        except (ValueError, SystemError):
-            from mcpagg_runtime.serve.deep import scanned_again
-
-            return scanned_again(text, index)
-    except StopIteration as problem:
-        raise Malformed(f"no JSON value at character {problem.value}") from None
-    except ValueError as problem:
-        raise Malformed(str(problem)) from None
 
 
 def skip(text: str, index: int) -> int:
@@ -67,11 +49,14 @@ def value_at(text: str, index: int) -> tuple[Any, int]:
         Malformed: there is no JSON value there, or it nests too deep.
     """
     try:
-        return scanned(text, index)
-    except RecursionError:
-        from mcpagg_runtime.serve.deep import deep_value
+        return scan(text, index)
+    except (ValueError, StopIteration, SystemError, RecursionError):
+        from mcpagg_runtime.rare.deep import read_again
 
-        return deep_value(text, index)
+        try:
+            return read_again(text, index)
+        except ValueError as problem:
+            raise Malformed(str(problem)) from None
 
 
 def parse(text: str) -> Any:
@@ -183,30 +168,69 @@ def _member_value(text: str, index: int, levels: int) -> tuple[Any, int]:
     """Read the value of a member in a large text."""
     if len(text) - index <= LARGE:
         return value_at(text, index)
-    from mcpagg_runtime.serve.deep import outline
-
     return outline(text, index, levels)
 
 
-def elements(text: str, start: int) -> list[tuple[Any, int, int]]:
-    """Take the JSON array at text[start] apart: a (value, start, end) for each element.
+def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
+    """Read the JSON value at text[index] of a large text; return it and the index behind it.
+
+    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
+    and stands as an empty value of its type.
+
+    Raises:
+        Malformed: there is no JSON value there, as far as it was read.
+    """
+    kind = text[index : index + 1]
+    if kind == "{" and levels:
+        found: Members = {}
+        end = read_members(text, index, found, levels=levels - 1)
+        return {name: value for name, (value, _, _) in found.items()}, end
+    if kind not in ("{", "[", '"'):
+        return value_at(text, index)
+    _, end = extent(text, index)
+    if kind == '"' and end - index <= LONG_STRING:
+        return value_at(text, index)
+    return {"{": {}, "[": [], '"': ""}[kind], end
+
+
+def extent(text: str, index: int) -> tuple[int, int]:
+    """Return how many levels the JSON value at text[index] has, and the index behind it.
+
+    Of what is in an object or an array only brackets and strings are looked at.
+
+    Raises:
+        Malformed: it has no end, or nests too deep.
+    """
+    from mcpagg_runtime.rare.deep import levels_at
+
+    try:
+        return levels_at(text, index)
+    except ValueError as problem:
+        raise Malformed(str(problem)) from None
+
+
+def elements(
+    text: str, start: int, read: Callable[[str, int], tuple[Any, int]] = value_at
+) -> Iterator[tuple[Any, int, int]]:
+    """Take the JSON array at text[start] apart: yield (value, start, end) for each element.
+
+    `read` reads an element: it returns what stands for its value, and the index behind it.
 
     Raises:
         Malformed: there is no JSON array there.
     """
-    found: list[tuple[Any, int, int]] = []
     try:
         if text[start] != "[":
             raise Malformed("not a JSON array")
         index = skip(text, start + 1)
         if text[index] == "]":
-            return found
+            return
         while True:
-            value, end = value_at(text, index)
-            found.append((value, index, end))
+            value, end = read(text, index)
+            yield value, index, end
             index = skip(text, end)
             if text[index] == "]":
-                return found
+                return
             if text[index] != ",":
                 raise Malformed(f"no comma at character {index}")
             index = skip(text, index + 1)

@@ -232,7 +232,7 @@ def may_start(answers: Answers, folder: str) -> bool:
     if all(name in os.environ for name in plan.needs):
         return True
     # What is not in the environment may be in an env file.
-    from mcpagg_runtime.serve.needs import unset
+    from mcpagg_runtime.rare.needs import unset
 
     missing = unset(plan.servers, os.environ, folder)
     for server, problem in missing.items():

@@ -26,7 +26,6 @@ from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Sta
 from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
 from mcpagg_runtime.http.sessions import Sessions, no_session
 from mcpagg_runtime.http.siblings import Siblings
-from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.start.opening import ENDING
 from mcpagg_runtime.start.values import quote
 
@@ -228,6 +227,8 @@ class HttpApp:
         except Refused as refusal:
             await self._refuse(exchange, refusal)
         except Exception as fault:
+            from mcpagg_runtime.rare.secrecy import where
+
             complain(f"{self._plan.name}: internal fault: {where(fault)}")
             text = f"Internal fault: {where(fault)}"
             await self._refuse(exchange, Refused(500, text, INTERNAL_ERROR))

@@ -437,7 +437,7 @@ def _visits(message: Message) -> list[str]:
     """Return the params of the elicitations in an error that requires some, as JSON texts."""
     text = message.raw("error")
     try:
-        found = elements(text, place_of(text, ("data", "elicitations"))[0])
+        found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
     except Malformed:
         return []
     return [text[start:end] for value, start, end in found if type(value) is dict]

@@ -16,7 +16,6 @@ from mcpagg_runtime.remote.streamable import StreamableSession
 from mcpagg_runtime.remote.transfers import HttpClient, Transfer
 from mcpagg_runtime.serve.messages import read_line
 from mcpagg_runtime.serve.repeated import modern_headers
-from mcpagg_runtime.serve.secrecy import printable, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -232,6 +231,8 @@ class RemoteConnection:
         except RemoteFault as problem:
             fault = problem
         except Exception as problem:
+            from mcpagg_runtime.rare.secrecy import where
+
             fault = RemoteFault(f"was given up over an internal fault: {where(problem)}")
         transfer.sent.set()
         with self._lock:
@@ -254,6 +255,8 @@ class RemoteConnection:
         except RemoteFault:
             pass  # the requests that depend on it will tell
         except Exception as problem:
+            from mcpagg_runtime.rare.secrecy import where
+
             self.end(f"was given up over an internal fault: {where(problem)}")
         if message.method == INITIALIZED:
             self._handshake.done.set()
@@ -293,6 +296,8 @@ class RemoteConnection:
                 answered.over.set()
 
     def _shown(self, what: str) -> str:
+        from mcpagg_runtime.rare.secrecy import printable
+
         return printable(self.launch.redact(what))
 
     # Its end

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.base.jsontext import parse
-from mcpagg_runtime.serve.secrecy import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,6 +49,10 @@ class Difference:
 
     def __str__(self) -> str:
         """`+added -removed ~changed(schema)`, each name with its sign, the first SHOWN_NAMES."""
+        if not self:
+            return ""
+        from mcpagg_runtime.rare.secrecy import printable
+
         changed = [f"{name}({found})" for name, found in self.changed.items()]
         marks = (("+", self.added), ("-", self.removed), ("~", changed))
         signed = [mark + name for mark, names in marks for name in names]

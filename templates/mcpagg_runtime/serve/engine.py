@@ -16,7 +16,6 @@ from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import FOREVER, SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.lives import Lives
 from mcpagg_runtime.serve.routing import Dispatch
-from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.start.values import quote
 
@@ -152,7 +151,7 @@ class Engine:
 
         What was begun of them is taken back, as if the client had cancelled them.
         """
-        self._say(f"internal fault: {where(fault)}")
+        place = self._report(fault)
         with self.lock:
             for message in messages:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
@@ -163,7 +162,7 @@ class Engine:
                 actions = self.core.from_client(client, cancelled)
                 self.perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
-                    why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
+                    why = error(INTERNAL_ERROR, f"Internal fault: {place}")
                     self._send_all({client: [failure(identifier, why)]})
 
     def wake(self, child: Child, client: Client) -> None:
@@ -209,7 +208,7 @@ class Engine:
         try:
             self._bring(event)
         except Exception as fault:
-            self._say(f"internal fault: {where(fault)}")
+            self._report(fault)
 
     def _gathered(
         self, calls: list[Action], actions: list[Action], speaker: Client | Child
@@ -260,6 +259,14 @@ class Engine:
         line = f"{self.plan.name}: {self.redact(text)}\n"
         self._stderr.send(line.encode("utf-8", "replace"))
 
+    def _report(self, fault: Exception) -> str:
+        """Write a line about a fault of ours; return its kind and place."""
+        from mcpagg_runtime.rare.secrecy import where
+
+        place = where(fault)
+        self._say(f"internal fault: {place}")
+        return place
+
     def redact(self, text: str) -> str:
         """Return a text without values of variables: servers may say what they were given."""
         return self._lives.redact(text)
@@ -303,7 +310,7 @@ class Engine:
                 try:
                     self.perform(self.core.tick())
                 except Exception as fault:
-                    self._say(f"internal fault: {where(fault)}")
+                    self._report(fault)
                     wait = 1.0
             self._alarm.note(self.core.alarm)
             return wait or self.core.alarm - monotonic()

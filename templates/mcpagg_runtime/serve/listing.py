@@ -15,8 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import Item
-from mcpagg_runtime.base.jsontext import LARGE, Malformed, elements, members, obj, value_at
-from mcpagg_runtime.serve.deep import extents, member_stands_twice, outline
+from mcpagg_runtime.base.jsontext import (
+    LARGE,
+    Malformed,
+    elements,
+    extent,
+    members,
+    obj,
+    outline,
+    read_members,
+    value_at,
+)
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -108,7 +117,7 @@ def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
         for value, begin, end in elements(text, start):
             yield value, begin, end, ""
         return
-    for begin, end, depth in extents(text, start):
+    for depth, begin, end in elements(text, start, extent):
         if depth > MAXIMUM_ENTRY_DEPTH:
             odd = TOO_DEEP
         else:
@@ -129,8 +138,10 @@ def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str
     if odd == TOO_LARGE:
         return f"the {what} {key!r} with {odd}"
     odd = odd or unreadable(value)
-    if not odd and member_stands_twice(text, start):
-        odd = "a member that stands twice"
+    if not odd:
+        names: list[str] = []
+        read_members(text, start, {}, names)
+        odd = "a member that stands twice" if len({*names}) < len(names) else ""
     return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
 
 

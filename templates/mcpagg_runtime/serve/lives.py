@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered
 from mcpagg_runtime.serve.process import Process
-from mcpagg_runtime.serve.secrecy import where
 from mcpagg_runtime.spawn.launch import MissingVariables, prepare
 from mcpagg_runtime.spawn.platforms import not_found
 from mcpagg_runtime.spawn.spawning import spawn
@@ -224,6 +223,8 @@ class Lives:
                         _close_apart(life)
             life.read()
         except Exception as problem:
+            from mcpagg_runtime.rare.secrecy import where
+
             if life is not None:
                 life.end(f"was given up over an internal fault: {where(problem)}")
             else:
@@ -286,6 +287,8 @@ def _close(life: Life, gate: Any) -> None:
 def _why(problem: Exception, launch: Launch | None) -> str:
     """Say why a command could not be started; where it was looked for, if that matters."""
     if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+        from mcpagg_runtime.rare.secrecy import where
+
         why = f"{where(problem)}: {problem}"
     elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
         why = not_found(launch.argv[0], launch.env)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Malformed, members, read_members
 from mcpagg_runtime.base.message import Message, decode, is_id, minted, read_message
-from mcpagg_runtime.serve.secrecy import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -122,7 +121,11 @@ def _parts(text: str) -> tuple[list[Message | Fragment], str]:
 
 def _shown(text: str) -> str:
     """Return the beginning of a text in quotes, as a terminal prints it; "" for an empty one."""
-    return f'"{printable(text[:SHOWN_CHARACTERS])}"' if text else ""
+    if not text:
+        return ""
+    from mcpagg_runtime.rare.secrecy import printable
+
+    return f'"{printable(text[:SHOWN_CHARACTERS])}"'
 
 
 def _next_message(text: str, index: int) -> int:

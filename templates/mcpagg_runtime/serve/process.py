@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
-from mcpagg_runtime.serve.secrecy import printable
 from mcpagg_runtime.spawn.platforms import describe
 from mcpagg_runtime.spawn.spawning import KILL
 
@@ -191,6 +190,8 @@ class Process:
     def end(self, reason: str) -> None:
         """Report why the child is gone, if nobody has, and see that it is."""
         if self._claim.acquire(False):
+            from mcpagg_runtime.rare.secrecy import printable
+
             self.ended(printable(self.launch.redact(reason)), self.last_words())
         self.close()
 
@@ -221,6 +222,8 @@ class Process:
 
         Without values of variables, and without what a terminal would act upon.
         """
+        from mcpagg_runtime.rare.secrecy import printable
+
         text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
         if len(self._last_words) > LAST_WORDS_BYTES:
             # What stands before the first line end may be the rest of a value that was cut.

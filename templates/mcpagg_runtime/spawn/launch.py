@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.serve.secrecy import Redactor
+    from mcpagg_runtime.rare.secrecy import Redactor
 
     Row = Mapping[str, Any]
 
@@ -144,7 +144,7 @@ class Launch:
         Those are the variables that the row refers to, and those that the child is given under a
         name that promises a secret.
         """
-        from mcpagg_runtime.serve.secrecy import passwords_in, secrets_in
+        from mcpagg_runtime.rare.secrecy import passwords_in, secrets_in
 
         return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
 
@@ -157,7 +157,7 @@ class Launch:
     def redact(self, text: str) -> str:
         """Return `text` with the values of variables replaced by their references."""
         if self._redactor is None:  # most children say nothing that is shown
-            from mcpagg_runtime.serve.secrecy import Redactor
+            from mcpagg_runtime.rare.secrecy import Redactor
 
             self._redactor = Redactor(self.secrets())
         return self._redactor.redact(text)

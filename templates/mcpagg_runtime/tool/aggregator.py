@@ -10,7 +10,6 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.serve.needs import unset
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ class ProxyAggregator:
         Raises:
             CallFailed: a variable that a server needs is not set.
         """
+        from mcpagg_runtime.rare.needs import unset
+
         missing = unset(self._plan.servers, os.environ, self._folder)
         for server, names in missing.items():
             if not self._plan.options.allow_failed:

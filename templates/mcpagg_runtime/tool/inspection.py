@@ -15,7 +15,6 @@ from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
-from mcpagg_runtime.serve.needs import unset, uses
 from mcpagg_runtime.start.greeting import RELAYED
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -108,6 +107,8 @@ def _in_short(item: dict[str, Any]) -> str:
 
 def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
     """Return each use of a variable: by whom, where, whether it is set or need not be."""
+    from mcpagg_runtime.rare.needs import unset, uses
+
     missing = unset(plan.servers, os.environ, folder)
     found = []
     for server, row in plan.servers.items():

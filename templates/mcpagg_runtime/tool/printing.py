@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.serve.secrecy import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,6 +21,8 @@ UNWRITABLE = 2
 
 def print_lines(lines: Iterable[str]) -> int:
     """Print lines without what a terminal would act upon; return the exit status."""
+    from mcpagg_runtime.rare.secrecy import printable
+
     _configure(errors="backslashreplace")
     return _written(printable(line) for line in lines)
 
