@@ -16,12 +16,8 @@ from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
-from mcpagg_runtime.serve.names import (
-    exposed_name,
-    hides_address,
-    offered,
-    portable_names,
-)
+from mcpagg_runtime.rare.names import exposed_name, portable_names
+from mcpagg_runtime.serve.listing import hides_address, offered
 from mcpagg_runtime.serve.skills import server_address
 
 Route = tuple[str, ...]

@@ -21,6 +21,7 @@ from core import (
 
 from mcpagg_runtime.base.catalogue import Item
 from mcpagg_runtime.base.protocol import PAGES
+from mcpagg_runtime.rare.drift import drift_text
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.differences import Difference
 from mcpagg_runtime.serve.listing import MAXIMUM_PAGES
@@ -52,7 +53,7 @@ def difference(old: list[Json], new: list[Json]) -> str:
         [Item("s", entry["name"], entry["name"], *_parts(entry)) for entry in part]
         for part in (old, new)
     )
-    return str(Difference(one, other))
+    return drift_text(Difference(one, other))
 
 
 def _parts(entry: Json) -> tuple[str, str]:
@@ -96,9 +97,8 @@ def test_deeply_nested_tools_are_compared() -> None:
     deep, other = ('{"d":' + "[" * 5000 + value + "]" * 5000 + ',"name":' for value in "12")
     same = Difference([Item("s", "t", "t", deep, "}")], [Item("s", "t", "t", deep, "}")])
     assert not same
-    assert Difference(
-        [Item("s", "t", "t", deep, "}")], [Item("s", "t", "t", other, "}")]
-    ).changed == {"t": "other"}
+    changed = Difference([Item("s", "t", "t", deep, "}")], [Item("s", "t", "t", other, "}")])
+    assert drift_text(changed) == "~t(other)"
 
 
 def test_the_order_of_tools_does_not_count() -> None:

@@ -7,13 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpagg_runtime.serve.names import (
-    PORTABLE_LIMIT,
-    exposed_name,
-    offered,
-    portable_names,
-    prefix_of,
-)
+from mcpagg_runtime.rare.names import PORTABLE_LIMIT, exposed_name, portable_names, prefix_of
+from mcpagg_runtime.serve.listing import offered
 
 
 def test_the_exposed_name_is_key_separator_tool_as_written() -> None:

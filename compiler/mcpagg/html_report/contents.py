@@ -21,7 +21,7 @@ from mcpagg.pointers import strings
 from mcpagg.profiles import DEFAULT
 from mcpagg.snapshot import ChildSnapshot
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
-from mcpagg_runtime.serve.names import offered
+from mcpagg_runtime.serve.listing import offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation

@@ -1,7 +1,7 @@
 """What has changed between two emitted files, as values: one change a place, each of a class.
 
 Equality is that of drift (`ordering.equal`), and so are the classes `text`, `hint` and `other`
-(`differences.member_class`); a schema is looked at property by property (`schemas`).
+(`drift.member_class`); a schema is looked at property by property (`schemas`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mcpagg.review.schemas import schema_changes
 from mcpagg.review.values import ABSENT, alike, became, differing
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, Kind
-from mcpagg_runtime.serve.differences import member_class
+from mcpagg_runtime.rare.drift import member_class
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Item:
 
     `original` is what its child knows it by: its name, or its URI. `exposed` and `portable` are
     the names that it is listed under; `head` and `tail` its JSON text before and behind the name.
-    `compared` is the item of the snapshot that it was compared with, and how it differs from that.
+    `compared` is the item of the snapshot that it was compared with, and whether it differs.
     """
 
     __slots__ = ("compared", "exposed", "head", "original", "portable", "server", "tail")
@@ -86,7 +86,7 @@ class Item:
         self.portable = name
         self.head = head
         self.tail = tail
-        self.compared: tuple[Item, str] | None = None
+        self.compared: tuple[Item, bool] | None = None
 
     def listed(self, name: str) -> str:
         """Return the JSON text of the item under `name`."""

@@ -1,8 +1,9 @@
 """Reads a list that a server gives: which of its entries are listed, and why the others are not.
 
 The compiler and the emitted file read lists with this module alone, so that what is in a snapshot
-is what a running server is compared with. An entry is left out where nobody could ask for it, and
-where strict clients refuse the whole line that holds it, the lists of all other servers included:
+is what a running server is compared with. What the config hides is left out (`listed`), and an
+entry that nobody could ask for, or for which strict clients refuse the whole line that holds it,
+the lists of all other servers included (`Listing`):
 
 - a number that no double holds, such as NaN, Infinity and 1e400 (RFC 8259, section 6);
 - a lone surrogate (section 8.2), which parsers in Rust and that of the official Python SDK refuse;
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import Item
+from mcpagg_runtime.base.catalogue import TOOLS, Item
 from mcpagg_runtime.base.jsontext import (
     LARGE,
     Malformed,
@@ -26,13 +27,18 @@ from mcpagg_runtime.base.jsontext import (
     read_members,
     value_at,
 )
+from mcpagg_runtime.serve.skills import server_address
+from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from mcpagg_runtime.base.catalogue import Kind
+    from mcpagg_runtime.base.catalogue import Catalogue, Kind
+    from mcpagg_runtime.serve.connection import Connection
+
+    Row = Mapping[str, Any]
 
 MAXIMUM_PAGES = 1000
 # Levels; the message around an entry takes four more.
@@ -143,6 +149,73 @@ def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str
         read_members(text, start, {}, names)
         odd = "a member that stands twice" if len({*names}) < len(names) else ""
     return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
+
+
+def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
+    """Return those of a child's items that the proxy lists, each under its names.
+
+    The config filters tools and resources; what has the name or the URI of another child's is left
+    out, as the compiler does.
+    """
+    kind, server, row = catalogue.kind, connection.name, connection.row
+    if kind is TOOLS:
+        items = [item for item in items if offered(item.original, row)]
+    if kind.key == "name":
+        return _named(items, catalogue, connection)
+    if kind.label == "name":
+        routes, own = catalogue.routes, (server,)
+        items = [item for item in items if not hides_address(item.original, row)]
+        items = [item for item in items if routes.get(item.original, own)[0] == server]
+    for item in items:
+        if kind.label == "name":
+            item.exposed = item.portable = labelled(server, item.exposed)
+        elif catalogue.apart:
+            item.exposed = item.portable = server_address(item.original, server)
+    return items
+
+
+def _named(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
+    """Give tools or prompts the names that they had, or new ones; return those with names."""
+    server = connection.name
+    had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
+    known = {item.original: item for item in had}
+    for item in items:
+        if item.original in known:
+            same = known[item.original]
+            item.exposed, item.portable = same.exposed, same.portable
+    new = [item for item in items if item.original not in known]
+    if not new:
+        return items
+    from mcpagg_runtime.rare.names import name_new
+
+    named = {*name_new(new, catalogue, server, connection.row, connection.options)}
+    return [item for item in items if item.original in known or item in named]
+
+
+def offered(tool: str, row: Row) -> bool:
+    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
+    expose, hide = row.get("expose"), row.get("hide", ())
+    if expose is None and not hide:
+        return True
+    # Only where the config filters: fnmatch brings re along.
+    from fnmatch import fnmatchcase
+
+    if any(fnmatchcase(tool, glob) for glob in hide):
+        return False
+    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+
+def hides_address(uri: str, row: Row) -> bool:
+    """Whether a server's row hides the resource or template `uri`.
+
+    Only a glob with a colon means one, as every URI has: `*` hides all tools.
+    """
+    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+    if not globs:
+        return False
+    from fnmatch import fnmatchcase
+
+    return any(fnmatchcase(uri, glob) for glob in globs)
 
 
 def unreadable(value: Any) -> str:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.base.jsontext import Malformed
 from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, PAGES
-from mcpagg_runtime.serve.differences import Difference, classes, drift
+from mcpagg_runtime.serve.differences import Difference, differs, drift
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.listing import Listing
-from mcpagg_runtime.serve.names import name_items
+from mcpagg_runtime.serve.listing import Listing, listed
 from mcpagg_runtime.serve.uris import fits
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ class Reading:
             for item in self.listing.items:
                 if item.original in recorded:
                     old = recorded[item.original]
-                    item.compared = old, classes(old, item)
+                    item.compared = old, differs(old, item)
 
 
 class ListReader:
@@ -214,9 +213,7 @@ class ListReader:
         faults = reading.listing.faults
         more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
         self._say(self.kind.method, faults[0] + more if faults else "")
-        connection, items = self._connection, reading.listing.items
-        options = connection.options
-        self._compare(name_items(self._catalogue, self._server, connection.row, items, options))
+        self._compare(listed(reading.listing.items, self._catalogue, self._connection))
 
     def _unread(self, problem: str) -> None:
         """Go on without a list that the child does not give: it costs that list alone."""
@@ -250,7 +247,12 @@ class ListReader:
             self._again_at = self._effects.arm(settled_at)
             return
         self._apply(items, difference)
-        self.drift = str(difference)
+        if difference:
+            from mcpagg_runtime.rare.drift import drift_text
+
+            self.drift = drift_text(difference)
+        else:
+            self.drift = ""
         if self._drift_at_start is None:
             self._drift_at_start = self.drift
         self._report()

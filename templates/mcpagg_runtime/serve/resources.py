@@ -10,7 +10,7 @@ from mcpagg_runtime.base.message import Message, result
 from mcpagg_runtime.base.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
-from mcpagg_runtime.serve.names import hides_address
+from mcpagg_runtime.serve.listing import hides_address
 from mcpagg_runtime.serve.skills import moved_result, own_address
 from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.values import quote

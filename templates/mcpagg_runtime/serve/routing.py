@@ -11,7 +11,6 @@ from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.editing import repeated
-from mcpagg_runtime.serve.names import prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -188,6 +187,8 @@ class NameRouting:
 
     def _call_unknown(self, client: Client, message: Message, name: str) -> None:
         """Refuse a name that the table lacks, unless its child may have got it since."""
+        from mcpagg_runtime.rare.names import prefix_of
+
         separator = self._options.separator
         server = prefix_of(name, self._children, separator)
         if server is None and self._options.names != "bare" and separator not in name:

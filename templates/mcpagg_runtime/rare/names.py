@@ -4,16 +4,12 @@ The exposed name is `server:tool`, the config key exactly as written. Some clien
 and drop every tool of a server over one such name, so each tool has a portable name too. Names
 are looked up in a table, never split, so a separator inside a key or a tool name is harmless.
 
-The compiler names the snapshot with this module and the emitted file names a live list with it.
+The compiler names the snapshot with this module, the emitted file what is new in a list.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from mcpagg_runtime.base.catalogue import RESOURCES, TOOLS
-from mcpagg_runtime.serve.skills import server_address
-from mcpagg_runtime.start.lists import labelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,32 +23,6 @@ if TYPE_CHECKING:
 PORTABLE_LIMIT = 50
 _HASH_LENGTHS = (6, 12, 32)
 _PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-
-
-def offered(tool: str, row: Row) -> bool:
-    """Whether a server's row lets `tool` (its own name) be seen: `hide` wins over `expose`."""
-    expose, hide = row.get("expose"), row.get("hide", ())
-    if expose is None and not hide:
-        return True
-    # Only where the config filters: fnmatch brings re along.
-    from fnmatch import fnmatchcase
-
-    if any(fnmatchcase(tool, glob) for glob in hide):
-        return False
-    return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
-
-
-def hides_address(uri: str, row: Row) -> bool:
-    """Whether a server's row hides the resource or template `uri`.
-
-    Only a glob with a colon means one, as every URI has: `*` hides all tools.
-    """
-    globs = [glob for glob in row.get("hide", ()) if ":" in glob]
-    if not globs:
-        return False
-    from fnmatch import fnmatchcase
-
-    return any(fnmatchcase(uri, glob) for glob in globs)
 
 
 def exposed_name(server: str, tool: str, row: Row, separator: str) -> str:
@@ -98,61 +68,34 @@ def hashed_name(name: str) -> str:
     return _hashed(name, _HASH_LENGTHS[0])
 
 
-def name_items(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
+def name_new(
+    items: list[Item], catalogue: Catalogue, server: str, row: Row, options: Options
 ) -> list[Item]:
-    """Give a child's items, each once, the names that they are listed under; return them.
+    """Give new tools or prompts of a child their names; return those that can have one.
 
-    The config filters tools and resources; what has the name or the URI of another child's is left
-    out, as the compiler does.
+    What would have the name of another child's is left out, as the compiler does.
     """
-    owner = (server,)
-    if catalogue.kind is TOOLS:
-        items = [item for item in items if offered(item.original, row)]
-    elif catalogue.kind.capability == RESOURCES.capability:
-        items = [item for item in items if not hides_address(item.original, row)]
-        items = [item for item in items if catalogue.routes.get(item.original, owner)[0] == server]
-    if catalogue.kind.key == "name":
-        return _named(catalogue, server, row, items, options)
-    for item in items:
-        if catalogue.kind.label == "name":
-            item.exposed = item.portable = labelled(server, item.exposed)
-        elif catalogue.apart:
-            item.exposed = item.portable = server_address(item.original, server)
-    return items
-
-
-def _named(
-    catalogue: Catalogue, server: str, row: Row, items: list[Item], options: Options
-) -> list[Item]:
-    """Name tools or prompts; one keeps the names that it had."""
-    recorded, live = catalogue.recorded(server), catalogue.live
-    known = {item.original: item for item in [*live.get(server, ()), *recorded]}
     taken: dict[str, tuple[str, str]] = {}
-    for other in [t for others in live.values() for t in others]:
+    for other in [item for items_ in catalogue.live.values() for item in items_]:
         taken[other.exposed] = taken[other.portable] = other.server, other.original
     for exposed, route in catalogue.routes.items():
         taken[exposed] = taken[route[2]] = route[0], route[1]
     is_anothers = _foreign(server, row, catalogue.servers, options)
-    named: dict[str, Item] = {}
+    named = []
     for item in items:
-        if item.original in known:
-            item.exposed = known[item.original].exposed
-        elif options.names != "bare":
+        if options.names != "bare":
             item.exposed = exposed_name(server, item.original, row, options.separator)
         owner = server, item.original
-        free = taken.get(item.exposed, owner) == owner
-        if free and item.original not in known and is_anothers(item.exposed):
+        if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
             item.exposed = hashed_name(item.exposed)
         if taken.setdefault(item.exposed, owner) == owner:
-            named[item.original] = item
-    portable = portable_names([*taken]) if named.keys() - known.keys() else {}
-    for item in named.values():
-        same = known.get(item.original)
-        item.portable = same.portable if same else portable[item.exposed]
-        if same is None and item.portable != item.exposed and is_anothers(item.portable):
+            named.append(item)
+    portable = portable_names([*taken])
+    for item in named:
+        item.portable = portable[item.exposed]
+        if item.portable != item.exposed and is_anothers(item.portable):
             item.portable = hashed_name(item.exposed)
-    return list(named.values())
+    return named
 
 
 def _foreign(
