@@ -302,9 +302,10 @@ class World:
             text = message if isinstance(message, str | bytes) else json.dumps(message)
             line = text.encode() if isinstance(text, str) else text
             if isinstance(peer, Client):
-                self.do(self.core.from_client(peer, line))
+                self.core.from_client(peer, line)
             else:
-                self.do(self.core.from_child(peer, self.core.read(peer, line, self.redact)))
+                self.core.from_child(peer, peer.connection.read(line, self.redact))
+            self.do(self.core.taken())
 
     def ask(self, client: Client, message: Message) -> Json:
         """Let a client say something; return the one message that it gets for it."""
@@ -391,7 +392,7 @@ class World:
     def idle(self) -> bool:
         """Whether nothing is under way or remembered for it."""
         children = self.router.children.values()
-        busy = [c.connection.owed() or c.calls.all() or c.requests for c in children]
+        busy = [c.connection.owed() or c.calls.all() or c.requests.pending for c in children]
         ports = [child.connection.port for child in children]
         pending = [len(port) for port in ports if isinstance(port, ModernChildPort)]
         return not (any(busy) or any(pending) or self.core.modern)

@@ -246,7 +246,12 @@ class Talk:
         self._last = 0
         launch = Launch([], {}, None, dict(mentioned), url, headers, transport=transport)
         self.connection = RemoteConnection(
-            launch, self._hear, self._ended, self._failed, self._renewed, lambda n: tools.get(n, "")
+            launch,
+            self._receive,
+            self._ended,
+            self._failed,
+            self._renewed,
+            lambda n: tools.get(n, ""),
         )
 
     def __enter__(self) -> Talk:
@@ -320,10 +325,10 @@ class Talk:
             self._changed.wait_for(find, PATIENCE)
             return find()
 
-    def _hear(self, *lines: bytes, request: int = 0) -> list[int]:
-        found = [one for line in lines for one in read_line(line, request=request)[0]]
+    def _receive(self, line: bytes, request: int) -> list[int]:
+        found, _ = read_line(line, request=request)
         with self._changed:
-            self.lines += lines
+            self.lines.append(line)
             self.messages += [message for message in found if isinstance(message, Message)]
             self._changed.notify_all()
         return answered(found)

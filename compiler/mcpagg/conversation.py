@@ -135,9 +135,9 @@ class Conversation:
 
     def _started(self) -> Process | RemoteConnection:
         if self.launch.transport == "stdio":
-            return Process(spawn(self.launch), self._hear, self._ended)
+            return Process(spawn(self.launch), self._receive, self._ended)
         return RemoteConnection(
-            self.launch, self._hear, self._ended, self._fails, agent=AGENT, config=self._config
+            self.launch, self._take, self._ended, self._fails, agent=AGENT, config=self._config
         )
 
     # Its end
@@ -196,14 +196,16 @@ class Conversation:
 
     # What it says
 
-    def _hear(self, *lines: bytes, request: int = 0) -> list[int]:
-        """Take lines; called by the thread that reads them. Return the requests that they answer.
-
-        `request` is the one that they came in answer to, 0 if that is not known.
-        """
-        return [number for line in lines for number in self._take(line, request)]
+    def _receive(self, *lines: bytes) -> None:
+        """Take lines; called by the thread that reads them."""
+        for line in lines:
+            self._take(line, 0)
 
     def _take(self, line: bytes, request: int) -> list[int]:
+        """Take a line; return the ids of the requests that it answers.
+
+        `request` is the one that it came in answer to, 0 if that is not known.
+        """
         messages, oddity = read_line(line, str if self.noise else self.launch.redact, request)
         with self._changed:
             for message in messages:

@@ -48,7 +48,7 @@ def without_threads(file: Path, condition: str) -> None:
     edited(file, "\nPLAN = {", LACKS_THREADS.format(condition=condition))
 
 
-FORWARD = "        number = self._connection.mint()\n"
+FORWARD = "        self._connection.forward(call)\n"
 FAULT = "        if call.original == 'odd': raise ZeroDivisionError(call.original)\n"
 
 
@@ -77,9 +77,7 @@ def test_a_fault_fails_the_call_of_a_client_without_a_handshake(tmp_path: Path) 
 
 def test_a_fault_before_any_child_is_needed_fails_its_request_alone(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"a": stub_entry()})
-    edited(
-        file, "        catalogue = self.catalogues[self.lists[method].name]\n", "        1 / 0\n"
-    )
+    edited(file, '        catalogue = self._lists[message.method or ""]\n', "        1 / 0\n")
     with served(file) as wire:
         asked = {"cursor": None}  # else the list is a prepared answer
         assert "Internal fault" in wire.request("tools/list", asked)["error"]["message"]
@@ -88,8 +86,8 @@ def test_a_fault_before_any_child_is_needed_fails_its_request_alone(tmp_path: Pa
 
 def test_a_fault_over_what_a_child_says_fails_what_it_owes(tmp_path: Path) -> None:
     file = compiled(tmp_path, {"odd": stub_entry(tools=["sleep", "echo"]), "good": stub_entry()})
-    start = "        call = self._connection.calls[number]\n"
-    edited(file, start, f"{start}        if call.name == 'odd:echo': 1 / 0\n")
+    start = "            call = connection.calls[number]\n"
+    edited(file, start, f"{start}            if call.name == 'odd:echo': 1 / 0\n")
     with served(file) as wire:
         slow = start_call(wire, "odd:sleep", seconds=60)
         for message in (call(wire, "odd:echo"), wire.response(slow)):

@@ -316,12 +316,11 @@ def read_message(text: str) -> Message:
     method = found.pop("method")[0] if "method" in found else None
     identifier, start, end = found.pop("id", (None, 0, 0))
     is_versioned = found.pop("jsonrpc", None) is not None
-    message = Message(
-        {name: Json(text, a, b, v, noted.get(name)) for name, (v, a, b) in found.items()},
-        method if type(method) is str else None,
-        text[start:end],
-        identifier,
-    )
+    members_ = {}
+    for name, (value, a, b) in found.items():
+        members_[name] = Json(text, a, b, value, noted.get(name))
+    method = method if type(method) is str else None
+    message = Message(members_, method, text[start:end], identifier)
     message.is_versioned = is_versioned
     return message
 

@@ -12,6 +12,7 @@ from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.message import (
     MAXIMUM_LINE_BYTES,
     Lines,
+    Message,
     decode,
     error,
     failure,
@@ -43,7 +44,6 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.opening import Opening
@@ -120,7 +120,7 @@ class Stdio:
             self.client.shake_hands()
             if opening.spawned is not None:
                 self._open(opening)
-            if not opening.unanswered and self._wants_children():
+            if not opening.unanswered and self.engine is None and self._wants_children():
                 self._open()
         return opening.unanswered
 
@@ -132,8 +132,9 @@ class Stdio:
             self.waiting = True
             if self.stopped or self.writer.broken:
                 raise Stopped
-            wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
-            data = self.input.read() if not wakes else None
+            wakes = self.engine is None and self._wants_children()
+            says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
+            data = self.input.read() if says_more else None
             self.waiting = False
             if data is None:
                 self._open()
@@ -153,7 +154,7 @@ class Stdio:
                 taken += 1
             else:
                 taken += self.engine.receive(self.client, *lines[taken:])
-            gate = self.gate()
+            gate = self.writer.gate()
             if gate is not None:
                 self._await_reading(gate)
 
@@ -191,7 +192,7 @@ class Stdio:
 
     def send(self, *messages: Message) -> None:
         """Write messages to the client, now or as soon as it reads."""
-        self.writer.send(*[message.line() for message in messages])
+        self.writer.send(*map(Message.line, messages))
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the client, or None."""
@@ -199,7 +200,7 @@ class Stdio:
 
     def _wants_children(self) -> bool:
         eager = self.answers.plan.options.start == "eager"
-        return self.engine is None and self.client.starter is not None and eager
+        return self.client.starter is not None and eager
 
     def _open(self, opening: Opening | None = None) -> Engine:
         """Return the engine; where it is made, it goes on with the server that was started."""
@@ -272,8 +273,9 @@ class _Input:
         What else wakes up is a signal, whose handler has then been called.
         """
         while True:
-            if any(number == self.output for number, _ in self.poll.poll()):
-                raise Stopped
+            for number, _ in self.poll.poll():
+                if number == self.output:
+                    raise Stopped
             try:
                 return os.read(0, STDIN_CHUNK)
             except BlockingIOError:

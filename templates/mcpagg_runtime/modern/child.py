@@ -308,7 +308,7 @@ class ModernChildPort:
 
     def _settle_lost(self) -> None:
         """End the requests that answers without an id must have been for."""
-        while self._lost:
+        while self._lost.errors:
             settled = self._lost.settled(self._owed())
             if not settled:
                 return

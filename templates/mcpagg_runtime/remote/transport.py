@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from mcpagg_runtime.serve.process import Receive
     from mcpagg_runtime.spawn.launch import Launch
 
 # How long a cancellation waits for what it cancels to be sent.
@@ -126,7 +125,7 @@ class RemoteConnection:
     def __init__(
         self,
         launch: Launch,
-        receive: Receive,
+        receive: Callable[[bytes, int], list[int]],
         ended: Callable[[str, str], None],
         failed: Callable[[int, str], None],
         renewed: Callable[[], None] = lambda: None,
@@ -287,7 +286,7 @@ class RemoteConnection:
             self.renewed()
         if self._handshake.takes(line, transfer):
             return
-        for number in self._receive(line, request=transfer.number):
+        for number in self._receive(line, transfer.number):
             self._answers = True
             with self._lock:
                 answered = self._transfers.get(number)
@@ -307,7 +306,7 @@ class RemoteConnection:
         return self._closing.wait(seconds) if seconds else self._closing.is_set()
 
     def retire(self) -> None:
-        """Receive it no more, and say nothing of its end: it was ended on purpose."""
+        """Take no more of it, and say nothing of its end: it was ended on purpose."""
         self.retired = True
         self.silence()
 

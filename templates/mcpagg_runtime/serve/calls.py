@@ -19,6 +19,7 @@ from mcpagg_runtime.base.protocol import (
 )
 from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.lifecycle import READY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,8 +64,10 @@ class CallQueue:
         self._catalogues = catalogues
         self._origins = origins
         self._guarded = connection.options.on_drift == "refuse"
-        self._limit = connection.row.get("timeout") or connection.options.timeout
-        """How many seconds a call may take, 0 or None for any."""
+        self._may_sleep = bool(connection.options.idle_stop)
+        """Whether the child is ended when it has had nothing to do for long enough."""
+        self.seconds = connection.row.get("timeout") or connection.options.timeout
+        """How many seconds a call may take, 0 or None for any number."""
         self._waiting: list[Call] = []
         """Those that are to be sent as soon as the child can take them."""
         self._unknown: list[Call] = []
@@ -93,12 +96,12 @@ class CallQueue:
 
     def limit(self, call: Call) -> None:
         """Give a call the time that the config gives calls of this child, its start included."""
-        if self._limit:
-            self._effects.arm(call.limit(self._limit, self._effects.clock()))
+        if self.seconds:
+            self._effects.arm(call.limit(self.seconds, self._effects.clock()))
 
     def submit(self, call: Call) -> None:
         """Have a call reach the child, started or not; refuse it if the child is down for good."""
-        if not self._lifecycle.is_ready:
+        if self._lifecycle.state != READY:
             if self._lifecycle.is_down_for_good:
                 self._refused(call, self._connection.gone(self._lifecycle.reason))
                 return
@@ -126,10 +129,11 @@ class CallQueue:
 
     def flush(self) -> None:
         """Send the child what it can take, calls under `refuse` not before its lists are known."""
-        if not self._lifecycle.is_ready:
+        if self._lifecycle.state != READY:
             return
-        if self._requests:
-            self._requests.flush_replies()
+        requests = self._requests
+        if requests.pending:
+            requests.flush_replies()
         if self._guarded and not self._lists.compared:
             self._give_up_waiting()
             return
@@ -139,11 +143,11 @@ class CallQueue:
         full = asked = False
         for call in waiting:
             # Nobody overtakes who waits for a turn, or that might never come.
-            full = full or self._requests.blocks(call.client)
+            full = full or (requests.asks and requests.blocks(call.client))
             if self._guarded and self._is_withheld(call):
                 continue
             if full:
-                self._requests.hurry(call.client)
+                requests.hurry(call.client)
                 self._waiting.append(call)
             else:
                 asked = self._forward(call) or asked
@@ -174,28 +178,35 @@ class CallQueue:
 
     def _forward(self, call: Call) -> bool:
         """Send a call; return whether its client is asked at once what the child wanted to know."""
-        number = self._connection.mint()
-        self._connection.calls[number] = call
-        self._lifecycle.touch()
-        self._connection.send(call.sent_as(number))
-        return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
+        if self._may_sleep:
+            self._lifecycle.touch()
+        self._connection.forward(call)
+        requests = self._requests
+        if not requests.deferred or call.method not in ASKS_FOR:
+            return False
+        return requests.ask_deferred(call.client)
 
     # From the child to the client
 
     def answered(self, number: int, message: Message) -> None:
         """Pass the child's answer on to the client that asked, or ask the next child."""
-        call = self._connection.calls[number]
-        self._lifecycle.touch()
-        if not message.is_error:
-            self._origins.learn(message, self._connection.name)
-            passed = call.succeeded(self._connection.name, message)
+        connection = self._connection
+        if self._may_sleep:
+            self._lifecycle.touch()
+        if message.is_error:
+            call = connection.calls.pop(number)
+            if call.is_settled_by(message.code):
+                call.others, call.refusal = [], ""
+            self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+        else:
+            if message.may_name_uris():
+                self._origins.learn(message, connection.name)
+            call = connection.calls[number]
+            passed = call.succeeded(connection.name, message)
             call.answer(passed.under(call.identifier))
-            del self._connection.calls[number]
-            return
-        del self._connection.calls[number]
-        if call.is_settled_by(message.code):
-            call.others, call.refusal = [], ""
-        self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+            del connection.calls[number]
+        if self._waiting or self._requests.pending:
+            self.flush()
 
     def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
         """Ask the next child, or answer with the error that says most: `unknown` says least."""

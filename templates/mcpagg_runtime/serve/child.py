@@ -176,7 +176,7 @@ class Child:
 
     def _sleep_if_idle(self, now: float) -> None:
         """End it if it has had nothing to do for long enough; the next call starts it again."""
-        owes = self.connection.owed() or self.calls.any_waits or self.requests
+        owes = self.connection.owed() or self.calls.any_waits or self.requests.pending
         busy = bool(owes or self._clients.watched(self.name))
         if self.lifecycle.sleep_if_idle(now, busy=busy):
             self._forget()
@@ -215,18 +215,15 @@ class Child:
 
     def _answered(self, message: Message) -> None:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
-        number = message.number
-        own, call = self.connection.asked(number)
-        if own is not None:
-            del self.connection.own[number]
-            own.finish(message)
+        number, connection = message.number, self.connection
+        if number in connection.calls:
+            self.calls.answered(number, connection.unmasked(message))
+        elif number in connection.own:
+            connection.own.pop(number).finish(message)
             self._send_on()
-        elif call is not None:
-            self.calls.answered(number, self.connection.unmasked(message))
-            self.calls.flush()
         elif message.id is None and not number and message.is_response:
-            self.connection.lose(self.connection.without_id(message))
-        if self.connection.lost:
+            connection.lose(connection.without_id(message))
+        if connection.lost.errors:
             self._settle_lost()
 
     def _unreadable(self, fragment: Fragment) -> None:
@@ -251,10 +248,6 @@ class Child:
             self._answered(failure(str(number), problem))
 
     # What clients want of it
-
-    def submit(self, call: Call) -> None:
-        """Take a call."""
-        self.calls.submit(call)
 
     def submit_unknown(self, call: Call) -> None:
         """Take a call for a tool that it may have got since the snapshot."""

@@ -59,13 +59,9 @@ class LegacyChildPort:
         self, child: Peer, effects: Effects, receive: Callable[[Message | Fragment], None]
     ) -> None:
         """`receive` takes what the child says."""
-        self._child = child
-        self._effects = effects
+        self.deliver = effects.sender(child)
+        """Sends the child what the router says to it."""
         self.receive = receive
-
-    def deliver(self, message: Message) -> None:
-        """Send the child what the router says to it."""
-        self._effects.send(self._child, message)
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""
@@ -167,15 +163,19 @@ class Call:
         message = self._message
         if not self.others:
             self._message = _SENT
-        params, text = message.json("params"), message.raw("params")
+        if not message.params:
+            return request(number, self.method, message.raw("params"))
+        params = message.members["params"]
         changes: list[tuple[Span, str]] = []
         if self.path:
             changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
+        token = params.part("_meta", "progressToken") if "_meta" in message.params else ""
         if token not in ("", "null"):
             self.token = token
             changes.append((params.place(("_meta", "progressToken")), str(number)))
-        return request(number, self.method, spliced(text, changes) if changes else text)
+        return request(
+            number, self.method, spliced(params.text, changes) if changes else params.text
+        )
 
     def is_settled_by(self, code: object) -> bool:
         """Whether an error with this code is the answer, so that nobody else is asked."""
@@ -215,15 +215,16 @@ class LostAnswers:
     these have ended, it is known which: so that none waits for ever, and none fails for another.
     """
 
-    __slots__ = ("_lost",)
+    __slots__ = ("errors",)
 
     def __init__(self) -> None:
-        self._lost: list[tuple[set[int], str]] = []
+        self.errors: list[tuple[set[int], str]] = []
+        """(the requests that it may be for, what the one is answered with) of each."""
 
     def add(self, in_flight: Collection[int], error: str) -> None:
         """Note one; `error` is the JSON text that its request will be answered with."""
         if in_flight:
-            self._lost.append((set(in_flight), error))
+            self.errors.append((set(in_flight), error))
 
     def settled(self, in_flight: Collection[int]) -> dict[int, str]:
         """Return {request: error} for those that must be the ones answered; forget these.
@@ -231,20 +232,17 @@ class LostAnswers:
         As many lost answers as there are requests that they may be for answer them all; so do
         more than MAXIMUM_LOST, whatever they may be for.
         """
-        left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
-        self._lost = [(ids, error) for ids, error in left if ids]
-        if len(self._lost) > MAXIMUM_LOST:
-            lost, self._lost = self._lost, []
+        left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
+        self.errors = [(ids, error) for ids, error in left if ids]
+        if len(self.errors) > MAXIMUM_LOST:
+            lost, self.errors = self.errors, []
             return {number: error for ids, error in lost for number in ids}
-        for ids, _ in self._lost:
-            within = [lost for lost in self._lost if lost[0] <= ids]
+        for ids, _ in self.errors:
+            within = [lost for lost in self.errors if lost[0] <= ids]
             if len(within) >= len(ids):
-                self._lost = [lost for lost in self._lost if lost not in within]
+                self.errors = [lost for lost in self.errors if lost not in within]
                 return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
         return {}
-
-    def __len__(self) -> int:
-        return len(self._lost)
 
 
 class Connection:
@@ -303,6 +301,15 @@ class Connection:
         """Return a message of the child as clients are to see it."""
         return message if self._masks is None else self._masks.from_child(message)
 
+    def forward(self, call: Call) -> None:
+        """Send the child a call."""
+        self._last_id += 1
+        self.calls[self._last_id] = call
+        message = call.sent_as(self._last_id)
+        if self._masks is not None:
+            message = self._masks.to_child(message)
+        self.port.deliver(message)
+
     def mint(self) -> int:
         """Return an id for a request to the child."""
         self._last_id += 1
@@ -346,7 +353,7 @@ class Connection:
                 return [unread], ""
         # Only the first odd line is shown; no other one is searched for secrets.
         said = read_line(line, str if self.warned else redact, request)
-        for message in said[0]:
+        for message in said[0] if self.own or len(line) > LARGE else ():
             if isinstance(message, Message) and message.method is None and not message.is_error:
                 own, call = self.asked(message.number)
                 if own is not None:
@@ -380,7 +387,7 @@ class Connection:
 
     def settled(self) -> Iterator[tuple[int, str]]:
         """Yield (id, error) of the requests that answers without an id must have been for."""
-        while self.lost:
+        while self.lost.errors:
             settled = self.lost.settled(self.owed())
             if not settled:
                 return

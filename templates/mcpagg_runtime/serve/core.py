@@ -1,7 +1,7 @@
 """The core of the proxy: takes the events of all peers, of either era, one at a time.
 
-It does no I/O, reads no clock of its own and starts nothing: each event returns the actions that
-follow from it, in order; see Effects.
+It does no I/O, reads no clock of its own and starts nothing: what follows from an event is returned
+as actions, in order; see Effects.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ class Core:
         """No deadline is due before this time; `tick` wants to be called then."""
         return self.effects.alarm
 
-    def _done(self) -> list[Action]:
-        """Return what is to be done about an event."""
+    def taken(self) -> list[Action]:
+        """Return what is to be done about the events since this was last asked."""
         effects = self.effects
-        effects.settle()
+        if effects.left:
+            effects.settle()
         if effects.starts_due:
             effects.starts_due = False
             self.router.admit()
@@ -69,33 +70,38 @@ class Core:
 
     def connect(self, client: Client) -> list[Action]:
         """Take on a client, which may have shaken hands already."""
-        client.attach(lambda message: self.effects.send(client, message))
+        client.attach(self.effects.sender(client))
         self.router.connect(client)
-        return self._done()
+        return self.taken()
 
     def end_input(self, client: Client) -> list[Action]:
         """A client will send nothing more; it still reads what it is owed."""
         self.router.end_input(client)
-        return self._done()
+        return self.taken()
 
     def disconnect(self, client: Client) -> list[Action]:
         """Let a client go, with all that it asked for: nobody will read what it is still owed."""
         if self.modern is not None:
             self.modern.close(client)
         self.router.disconnect(client)
-        return self._done()
+        return self.taken()
 
-    def from_client(self, client: Client, line: bytes) -> list[Action]:
-        """Take one line of a client."""
-        return self.take(client, read_messages(line, client.version == BATCH_VERSION))
+    def from_client(self, client: Client, line: bytes) -> None:
+        """Take one line of a client; lines may come several at once, so the rest is `taken`."""
+        for message in read_messages(line, client.version == BATCH_VERSION):
+            self._receive(client, message)
 
     def take(self, client: Client, messages: Iterable[Message | Malformed]) -> list[Action]:
         """Take what was read of a client: a message, or those of a batch."""
         for message in messages:
-            if isinstance(message, Malformed) or not self._is_modern(client, message):
-                self.router.receive(client, message)
+            self._receive(client, message)
+        return self.taken()
+
+    def _receive(self, client: Client, message: Message | Malformed) -> None:
+        if isinstance(message, Malformed) or not self._is_modern(client, message):
+            self.router.receive(client, message)
+        if self.effects.left:
             self.effects.settle()
-        return self._done()
 
     def _is_modern(self, client: Client, message: Message) -> bool:
         """Give a message to the port of modern clients, if it is for that; return whether it is."""
@@ -116,14 +122,14 @@ class Core:
         """Tell clients that there will be no more news."""
         if self.modern is not None:
             self.modern.end_subscriptions()
-        return self._done()
+        return self.taken()
 
     # Children
 
     def wake(self, child: Child, client: Client) -> list[Action]:
         """Start a child although nobody calls it."""
         child.lifecycle.want(client)
-        return self._done()
+        return self.taken()
 
     def child_up(self, child: Child, masks: Mapping[str, str] = {}) -> list[Action]:
         """A child's process runs; `masks` {name: value} are variables that clients never see."""
@@ -133,7 +139,7 @@ class Core:
             child.up(ModernChildPort(child, self.router.answers), masks)
         else:
             child.up(None, masks)
-        return self._done()
+        return self.taken()
 
     def child_down(self, child: Child, reason: str, last_words: str = "") -> list[Action]:
         """A child's process is gone, or never was.
@@ -141,7 +147,7 @@ class Core:
         `reason` completes "Server 'x' …"; `last_words` is the end of its stderr, without secrets.
         """
         child.down(reason, last_words)
-        return self._done()
+        return self.taken()
 
     def schema_of(self, child: Child, tool: str) -> str:
         """Return the JSON text of a child's tool, by the child's name for it; "" if unknown."""
@@ -151,33 +157,25 @@ class Core:
     def child_renewed(self, child: Child) -> list[Action]:
         """A child that is up has shaken hands again, and knows nothing of what it was told."""
         child.renewed()
-        return self._done()
+        return self.taken()
 
     def request_failed(self, child: Child, request: int, reason: str) -> list[Action]:
         """A child will not answer a request; `reason` completes "Server 'x' …"."""
         if child.lifecycle.is_alive:
             child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
-        return self._done()
+        return self.taken()
 
-    def read(
-        self, child: Child, line: bytes, redact: Callable[[str], str], request: int = 0
-    ) -> Received:
-        """Read a line of a child, for `from_child`; the lock need not be held.
-
-        `redact` hides secrets in what may be shown of it; `request` is the id of the request that
-        it is known to answer.
-        """
-        return child.connection.read(line, redact, request)
-
-    def from_child(self, child: Child, said: Received) -> list[Action]:
-        """Take what was read of a line of a child; what is odd is warned of once."""
-        messages, oddity = said
+    def from_child(self, child: Child, received: Received) -> None:
+        """Take what its connection has read of a line of a child; the rest is `taken`."""
+        messages, oddity = received
         if child.lifecycle.is_alive:  # else these are its last words
-            child.connection.warn(oddity)
+            connection = child.connection
+            if oddity:
+                connection.warn(oddity)
             for message in messages:
-                child.connection.port.receive(message)
-                self.effects.settle()
-        return self._done()
+                connection.port.receive(message)
+                if self.effects.left:
+                    self.effects.settle()
 
     def tick(self) -> list[Action]:
         """Do what is due at this time, and set the alarm anew."""
@@ -187,4 +185,4 @@ class Core:
             self.modern.tick(now)
         for child in self.children.values():
             child.tick(now)
-        return self._done()
+        return self.taken()

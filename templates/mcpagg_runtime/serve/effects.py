@@ -42,8 +42,11 @@ class Effects:
         """No deadline is due before this time; `tick` wants to be called then."""
         self.starts_due = False
         """Whether a queued child may be due to start: a state has changed, or a call waits."""
-        self._actions: list[Action] = []
-        self._left: list[Callable[[], None]] = []
+        self.actions: list[Action] = []
+        """What is to be done, in order."""
+        self.is_urgent = False
+        """Whether any of that is more than sending messages."""
+        self.left: list[Callable[[], None]] = []
         """What a message has left to be done."""
 
     def later(self, work: Callable[[], None]) -> None:
@@ -51,37 +54,49 @@ class Effects:
 
         So a port can answer the router, which is still in the middle of what it says to the port.
         """
-        self._left.append(work)
+        self.left.append(work)
 
     def settle(self) -> None:
         """Do what is left to be done, and what that leaves."""
-        while self._left:
-            self._left.pop(0)()
+        while self.left:
+            self.left.pop(0)()
 
     def send(self, peer: Peer, message: Message) -> None:
         """Send a message to a client or a child."""
-        self._actions.append((SEND, peer, message))
+        self.actions.append((SEND, peer, message))
+
+    def sender(self, peer: Peer) -> Callable[[Message], None]:
+        """Return what sends a client or a child messages."""
+
+        def send(message: Message) -> None:
+            self.actions.append((SEND, peer, message))
+
+        return send
 
     def say(self, text: str) -> None:
         """Write a line on standard error."""
-        self._actions.append((SAY, None, text))
+        self._add(SAY, None, text)
 
     def start(self, child: Peer) -> None:
         """Start a child's process."""
-        self._actions.append((START, child, None))
+        self._add(START, child, None)
 
     def stop(self, child: Peer, reason: str) -> None:
         """End a child's process, and report the child down."""
-        self._actions.append((STOP, child, reason))
+        self._add(STOP, child, reason)
 
     def sleep(self, child: Peer) -> None:
         """End a child's process, and report nothing."""
-        self._actions.append((SLEEP, child, None))
+        self._add(SLEEP, child, None)
 
     def entered(self, child: Peer, state: str, reason: str) -> None:
         """Note in the log that a child is in another state."""
         self.starts_due = True
-        self._actions.append((STATE, child, (state, reason)))
+        self._add(STATE, child, (state, reason))
+
+    def _add(self, kind: str, peer: Peer | None, what: Any) -> None:
+        self.is_urgent = True
+        self.actions.append((kind, peer, what))
 
     def arm(self, deadline: float) -> float:
         """See that `tick` is called at this time; return it."""
@@ -94,5 +109,6 @@ class Effects:
 
     def taken(self) -> list[Action]:
         """Return what is to be done, and begin anew."""
-        actions, self._actions = self._actions, []
+        actions, self.actions = self.actions, []
+        self.is_urgent = False
         return actions

@@ -80,7 +80,7 @@ class Engine:
         dispatching = Dispatch if log is None else log.dispatch
         self.core = Core(answers, monotonic, mint, dispatching)
         self.lock = _thread.allocate_lock()
-        self._sinks: dict[Client, Sink] = {}
+        self._sinks: dict[Client | Child, Sink] = {}
         self._lives = Lives(self, folder)
         self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
         self.is_closing = False
@@ -112,21 +112,25 @@ class Engine:
         Not all of them, if the client is owed too much that it does not read: see its sink's gate.
         """
         faults: list[tuple[bytes, Exception]] = []
-        calls: list[Action] = []
         taken = 0
+        effects = self.core.effects
         with self.lock:
             if self.is_closing:
                 return len(lines)
             for line in lines:
                 taken += 1
                 try:
-                    calls = self._gathered(calls, self.core.from_client(client, line), client)
+                    self.core.from_client(client, line)
+                    # What is only passed on waits for the other lines: one write takes them all.
+                    answered = effects.actions and effects.actions[-1][1] is client
+                    if answered or effects.is_urgent:
+                        self.perform()
+                        if self._sinks[client].gate() is not None:
+                            break
                 except Exception as fault:
                     faults.append((line, fault))
-                if not calls and self._sinks[client].gate() is not None:
-                    break
             try:
-                self.perform(calls)
+                self.perform()
             except Exception as fault:
                 faults += [(line, fault) for line in lines[:taken]]
         for line, problem in faults:
@@ -159,7 +163,8 @@ class Engine:
                 identifier = message.id_text
                 params = obj(requestId=identifier)
                 cancelled = notification(CANCELLED, params).line()
-                actions = self.core.from_client(client, cancelled)
+                self.core.from_client(client, cancelled)
+                actions = self.core.taken()
                 self.perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
                     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
@@ -210,49 +215,50 @@ class Engine:
         except Exception as fault:
             self._report(fault)
 
-    def _gathered(
-        self, calls: list[Action], actions: list[Action], speaker: Client | Child
-    ) -> list[Action]:
-        """Put off what a line asks for, if it is only passed on to another; carry all else out.
+    def perform(self, actions: list[Action] | None = None) -> set[Client | Child]:
+        """Carry out what the core wants done, all that it does by default; the lock is held.
 
-        Lines that came at once are so sent on at once: by one system call, not by one for each.
+        Returns whom something was sent.
         """
-        if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
-            calls.append(actions[0])
-            return calls
-        self.perform([*calls, *actions])
-        return []
-
-    def perform(self, actions: list[Action]) -> None:
-        """Carry out what the core wants done; the lock is held."""
+        reached: set[Client | Child] = set()
         messages: dict[Client | Child, list[Message]] = {}
-        for kind, peer, what in actions:
-            if kind == SEND:
-                messages.setdefault(peer, []).append(what)
+        for kind, peer, what in self.core.taken() if actions is None else actions:
+            if kind is SEND:
+                if peer in messages:
+                    messages[peer].append(what)
+                else:
+                    messages[peer] = [what]
                 continue
             self._send_all(messages)
+            reached.update(messages)
             messages = {}
-            if kind == SAY:
-                self._say(what)
-            elif kind == START:
-                why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
-                if why:
-                    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
-            elif kind == STOP:
-                self._lives.end(peer, what)
-            elif kind == SLEEP:
-                self._lives.put_to_sleep(peer)
-            elif kind == STATE and self.log is not None:
-                state, reason = what
-                self.log.send(_state_line(peer.name, state, self.redact(reason)))
+            self._do(kind, peer, what)
         self._send_all(messages)
+        reached.update(messages)
         if self._awaited is not None and not self.core.owes(self._awaited):
             self._awaited = None
             self._paid.release()
-        alarm = self.core.alarm
+        alarm = self.core.effects.alarm
         if alarm < self._alarm.due and not self._alarm.set(alarm) and not self._timeless:
             self._say(f"no time limit is kept: {NO_THREAD}")
             self._timeless = True
+        return reached
+
+    def _do(self, kind: str, peer: Any, what: Any) -> None:
+        """Carry out an action that is no message."""
+        if kind == SAY:
+            self._say(what)
+        elif kind == START:
+            why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
+            if why:
+                self.perform(self.core.child_down(peer, f"could not be started: {why}"))
+        elif kind == STOP:
+            self._lives.end(peer, what)
+        elif kind == SLEEP:
+            self._lives.put_to_sleep(peer)
+        elif kind == STATE and self.log is not None:
+            state, reason = what
+            self.log.send(_state_line(peer.name, state, self.redact(reason)))
 
     def _say(self, text: str) -> None:
         """Write a line on standard error."""
@@ -274,30 +280,27 @@ class Engine:
     def _send_all(self, messages: dict[Client | Child, list[Message]]) -> None:
         """Send each peer its messages; one that has left gets none."""
         for peer, those in messages.items():
-            if isinstance(peer, Client):
-                if peer in self._sinks:
-                    self._sinks[peer].send(*those)
-            else:
-                self._lives.send(peer, those)
+            receiver = self._sinks.get(peer) or self._lives.current.get(peer)
+            if receiver is not None:
+                receiver.send(*those)
 
     def receive_from_child(self, child: Child, life: Life, received: list[Received]) -> list[Any]:
         """Take what a child has said in one of its lives; the lock is held.
 
         Returns the gates of those clients that were sent something and do not read.
         """
-        calls: list[Action] = []
-        actions: list[Action] = []
+        reached: set[Client | Child] = set()
+        effects, current = self.core.effects, self._lives.current
         try:
             for one in received:
-                if self.is_closing or not self._lives.is_current(child, life):
+                if self.is_closing or current.get(child) is not life:
                     break
-                found = self.core.from_child(child, one)
-                actions += found
-                calls = self._gathered(calls, found, child)
+                self.core.from_child(child, one)
+                if effects.is_urgent:
+                    reached |= self.perform()
         finally:
-            self.perform(calls)
-        peers = {peer for kind, peer, _ in actions if kind == SEND}
-        gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
+            reached |= self.perform()
+        gates = [sink.gate() for peer, sink in self._sinks.items() if peer in reached]
         return [gate for gate in gates if gate is not None]
 
     def _ring(self) -> float | None:

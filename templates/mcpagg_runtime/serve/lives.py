@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.core import Core
-    from mcpagg_runtime.serve.effects import Action
-    from mcpagg_runtime.serve.process import Receive
+    from mcpagg_runtime.serve.effects import Action, Peer
     from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.spawn.spawning import Spawned
 
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
         def attempt(self, event: Callable[[Core], list[Action]]) -> None:
             """Bring an event to the core; the lock is not held."""
 
-        def perform(self, actions: list[Action]) -> None:
+        def perform(self, actions: list[Action]) -> object:
             """Carry out what the core wants done; the lock is held."""
 
         def receive_from_child(
@@ -94,22 +93,14 @@ class Lives:
         """`folder` is the one from which the launch table's relative paths are meant."""
         self._host = host
         self._folder = folder
-        self._current: dict[Child, Life] = {}
+        self.current: dict[Peer, Life] = {}
+        """Those that children have now: a grandchild may hold the pipes of an older one."""
         self._started: list[Life] = []
         """Those of which something may be left."""
         self._adopted: dict[Child, Spawned | Exception] = {}
         """Processes that ran before their children were started, until they are, or why not."""
         self.spawning = _thread.allocate_lock()
         """Held while one is started: who has it, and closes, sees all that will ever be."""
-
-    def send(self, child: Child, messages: list[Message]) -> None:
-        """Send a child messages; one that has left gets none."""
-        if child in self._current:
-            self._current[child].send(*messages)
-
-    def is_current(self, child: Child, life: Life) -> bool:
-        """Whether a child still has this life: a grandchild may hold the pipes of an older one."""
-        return self._current.get(child) is life
 
     def redact(self, text: str) -> str:
         """Return a text without values of variables; needs no lock."""
@@ -137,14 +128,14 @@ class Lives:
     def end(self, child: Child, reason: str) -> None:
         """End a child, for a reason that is told."""
         if not _apart(self._end, child, reason):
-            life = self._current.get(child)
+            life = self.current.get(child)
             if life is not None:
                 life.silence()
                 life.kill()
             self._host.perform(self._host.core.child_down(child, reason))
 
     def _end(self, child: Child, reason: str) -> None:
-        life = self._current.get(child)
+        life = self.current.get(child)
         if life is not None:
             life.end(reason)
         else:  # its start hangs
@@ -152,7 +143,7 @@ class Lives:
 
     def put_to_sleep(self, child: Child) -> None:
         """End a child of which nothing is to be told; it may be started again at once."""
-        life = self._current.pop(child, None)
+        life = self.current.pop(child, None)
         if life is not None:
             life.retire()
             _close_apart(life)
@@ -189,15 +180,12 @@ class Lives:
         launch: Launch | None = None
         life: Life | None = None
 
-        def receive(*lines: bytes, request: int = 0) -> list[int]:
-            # Before the lock is taken: a long line holds up its own server alone.
-            received = [core.read(child, line, self.redact, request) for line in lines]
+        def take(received: list[Received]) -> None:
             if life is not None:
                 with host.lock:
                     gates = host.receive_from_child(child, life, received)
                 if gates:
                     life.hold(gates, lambda: host.is_closing)
-            return [number for messages, _ in received for number in answered(messages)]
 
         def ended(reason: str, last_words: str) -> None:
             # One that was put to sleep at that moment may live again already.
@@ -212,11 +200,11 @@ class Lives:
             with self.spawning:
                 if host.is_closing:
                     return
-                life = self._started_life(child, launch, receive, ended)
+                life = self._started_life(child, launch, take, ended)
                 with host.lock:
                     self._started = [old for old in self._started if not old.gone.is_set()]
                     self._started.append(life)
-                    self._current[child] = life
+                    self.current[child] = life
                     host.perform(core.child_up(child, launch.masks))
                     if child.state != STARTING:  # given up meanwhile
                         life.silence()
@@ -235,11 +223,22 @@ class Lives:
         self,
         child: Child,
         launch: Launch,
-        receive: Receive,
+        take: Callable[[list[Received]], None],
         ended: Callable[[str, str], None],
     ) -> Life:
-        """Start a process, or get ready to speak to a server elsewhere."""
+        """Start a process, or get ready to speak to a server elsewhere; it reads for `take`."""
         host = self._host
+        # Before the lock is taken: a long line holds up its own server alone.
+        read, redact = child.connection.read, self.redact
+
+        def receive(*lines: bytes) -> None:
+            take([read(line, redact) for line in lines])
+
+        def receive_answers(line: bytes, request: int) -> list[int]:
+            received = read(line, redact, request)
+            take([received])
+            return answered(received[0])
+
         if launch.transport == "stdio":
             spawned = self._adopted.pop(child, None)
             if isinstance(spawned, Exception):
@@ -250,7 +249,7 @@ class Lives:
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
         return RemoteConnection(
             launch,
-            receive,
+            receive_answers,
             ended,
             lambda request, why: host.attempt(
                 lambda core: core.request_failed(child, request, why)

@@ -57,7 +57,11 @@ def read_line(
     not be recognised. `request` is the id of the request that the line came in answer to, 0 if
     that is not known: an answer without an id is to that one.
     """
-    found, oddity = _parsed_line(line, redact)
+    try:
+        found: list[Message | Fragment] = [read_message(decode(line))]
+        oddity = ""
+    except Malformed:
+        found, oddity = _odd_line(line, redact)
     return ([_identified(one, request) for one in found] if request else found), oddity
 
 
@@ -75,7 +79,8 @@ def _identified(message: Message | Fragment, request: int) -> Message | Fragment
     return message.under(str(request)) if message.is_response else message
 
 
-def _parsed_line(line: bytes, redact: Callable[[str], str]) -> tuple[list[Message | Fragment], str]:
+def _odd_line(line: bytes, redact: Callable[[str], str]) -> tuple[list[Message | Fragment], str]:
+    """Read a line that is not just one message."""
     try:
         text, oddity = decode(line), ""
     except Malformed as problem:

@@ -11,7 +11,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines
+from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines, Message
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
 from mcpagg_runtime.spawn.platforms import describe
@@ -19,19 +19,9 @@ from mcpagg_runtime.spawn.spawning import KILL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Any, Protocol
+    from typing import Any
 
-    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.spawn.spawning import Spawned
-
-    class Receive(Protocol):
-        """Takes what a child says."""
-
-        def __call__(self, *lines: bytes, request: int = 0) -> list[int]:
-            """Take lines that came at once; return the ids of the requests that they answer.
-
-            `request` is the one that they are known to answer, 0 for none.
-            """
 
 
 STDIN_GRACE_SECONDS = 2.0
@@ -79,7 +69,7 @@ class Process:
     """
 
     def __init__(
-        self, spawned: Spawned, receive: Receive, ended: Callable[[str, str], None]
+        self, spawned: Spawned, receive: Callable[..., object], ended: Callable[[str, str], None]
     ) -> None:
         """Look after a process from now on.
 
@@ -129,7 +119,7 @@ class Process:
 
     def send(self, *messages: Message) -> None:
         """Send it messages, now or as soon as it reads; never waits."""
-        self.writer.send(*[message.line() for message in messages])
+        self.writer.send(*map(Message.line, messages))
 
     def retire(self) -> None:
         """Take no more of it, and report nothing of its end: it was ended on purpose."""

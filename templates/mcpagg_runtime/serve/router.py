@@ -178,8 +178,7 @@ class Router:
 
     def _forward(self, client: Client, message: Message, method: str) -> None:
         """Give a request to whoever routes such requests, if it says once what it is for."""
-        params = message.value("params")
-        if type(params) is dict or params is None:
+        if message.params or message.value("params") in ({}, None):
             fault = ambiguity(message)
         else:
             fault = "params must be an object"

@@ -52,8 +52,8 @@ class Dispatch:
         first, *others = children
         self._register(call, first)
         if others:
-            call.others = [child.submit for child in others]
-        first.submit(call)
+            call.others = [child.calls.submit for child in others]
+        first.calls.submit(call)
 
     def send_unknown(self, call: Call, child: Child) -> None:
         """Give a call to a child that may know by now what it is for."""
@@ -68,7 +68,8 @@ class Dispatch:
         """Number a call, and give it its time: a start of its child included."""
         self._serial += 1
         call.serial = self._serial
-        child.calls.limit(call)
+        if child.calls.seconds:
+            child.calls.limit(call)
 
     def deny(self, client: Client, message: Message, code: int, text: str, data: str = "") -> None:
         """Answer a request with an error of the proxy's own."""
@@ -112,12 +113,13 @@ class NameRouting:
             self._deny(client, message, f"{message.method} needs a name in params")
             return
         item = self._catalogues[kind.name].find(name)
-        if item is not None and not item.server:
-            self._call_subtool(client, message, item)
-        elif item is not None:
+        if item is None:
+            if not self._dispatch.refuse_withheld(client, message, name):
+                self._call_by_own_name(client, message, kind, name)
+        elif item.server:
             self._send(client, message, name, item)
-        elif not self._dispatch.refuse_withheld(client, message, name):
-            self._call_by_own_name(client, message, kind, name)
+        else:
+            self._call_subtool(client, message, item)
 
     def _send(
         self,
@@ -220,11 +222,11 @@ def ambiguity(message: Message) -> str:
     read another one of the two than the proxy has checked and replaced. Some ignore case, too.
     """
     member = _ROUTED.get(message.method or "")
-    params = message.members.get("params")
-    if member is None or params is None or type(params.value) is not dict:
+    if member is None or not message.params:
         return ""
+    params = message.members["params"]
     if params.stands_twice(member):
         return f"{member} stands more than once in params"
-    if member == "ref" and type(params.value.get("ref")) is dict:
+    if member == "ref" and type(message.params.get("ref")) is dict:
         return repeated(params.text, params.place(("ref",))[0], _OF_REFERENCE)
     return ""

@@ -71,16 +71,14 @@ class ServerRequests:
         self._connection = connection
         self._lifecycle = lifecycle
         self._clients = clients
-        self._asks = asks
+        self.asks = asks
         """Whether the child sends clients requests in the middle of calls."""
         self._several = several
         """Whether the proxy has several servers, so that a person must be told which one asks."""
-        self._pending: list[ServerRequest] = []
-        self._deferred: list[Message] = []
+        self.pending: list[ServerRequest] = []
+        """Those that clients have not answered, or whose answer the child has not got."""
+        self.deferred: list[Message] = []
         """Requests that wait for the next call of the client that the child was started for."""
-
-    def __bool__(self) -> bool:
-        return bool(self._pending)
 
     def receive(self, message: Message) -> None:
         """Answer what the child asks, or ask the client that it works for."""
@@ -88,10 +86,10 @@ class ServerRequests:
             self._connection.send(result(message.id_text, "{}"))
             return
         if message.method in ABOUT_A_CALL:
-            self._asks = True
+            self.asks = True
         client = self._client_for(message.method or "")
         if client is None and self._may_defer(message):
-            self._deferred.append(message)
+            self.deferred.append(message)
         else:
             self.ask(client, message)
 
@@ -108,9 +106,9 @@ class ServerRequests:
     def ask_deferred(self, client: Client) -> bool:
         """Ask a client that calls the child what the child wanted to know before, if anything."""
         starter = self._lifecycle.client
-        if not self._deferred or starter is None or starter.connection is not client.connection:
+        if not self.deferred or starter is None or starter.connection is not client.connection:
             return False
-        deferred, self._deferred = self._deferred, []
+        deferred, self.deferred = self.deferred, []
         for message in deferred:
             self.ask(client, message)
         return True
@@ -127,7 +125,7 @@ class ServerRequests:
             self._refuse_gone(message.id_text)
             return
         asked = ServerRequest(client, message, client.mint())
-        self._pending.append(asked)
+        self.pending.append(asked)
         params, method = message.json("params"), message.method or ""
         token = params.part("_meta", "progressToken")
         if token not in ("", "null"):
@@ -159,12 +157,12 @@ class ServerRequests:
     @property
     def _takes_turns(self) -> bool:
         """Whether the child gets the calls of one client at a time; a modern one says for which."""
-        return self._asks and self._lifecycle.era == LEGACY
+        return self.asks and self._lifecycle.era == LEGACY
 
     def _at_work(self) -> set[Client]:
         """Return the clients whose calls the child works at: it waits for no answer of theirs."""
         callers = {call.client for call in self._connection.calls.values()}
-        return callers - {asked.client for asked in self._pending}
+        return callers - {asked.client for asked in self.pending}
 
     def blocks(self, client: Client) -> bool:
         """Whether a client's call has to wait until the child has done with another client's."""
@@ -177,20 +175,20 @@ class ServerRequests:
     def hurry(self, client: Client) -> None:
         """A call of a client waits: others have only so long to answer what they were asked."""
         effects = self._connection.effects
-        for asked in self._pending:
+        for asked in self.pending:
             if asked.client.connection is not client.connection and asked.deadline == FOREVER:
                 asked.deadline = effects.clock() + ANSWER_SECONDS
             effects.arm(asked.deadline)
 
     def give_up(self, now: float, *, awaited: bool) -> None:
         """Wait no longer for answers that are late, if calls are `awaited` that they hold up."""
-        for asked in [one for one in self._pending if one.deadline < FOREVER]:
+        for asked in [one for one in self.pending if one.deadline < FOREVER]:
             if not awaited or asked.reply is not None:
                 asked.deadline = FOREVER
             elif asked.deadline > now:
                 self._connection.effects.arm(asked.deadline)
             else:
-                self._pending.remove(asked)
+                self.pending.remove(asked)
                 late = error(REQUEST_TIMEOUT, "The client did not answer while others waited")
                 self._connection.send(failure(asked.identifier, late))
                 params = obj(requestId=str(asked.number))
@@ -199,7 +197,7 @@ class ServerRequests:
     # What clients answer
 
     def _find(self, client: Client, number: int) -> ServerRequest | None:
-        asked = [one for one in self._pending if one.client is client and one.number == number]
+        asked = [one for one in self.pending if one.client is client and one.number == number]
         return asked[0] if asked and asked[0].reply is None else None
 
     def reply(self, client: Client, number: int, message: Message) -> bool:
@@ -219,14 +217,14 @@ class ServerRequests:
 
     def flush_replies(self) -> None:
         """Let the child go on with the calls that it got answers for, one client's at a time."""
-        for asked, reply in [(one, one.reply) for one in self._pending if one.reply is not None]:
+        for asked, reply in [(one, one.reply) for one in self.pending if one.reply is not None]:
             client = asked.client
             busy = self._takes_turns and any(
                 other is not client and other.connection is client.connection
                 for other in self._at_work()
             )
             if not busy:
-                self._pending.remove(asked)
+                self.pending.remove(asked)
                 self._lifecycle.touch()
                 self._connection.send(reply.under(asked.identifier))
 
@@ -237,25 +235,25 @@ class ServerRequests:
         key = message.params.get("requestId")
         if not is_id(key):
             return
-        self._deferred = [one for one in self._deferred if one.id != key]
-        found = [asked for asked in self._pending if asked.key == key]
+        self.deferred = [one for one in self.deferred if one.id != key]
+        found = [asked for asked in self.pending if asked.key == key]
         if found:
             asked = found[-1]
-            self._pending.remove(asked)
+            self.pending.remove(asked)
             if asked.reply is None:
                 params = replaced(message.raw("params"), "requestId", str(asked.number))
                 asked.client.deliver(notification(CANCELLED, params))
 
     def disconnected(self, client: Client) -> None:
         """Answer what a client was asked that is gone."""
-        for asked in [one for one in self._pending if one.client is client]:
-            self._pending.remove(asked)
+        for asked in [one for one in self.pending if one.client is client]:
+            self.pending.remove(asked)
             self._refuse_gone(asked.identifier)
 
     def input_ended(self, client: Client) -> None:
         """Answer what a client was asked that will send no more answers; what it sent counts."""
-        for asked in [one for one in self._pending if one.client is client and one.reply is None]:
-            self._pending.remove(asked)
+        for asked in [one for one in self.pending if one.client is client and one.reply is None]:
+            self.pending.remove(asked)
             self._refuse_gone(asked.identifier)
 
     def _refuse_gone(self, identifier: str) -> None:
@@ -264,7 +262,7 @@ class ServerRequests:
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""
-        pending, self._pending, self._deferred = self._pending, [], []
+        pending, self.pending, self.deferred = self.pending, [], []
         for asked in pending:
             if asked.reply is None:
                 params = obj(requestId=str(asked.number))
