@@ -9,7 +9,7 @@ from mcpagg import __version__
 from mcpagg.conversation import DISCOVER, BadList, Conversation, Fault, Refusal, Silence, Time
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
-from mcpagg_runtime.base.catalogue import Kind
+from mcpagg_runtime.base.catalogue import TOOLS, Kind
 from mcpagg_runtime.base.jsontext import Malformed, edited, obj
 from mcpagg_runtime.base.message import Message, notification
 from mcpagg_runtime.base.protocol import (
@@ -176,7 +176,9 @@ class Collector:
         """
         if not kind.is_declared(self.capabilities):
             return []
-        listing = Listing(kind, "")
+        over_http = self.launch.transport == "streamable-http"
+        modern = self.protocol == MODERN_VERSION
+        listing = Listing(kind, "", repeats=kind is TOOLS and over_http and modern)
         try:
             self._read(listing, self._time.now() + seconds)
         except Silence:

@@ -144,6 +144,26 @@ def test_a_remote_server_that_fails_fails_the_compile(
     assert f"at {server.url}?k=***" in said or status == 308
 
 
+def test_a_tool_whose_headers_cannot_be_made_is_left_out_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def behave(request: Request) -> None:
+        if request.method == "initialize":
+            request.error(404, -32601, "Method not found")
+        elif request.method == "tools/list":
+            bad = {"type": "object", "properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
+            good = {"name": "u", "description": "It does.", "inputSchema": {"type": "object"}}
+            tools = [{**good, "name": "t", "inputSchema": bad}, good]
+            request.result({"resultType": "complete", "tools": tools})
+
+    with Remote(behave) as server:
+        file = compiled(tmp_path, {"a": {"url": server.url}})
+    said = capsys.readouterr().err
+    assert "server 'a' lists the tool 't' with an x-mcp-header at what is none of" in said
+    assert '"a:u"' in file.read_text()
+    assert '"a:t"' not in file.read_text()
+
+
 def test_what_a_server_asks_reaches_the_client_and_the_answer_the_server(tmp_path: Path) -> None:
     """On the stream that answers the call, in a session."""
     answers: list[Any] = []

@@ -79,6 +79,48 @@ def test_an_entry_for_which_strict_clients_refuse_the_whole_line_is_left_out(
     assert read('{"name":"first"}', f'{entry},{{"name":"last"}}') == (["first", "last"], [what])
 
 
+def marked(mark: Any, kind: Any = "string") -> Any:
+    """Return a schema with a mark at an argument."""
+    return {"properties": {"a": {"type": kind, "x-mcp-header": mark}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        (marked("Region"), ""),
+        (marked("Region", "boolean"), ""),
+        ({"properties": {"o": marked("x"), "p": marked("y")}}, ""),
+        ({"properties": {"x-mcp-header": {"type": "string"}}}, ""),
+        ({"properties": {}, "default": {"x-mcp-header": 1}, "enum": [{"x-mcp-header": 1}]}, ""),
+        (marked(""), "that is not the name of a header"),
+        (marked("a b"), "that is not the name of a header"),
+        (marked("a\r\nb"), "that is not the name of a header"),
+        (marked("é"), "that is not the name of a header"),
+        (marked(5), "that is not the name of a header"),
+        (marked("x", "number"), "at what is none of string, integer, boolean"),
+        (marked("x", ["string", "null"]), "at what is none of string, integer, boolean"),
+        (marked("x", "object"), "at what is none of string, integer, boolean"),
+        ({"properties": {"o": marked("Region"), **marked("rEGION")["properties"]}}, "twice"),
+        ({"type": "string", "x-mcp-header": "x"}, "that stands at no argument"),
+        ({"properties": {"o": {"items": marked("x")}}}, "that stands at no argument"),
+        ({"allOf": [marked("x")]}, "that stands at no argument"),
+        ({"$defs": {"d": marked("x")}}, "that stands at no argument"),
+        ({"patternProperties": marked("x")["properties"]}, "that stands at no argument"),
+    ],
+)
+def test_a_tool_with_a_mark_for_headers_that_is_not_valid_is_left_out_where_there_are_headers(
+    schema: Any, why: str
+) -> None:
+    page = json.dumps({"tools": [{"name": "t", "inputSchema": schema}, {"name": "last"}]})
+    over_http, elsewhere = Listing(TOOLS, "a", repeats=True), Listing(TOOLS, "a")
+    over_http.take(page)
+    elsewhere.take(page)
+    assert [item.original for item in elsewhere.items] == ["t", "last"]
+    assert [item.original for item in over_http.items] == (["last"] if why else ["t", "last"])
+    assert len(over_http.faults) == bool(why)
+    assert all(why in fault and "the tool 't'" in fault for fault in over_http.faults)
+
+
 @pytest.mark.parametrize("kind", [TOOLS, PROMPTS, RESOURCES, TEMPLATES])
 @pytest.mark.parametrize("odd", [5, None, "t", [], {}, {"name": None}, {"name": 5}, {"name": ""}])
 def test_an_entry_that_nobody_could_ask_for_is_left_out(kind: Kind, odd: Any) -> None:

@@ -152,6 +152,25 @@ def test_the_proxys_own_requests_say_who_asks() -> None:
     assert listing["params"] == {"_meta": envelope({"roots": {}})}
 
 
+@pytest.mark.parametrize(
+    ("row", "listed"),
+    [
+        ({"url": "https://m.example/"}, ["u"]),
+        ({"url": "https://m.example/", "transport": "sse"}, ["t", "u"]),
+        ({}, ["t", "u"]),
+    ],
+)
+def test_a_tool_whose_headers_cannot_be_made_is_left_out(row: Json, listed: list[str]) -> None:
+    world = World({"m": ["t", "u"]}, facts=FACTS, rows={"m": row})
+    client = world.client()
+    bad = {"properties": {"a": {"type": "number", "x-mcp-header": "A"}}}
+    tools = [{"name": "t", "inputSchema": bad}, tool("u")]
+    child = world.up("m", tools)
+    world.wait(1)  # it is read once more when it has come to rest
+    world.give_list(child, tools)
+    assert world.names(client) == [f"m:{name}" for name in listed]
+
+
 def test_nothing_is_sent_to_a_child_that_is_not_discovered() -> None:
     world = World({"m": ["t"]}, facts=FACTS)
     world.say(world.client(), call(1, "m:t"))

@@ -9,6 +9,9 @@ the lists of all other servers included (`Listing`):
 - a lone surrogate (section 8.2), which parsers in Rust and that of the official Python SDK refuse;
 - a member of its own that stands twice (section 4), which typed parsers in Rust refuse;
 - values nested deeper than such parsers go: 128 levels in Rust, 200 in the Python SDK.
+
+So is a tool that cannot be called as its server wants: over HTTP, one that has headers repeat its
+arguments by a mark that is not valid (specification 2026-07-28, transports, `x-mcp-header`).
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from mcpagg_runtime.base.jsontext import (
     read_members,
     value_at,
 )
+from mcpagg_runtime.serve.repeated import MARK, mark_fault
 from mcpagg_runtime.serve.skills import server_address
 from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
@@ -59,10 +63,12 @@ class Listing:
     Each name, or URI, counts where it comes first.
     """
 
-    __slots__ = ("_first", "_followed", "_server", "faults", "kind", "wanted")
+    __slots__ = ("_first", "_followed", "_repeats", "_server", "faults", "kind", "wanted")
 
-    def __init__(self, kind: Kind, server: str) -> None:
+    def __init__(self, kind: Kind, server: str, *, repeats: bool = False) -> None:
+        """`repeats` says whether headers repeat arguments of what is listed: modern, over HTTP."""
         self.kind = kind
+        self._repeats = repeats
         self.wanted: str | None = "{}"
         """The params of the request for the next page, as JSON text; None once all have come."""
         self.faults: list[str] = []
@@ -95,6 +101,8 @@ class Listing:
                 self.faults.append(f"{what}; the list ends there")
                 return
             fault = _entry_fault(self.kind, value, result, start, odd)
+            if not fault and self._repeats and MARK in result[start:end]:
+                fault = _mark_fault(value)
             if fault:
                 self.faults.append(f"lists {fault}; it is left out")
                 continue
@@ -149,6 +157,13 @@ def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str
         read_members(text, start, {}, names)
         odd = "a member that stands twice" if len({*names}) < len(names) else ""
     return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
+
+
+def _mark_fault(tool: dict[str, Any]) -> str:
+    """Say what a tool is that is left out for one of its marks, "" if it is listed."""
+    fault = mark_fault(tool.get("inputSchema"))
+    what = f"the tool {tool['name']!r} with an {MARK} {fault}"
+    return f"{what}, which clients of HTTP refuse" if fault else ""
 
 
 def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, PAGES
+from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, MODERN, PAGES
 from mcpagg_runtime.serve.differences import Difference, differs, drift
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing, listed
@@ -50,11 +50,12 @@ class Reading:
 
     __slots__ = ("_catalogue", "_is_taken", "_server", "deadline", "fault", "listing", "number")
 
-    def __init__(self, catalogue: Catalogue, server: str) -> None:
+    def __init__(self, catalogue: Catalogue, server: str, *, repeats: bool) -> None:
+        """`repeats` says whether headers repeat arguments, see `Listing`."""
         self._catalogue = catalogue
         self._server = server
         self._is_taken = False
-        self.listing = Listing(catalogue.kind, server)
+        self.listing = Listing(catalogue.kind, server, repeats=repeats)
         """What has come so far."""
         self.fault = ""
         """Why there is no list in an answer, "" if there is."""
@@ -159,7 +160,10 @@ class ListReader:
             return
         self._again_at = FOREVER
         if self.kind.is_declared(self._lifecycle.capabilities):
-            self._reading = Reading(self._catalogue, self._server)
+            row, is_modern = self._connection.row, self._lifecycle.era == MODERN
+            over_http = "url" in row and row.get("transport") != "sse"
+            repeats = self.kind is TOOLS and over_http and is_modern
+            self._reading = Reading(self._catalogue, self._server, repeats=repeats)
             self._reading.ask(self._connection, self._answered)
         else:
             self._compare([])

@@ -30,6 +30,9 @@ MARK = "x-mcp-header"
 ENCODED_FROM, ENCODED_TO = "=?base64?", "?="
 
 _REPEATABLE = ("string", "integer", "boolean")
+# Keywords whose members are schemas by name, and those that hold values and no schema.
+_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_OF_VALUES = ("const", "enum", "default", "examples", MARK)
 _SIGNS = frozenset("!#$%&'*+-.^_`|~")
 
 
@@ -43,6 +46,40 @@ def marked(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
             if _is_token(inner.get(MARK)) and inner.get("type") in _REPEATABLE:
                 yield (*path, name), inner[MARK], inner["type"]
             yield from marked(inner, (*path, name))
+
+
+def mark_fault(schema: Any) -> str:
+    """Say what is wrong with a mark in an input schema, "" if nothing is.
+
+    A mark is the name of a header, once whatever its case, at a string, an integer or a boolean
+    that is reached from the root by `properties` alone.
+    """
+    names = set()
+    todo = [(schema, False, False)]
+    while todo:
+        part, is_argument, is_off = todo.pop()
+        if type(part) is list:
+            todo += [(inner, False, True) for inner in part]
+        if type(part) is not dict:
+            continue
+        if MARK in part:
+            name = part[MARK]
+            if is_off or not is_argument:
+                return "that stands at no argument"
+            if not _is_token(name):
+                return "that is not the name of a header"
+            if part.get("type") not in _REPEATABLE:
+                return f"at what is none of {', '.join(_REPEATABLE)}"
+            if name.lower() in names:
+                return "that stands twice"
+            names.add(name.lower())
+        for keyword, inner in part.items():
+            if keyword in _OF_SCHEMAS and type(inner) is dict:
+                reached = keyword == "properties"
+                todo += [(one, reached, is_off or not reached) for one in inner.values()]
+            elif keyword not in _OF_VALUES:
+                todo.append((inner, False, True))
+    return ""
 
 
 def _is_token(name: Any) -> bool:
