@@ -19,7 +19,14 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 from mcpagg_runtime.remote.connections import Address
-from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, RemoteFault, refused, unreachable
+from mcpagg_runtime.remote.faults import (
+    FORBIDDEN,
+    UNAUTHORIZED,
+    RemoteFault,
+    lacking_scope,
+    refused,
+    unreachable,
+)
 from mcpagg_runtime.remote.login import Credentials
 from mcpagg_runtime.spawn.launch import Launch
 
@@ -100,6 +107,9 @@ class _Auth(httpx2.Auth):
         if response.status_code == UNAUTHORIZED and self._login is not None:
             _bear(request, await run_sync(self._login.renewed, token, self._where))
             response = yield request
+        scope = lacking_scope(response.headers) if response.status_code == FORBIDDEN else ""
+        if scope and token is not None and self._login is not None:
+            raise self._login.lacking(scope, self._where)
         if response.status_code in (UNAUTHORIZED, FORBIDDEN):
             what = refused(response.status_code, self._where, dict(response.headers))
             raise RemoteFault(what, response.status_code)

@@ -680,6 +680,40 @@ def test_a_login_goes_with_every_request_and_is_refreshed_when_it_is_refused(
         assert sent == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
+@pytest.mark.parametrize(
+    ("challenge", "with_login", "without"),
+    [
+        (
+            'Bearer error="insufficient_scope", scope="files:read files:write"',
+            "its login lacks the scope 'files:read files:write'; add it to `scopes` in `oauth` of "
+            "its entry, and run `mcpagg-compile --login",
+            "these credentials lack the scope 'files:read files:write'",
+        ),
+        ('Bearer error="insufficient_scope"', "not allowed this", "not allowed this"),
+        ('Bearer scope="files:read"', "not allowed this", "not allowed this"),
+    ],
+)
+def test_a_scope_that_is_lacking_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    challenge: str,
+    with_login: str,
+    without: str,
+) -> None:
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            request.reply(403, WWW_Authenticate=challenge)
+
+    with Remote(behave) as server:
+        logged_in(server.url, tmp_path, monkeypatch, "issued-token")
+        with Talk(server.url) as talk:
+            assert with_login in talk.greet().failure("tools/call")
+            talk.call("tools/list")
+        with Talk(server.url, {"Authorization": "Bearer x"}) as talk:
+            assert without in talk.greet().failure("tools/call")
+
+
 def test_credentials_of_the_config_come_before_a_login(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,8 @@ def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
     if status == UNAUTHORIZED:
         # Who asks without any is told how to log in: see Credentials.
         return f"{said}: it does not accept the credentials; are they still valid?"
+    if status == FORBIDDEN and (scope := lacking_scope(headers)):
+        return f"{said}: these credentials lack the scope {scope!r}"
     if status == FORBIDDEN:
         return f"{said}: these credentials are not allowed this, or it refuses this network"
     if status == 404:
@@ -93,6 +95,13 @@ def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
         what = "it takes no more requests for now" if status == 429 else "the fault is its own"
         return f"{said}: {what}{_retry_after(headers.get('retry-after', ''))}"
     return said
+
+
+def lacking_scope(headers: Mapping[str, str]) -> str:
+    """Return the scope that an answer says is lacking, "" for none (RFC 6750, section 3.1)."""
+    challenge = headers.get("www-authenticate", "")
+    scope = challenge.partition('scope="')[2].partition('"')[0]
+    return shortened(scope) if "insufficient_scope" in challenge else ""
 
 
 def _phrase(status: int) -> str:

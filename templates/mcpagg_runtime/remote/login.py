@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote as percent_encoded
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
-from mcpagg_runtime.remote.faults import UNAUTHORIZED, NotSent, RemoteFault
+from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
 from mcpagg_runtime.spawn.platforms import WINDOWS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Credentials:
         try:
             token = get()
         except LoginNeeded as problem:
-            remedy = f"to log in, run `{self.command}`"
+            remedy = f"to log in, run `{self._command()}`"
             raise fault(f"{what}: {problem}; {remedy}", UNAUTHORIZED) from None
         except OSError as problem:
             why = f"its login cannot be refreshed now: {problem}"
@@ -94,9 +94,14 @@ class Credentials:
             self._launch.hide(token, TOKEN_NAME)
         return token
 
-    @property
-    def command(self) -> str:
-        """The command by which a person logs in."""
+    def lacking(self, scope: str, where: str) -> RemoteFault:
+        """Return why a server refuses a token that is good, and what to do."""
+        what = f"answered with 403 Forbidden at {where}: its login lacks the scope {scope!r}"
+        remedy = f"add it to `scopes` in `oauth` of its entry, and run `{self._command()}`"
+        return RemoteFault(f"{what}; {remedy}", FORBIDDEN)
+
+    def _command(self) -> str:
+        """Return the command by which a person logs in."""
         words = ["mcpagg-compile", "--login", self._launch.name, self._config]
         return " ".join([quote_word(word) for word in words])
 

@@ -12,10 +12,12 @@ from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES
 from mcpagg_runtime.remote.connections import Address, Connections, Link, basic_credentials
 from mcpagg_runtime.remote.events import EventReader, TooLarge
 from mcpagg_runtime.remote.faults import (
+    FORBIDDEN,
     UNAUTHORIZED,
     NotSent,
     RemoteFault,
     broken,
+    lacking_scope,
     redirected,
     refused,
     shortened,
@@ -309,6 +311,10 @@ class HttpClient:
             return made(None)
         token = credentials.token(self.where)
         reply = made(token)
+        scope = lacking_scope(reply.headers) if reply.status == FORBIDDEN else ""
+        if scope and token is not None:
+            reply.finish()
+            raise credentials.lacking(scope, self.where)
         if reply.status != UNAUTHORIZED:
             return reply
         # It was refused, and so not acted upon: with a new token it may be made again.
