@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core import plan
 
 from mcpagg.config import read_config
 from mcpagg.problems import ConfigError
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.tool.inspection import variable_line, variables
 
 
 def read(**config: Any) -> tuple[ProxySpec, list[str]]:
@@ -159,3 +161,23 @@ def test_a_fault_in_how_it_is_served_is_named_with_its_path(config: Any, problem
     text = refusal(**config)
     assert problem in text
     assert "sesame" not in text
+
+
+@pytest.mark.parametrize("environ", [{}, {"PROXY_TOKEN": "t"}])
+def test_the_variable_of_the_proxys_own_token_is_listed(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    proxy = plan({"db": ["query"]})
+    proxy.options.http = {"type": "streamable-http", "token": "${PROXY_TOKEN}"}
+    [use] = variables(proxy, "")
+    assert use == {
+        "name": "PROXY_TOKEN",
+        "set": bool(environ),
+        "has_default": False,
+        "server": None,
+        "place": "serverTransport.auth.token",
+    }
+    state = "set" if environ else "not set"
+    assert variable_line(use) == f"PROXY_TOKEN  {state}  (serverTransport.auth.token)"

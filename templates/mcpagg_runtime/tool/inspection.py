@@ -15,6 +15,7 @@ from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
+from mcpagg_runtime.spawn.variables import references
 from mcpagg_runtime.start.greeting import RELAYED
 from mcpagg_runtime.tool.local_client import LocalClient
 
@@ -106,7 +107,10 @@ def _in_short(item: dict[str, Any]) -> str:
 
 
 def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
-    """Return each use of a variable: by whom, where, whether it is set or need not be."""
+    """Return each use of a variable: by whom, where, whether it is set or need not be.
+
+    `server` is None for the token that the proxy itself wants over HTTP.
+    """
     from mcpagg_runtime.rare.needs import unset, uses
 
     missing = unset(plan.servers, os.environ, folder)
@@ -118,6 +122,9 @@ def variables(plan: Plan, folder: str) -> list[dict[str, Any]]:
             use = {"name": name, "set": name in os.environ or in_file}
             use |= {"has_default": default is not None, "server": server, "place": str(location)}
             found.append(use)
+    for name, default in references((plan.options.http or {}).get("token") or ""):
+        use = {"name": name, "set": name in os.environ, "has_default": default is not None}
+        found.append({**use, "server": None, "place": "serverTransport.auth.token"})
     return found
 
 
@@ -126,7 +133,8 @@ def variable_line(use: dict[str, Any]) -> str:
     state = "set" if use["set"] else "not set"
     if use["has_default"] and not use["set"]:
         state = "not set, has a default"
-    return f"{use['name']}  {state}  ({use['server']}: {use['place']})"
+    owner = "" if use["server"] is None else f"{use['server']}: "
+    return f"{use['name']}  {state}  ({owner}{use['place']})"
 
 
 def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:
