@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from mcpagg_runtime.base.jsontext import edited
 from mcpagg_runtime.base.message import Json, Message, notification, read_message, result
-from mcpagg_runtime.serve.editing import edited_object
 
 RESULT = '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" }'
 
@@ -31,10 +31,10 @@ def test_the_members_of_a_result_have_their_places() -> None:
         ((), {}, RESULT),
         (("x",), {}, RESULT),
         ((), {"e": "5"}, '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" ,"e":5}'),
-        ((), {"a": "2"}, '{ "a" : 2,"b":{"c" : [1e999]},"d":"\\ud800"}'),
+        ((), {"a": "2"}, '{"a":2,"b":{"c" : [1e999]},"d":"\\ud800"}'),
         (("a",), {}, '{"b":{"c" : [1e999]},"d":"\\ud800"}'),
-        (("b",), {}, '{ "a" : 1.0,"d":"\\ud800"}'),
-        (("d",), {"e": "5"}, '{ "a" : 1.0,"b":{"c" : [1e999]},"e":5}'),
+        (("b",), {}, '{"a":1.0,"d":"\\ud800"}'),
+        (("d",), {"e": "5"}, '{"a":1.0,"b":{"c" : [1e999]},"e":5}'),
         (("a", "b", "d"), {}, "{}"),
     ],
 )
@@ -42,12 +42,19 @@ def test_an_edit_leaves_the_other_members_as_they_were_written(
     known: bool, drop: tuple[str, ...], add: dict[str, str], expected: str
 ) -> None:
     json_ = read() if known else Json(RESULT)
-    assert edited_object(json_, drop, add) == expected
+    assert json_.edited(drop, add).text == expected
+    assert edited(RESULT, drop, add) == expected
+
+
+def test_of_a_member_that_stands_twice_nothing_is_left_behind() -> None:
+    text = '{"a":1,"b":2,"a":3,"b":4}'
+    assert edited(text, ("a",)) == Json(text).edited(("a",)).text == '{"b":4}'
+    assert Json(text).edited(add={"a": "5"}).text == '{"a":5,"b":4}'
 
 
 @pytest.mark.parametrize("text", ["{}", "{ }"])
 def test_an_empty_object_can_be_added_to(text: str) -> None:
-    assert json.loads(edited_object(Json(text), add={"a": "1"})) == {"a": 1}
+    assert json.loads(edited(text, add={"a": "1"})) == {"a": 1}
 
 
 def test_a_response_passes_on_under_another_id_without_being_read_again() -> None:

@@ -123,7 +123,7 @@ class Answers:
             return result(identifier, self._discovery())
         listed = method in self._lists
         if listed or method in FORWARDED_METHODS or self.extenders(method):
-            request.connection.want_servers(request)
+            request.connection.starter = request
             return self._listed(request, message) if listed else None
         return failure(identifier, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
 

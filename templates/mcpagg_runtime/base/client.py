@@ -48,11 +48,13 @@ class Client:
         "info",
         "initialized",
         "level",
+        "may_answer",
         "name",
         "names",
         "spelling",
         "starter",
         "version",
+        "watched",
     )
 
     is_modern = False
@@ -84,13 +86,13 @@ class Client:
         """On whose behalf servers are started, None for its own: many clients may share them."""
         self.starter: Client | None = None
         """On whose behalf servers are started, None as long as it may not want any."""
+        self.may_answer = True
+        """Whether it may still send answers, before the end of its input."""
+        self.watched: dict[str, str] = {}
+        """{URI of a resource: the server that has agreed to tell of it}."""
         self._last_id = 0
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""
-
-    def attach(self, deliver: Callable[[Message], None]) -> None:
-        """From now on its messages go there."""
-        self.deliver = deliver
 
     def mint(self) -> int:
         """Return an id for a request to the client."""
@@ -101,10 +103,6 @@ class Client:
         """It has shaken hands: from now on it may want servers."""
         self.initialized = True
         self.starter = self
-
-    def want_servers(self, request: Client) -> None:
-        """One of its modern requests may want servers: they are started on behalf of that."""
-        self.starter = request
 
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`."""

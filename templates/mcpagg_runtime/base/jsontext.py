@@ -261,9 +261,24 @@ def obj(members_: Mapping[str, str] = {}, /, **more: str) -> str:
 
 
 def edited(text: str, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> str:
-    """Return the JSON text of an object without some members, and with others {name: JSON text}."""
+    """Return the JSON text of an object without some members, and with others {name: JSON text}.
+
+    The values of all others stay as they are written; so does the whole text, if it only gets more.
+    Of a name that stands twice, the last value counts.
+    """
     if not drop and not add:
         return text
     found, _ = members(text)
+    if not any(name in found for name in (*drop, *add)):
+        return extended(text, add)
     kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
     return obj({**kept, **add})
+
+
+def extended(text: str, add: Mapping[str, str]) -> str:
+    """Return the JSON text of an object with members that it lacks; it is not read for that."""
+    if not add:
+        return text
+    end = text.rstrip(BLANK)[:-1]
+    comma = "" if end.rstrip(BLANK).endswith("{") else ","
+    return end + comma + obj(add)[1:]

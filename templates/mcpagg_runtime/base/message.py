@@ -15,6 +15,7 @@ from mcpagg_runtime.base.jsontext import (
     Malformed,
     NotAnObject,
     elements,
+    extended,
     obj,
     parse,
     place_of,
@@ -24,7 +25,7 @@ from mcpagg_runtime.base.jsontext import (
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from mcpagg_runtime.base.jsontext import Members, Noted, Span
@@ -106,6 +107,17 @@ class Json:
             return start, end
         begin, stop = place_of(self.text[start:end], path[1:])
         return (start + begin, start + stop) if stop else (0, 0)
+
+    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> Json:
+        """Return the object without some members, and with others {name: JSON text}.
+
+        See `edited` for what stays; nothing is read again that has been read.
+        """
+        known = self.value
+        if not any(name in known for name in (*drop, *add)):
+            return Json(extended(self.text, add))
+        kept = {name: self.part(name) for name in known if name not in drop}
+        return Json(obj({**kept, **add}))
 
     def part(self, *path: str) -> str:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""

@@ -76,7 +76,7 @@ class PendingCall:
     def start(self) -> None:
         """Let the router have the call."""
         asking = self.request
-        asking.attach(self.deliver)
+        asking.deliver = self.deliver
         self._router.connect(asking)
         if asking.level and "logging" in self._router.answers.declared:
             self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))

@@ -85,7 +85,7 @@ class Subscription:
 
     def start(self) -> None:
         """Ask the servers for the resources."""
-        self.request.attach(self.deliver)
+        self.request.deliver = self.deliver
         self.request.shake_hands()
         self._router.connect(self.request)
         for number, uri in [*self._unanswered.items()]:

@@ -1,1 +1,1 @@
-"""The part for what is out of the ordinary: text to be shown, and JSON beyond the C scanner."""
+"""What few calls need: requests with a URI, what is new in a list, text to be shown, odd JSON."""

@@ -34,129 +34,95 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """Who is connected, which resources each of them watches, and what they want logged."""
+    """Who is connected, and what they are told of what happens outside of their calls."""
 
     def __init__(self, logs: bool) -> None:
         self.level = ""
         """The log level that children are asked for, "" for none."""
         self._logs = logs
         """Whether the proxy declares that it logs."""
-        self._watched: dict[Client, dict[str, str]] = {}
-        """{client: {URI: the server that has agreed to tell of it}}, in order of connection."""
-        self._ended: set[Client] = set()
-        """Those that will send nothing more."""
+        self._connected: dict[Client, None] = {}
+        """In order of connection."""
 
     def __iter__(self) -> Iterator[Client]:
-        return iter([*self._watched])
+        return iter([*self._connected])
 
     def __contains__(self, client: object) -> bool:
-        return client in self._watched
+        return client in self._connected
 
     def connect(self, client: Client) -> None:
         """Take on a client."""
-        self._watched[client] = {}
+        self._connected[client] = None
 
-    def end_input(self, client: Client) -> None:
-        """A client will send nothing more."""
-        self._ended.add(client)
-
-    def may_answer(self, client: Client) -> bool:
-        """Whether a client may still answer what it is asked."""
-        return client not in self._ended
-
-    def disconnect(self, client: Client) -> dict[str, str]:
-        """Let a client go; return the {URI: server} that it watched."""
-        self._ended.discard(client)
-        return self._watched.pop(client)
-
-    # Resources
-
-    def watch(self, client: Client, uri: str, server: str) -> None:
-        """A server has agreed to tell a client of a resource."""
-        if client in self._watched:
-            self._watched[client][uri] = server
-
-    def unwatch(self, client: Client, uri: str) -> str | None:
-        """A client wants no more news of a resource; return the server that gave them."""
-        return self._watched.get(client, {}).pop(uri, None)
-
-    def is_watched(self, uri: str, server: str) -> bool:
-        """Whether a server tells any client of a resource."""
-        return any(watched.get(uri) == server for watched in self._watched.values())
+    def disconnect(self, client: Client) -> None:
+        """Let a client go."""
+        del self._connected[client]
 
     def watched(self, server: str) -> list[str]:
-        """Return the URIs of the resources that a server tells clients of."""
-        found = [w.items() for w in self._watched.values()]
-        return list(dict.fromkeys([uri for w in found for uri, owner in w if owner == server]))
-
-    # Logging
-
-    def set_level(self, client: Client, level: str) -> bool:
-        """Note which log level a client asks for; return whether children need another one now.
-
-        What one client does not want to hear, another one may.
-        """
-        client.level = level
-        return self.settle_level()
+        """Return the URIs of the resources that a server tells clients of, each once."""
+        found = [uri for one in self for uri, owner in one.watched.items() if owner == server]
+        return list(dict.fromkeys(found))
 
     def settle_level(self) -> bool:
-        """Find the level that children are asked for; return whether it is another one now."""
+        """Find the level that children are asked for; return whether it is another one now.
+
+        What one client does not want to see, another one may.
+        """
         asked = [one.level for one in self if one.level]
         before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
         return self.level != before
 
-    # News
-
     def list_changed(self, catalogue: Catalogue, server: str, names: list[str]) -> None:
         """Tell the clients that see one of these items of a server that their list changed."""
         conditional = catalogue.conditional[server]
-        public = [name for name in names if name not in conditional]
+        public = any(name not in conditional for name in names)
         for client in self:
             if client.initialized and (public or (names and client.capable)):
                 client.deliver(notification(catalogue.kind.announcement))
 
     def all_changed(self, catalogues: Mapping[str, Catalogue], server: str) -> None:
         """Everything that a server offers has left the lists, or is back in them."""
-        told = set()
+        announced = set()
         for catalogue in catalogues.values():
             served = catalogue.served(server)
-            if served and catalogue.kind.announcement not in told:
-                told.add(catalogue.kind.announcement)
+            if served and catalogue.kind.announcement not in announced:
+                announced.add(catalogue.kind.announcement)
                 self.list_changed(catalogue, server, [item.original for item in served])
 
     def pass_on(self, server: str, message: Message, callers: set[Client]) -> None:
         """Give a server's notification (log, resource, unknown) to the clients that it concerns.
 
         `callers` are those whose calls the server has in hand. What it says meanwhile may be about
-        those calls, so nobody else hears it; where they came over several connections, nobody does.
+        those calls, so nobody else gets it; where they came over several connections, nobody does.
         """
-        connections = {client.connection for client in callers}
-        params = message.raw("params")
-        if message.method == LOG_MESSAGE:
+        method, params = message.method or "", message.raw("params")
+        if method == LOG_MESSAGE:
             params = attributed_log(message.json("params"), server)
-        passed = notification(message.method or "", params)
-        told = []
+        passed = notification(method, params)
+        connections = {caller.connection for caller in callers}
+        reached = set()
         for client in self:
-            # One that has not shaken hands hears of its own calls, if they are nobody else's.
-            hears = client.initialized or callers == {client}
-            foreign = bool(connections - {client.connection})
-            if not hears or not self._concerns(client, server, message):
+            # One that has not shaken hands is told of its own calls, if they are nobody else's.
+            if not client.initialized and callers != {client}:
                 continue
-            if foreign and message.method != RESOURCE_UPDATED:
-                continue
-            # What a server logs is told once over one connection, whoever speaks over it.
-            if message.method != LOG_MESSAGE or client.connection not in told:
-                told.append(client.connection)
+            about_others = bool(connections - {client.connection})
+            if method == RESOURCE_UPDATED:
+                concerned = _watches(client, server, message.params.get("uri"))
+            elif method == LOG_MESSAGE and not about_others:
+                # It is logged once over one connection, whoever speaks over it.
+                is_loud = self._logs and _is_loud(message.params.get("level"), client.level)
+                concerned = is_loud and client.connection not in reached
+            else:
+                concerned = not about_others
+            if concerned:
+                reached.add(client.connection)
                 client.deliver(passed)
 
-    def _concerns(self, client: Client, server: str, message: Message) -> bool:
-        if message.method == RESOURCE_UPDATED:
-            uri = message.params.get("uri")
-            watched = [one for one, owner in self._watched[client].items() if owner == server]
-            return type(uri) is str and any(_lies_in(uri, one) for one in watched)
-        if message.method == LOG_MESSAGE:
-            return self._logs and _is_loud(message.params.get("level"), client.level)
-        return True
+
+def _watches(client: Client, server: str, uri: Any) -> bool:
+    """Whether a client is told by a server of a resource, or of what it lies within."""
+    watched = [one for one, owner in client.watched.items() if owner == server]
+    return type(uri) is str and any(_lies_in(uri, one) for one in watched)
 
 
 def inability(client: Client, message: Message) -> str:
@@ -242,10 +208,8 @@ def mark_of(params: str) -> str:
 
 def relayed(client: Client) -> str:
     """Return what servers are told that a client can do in a handshake, as JSON text."""
-    able = dict(client.capabilities)
-    if client.extensions:
-        able["extensions"] = _passing_extensions(client)
-    return obj(able)
+    extensions = _passing_extensions(client)
+    return obj({**client.capabilities, **extensions})
 
 
 def able(client: Client) -> str:
@@ -253,11 +217,9 @@ def able(client: Client) -> str:
 
     That is all that a modern request declares, but for what does not pass a proxy.
     """
-    if not isinstance(client, ModernRequest):
-        return relayed(client)
-    if not client.extensions:
-        return client.declared
-    return edited(client.declared, add={"extensions": _passing_extensions(client)})
+    if isinstance(client, ModernRequest):
+        return edited(client.declared, add=_passing_extensions(client))
+    return relayed(client)
 
 
 def visits_urls(request: ModernRequest) -> bool:
@@ -265,11 +227,12 @@ def visits_urls(request: ModernRequest) -> bool:
     return "url" in parse(request.capabilities.get("elicitation", "{}"))
 
 
-def _passing_extensions(client: Client) -> str:
-    """Return the extensions that a client declared without the one that does not pass a proxy.
+def _passing_extensions(client: Client) -> dict[str, str]:
+    """Return the member with the extensions that a client declared, if it declared any.
 
-    Later requests about a task name no server, so they could not be routed.
+    The one that does not pass a proxy is left out: later requests about a task name no server, so
+    they could not be routed.
     """
-    if TASKS not in client.extensions:
-        return client.extensions
-    return edited(client.extensions, drop=(TASKS,))
+    if not client.extensions:
+        return {}
+    return {"extensions": edited(client.extensions, drop=(TASKS,))}

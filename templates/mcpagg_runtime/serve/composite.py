@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import place_of
-from mcpagg_runtime.serve.editing import repeated, spliced
+from mcpagg_runtime.base.message import Json
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
 
     Subtools = Mapping[str, list[str]]
+
+_ARGS = (dict, type(None))
 
 
 class Subcall:
@@ -30,42 +31,29 @@ class Subcall:
     __slots__ = ("fault", "message", "server", "tool")
 
     def __init__(self, message: Message, name: str, allowed: Subtools) -> None:
-        self.message = message
-        self.server = self.tool = ""
-        arguments = message.params.get("arguments")
-        given = arguments if type(arguments) is dict else {}
-        twice = _twice(message)
-        server, tool, args = given.get("server"), given.get("tool"), given.get("args")
-        if type(server) is not str or type(tool) is not str or type(args) not in (dict, type(None)):
+        params = message.json("params")
+        given = message.params.get("arguments")
+        arguments = Json(params.part("arguments")) if type(given) is dict else Json("{}")
+        self.server, self.tool = arguments.value.get("server"), arguments.value.get("tool")
+        args = arguments.value.get("args")
+        twice = [one for one in ("server", "tool", "args") if arguments.stands_twice(one)]
+        if params.stands_twice("arguments"):
+            twice = ["arguments"]
+        legal = f"it may call {_listed(allowed)}"
+        if type(self.server) is not str or type(self.tool) is not str or type(args) not in _ARGS:
             shape = '{"server": SERVER, "tool": TOOL, "args": {…}}'
-            self.fault = f"{name} needs the arguments {shape}; it may call {_listed(allowed)}"
+            self.fault = f"{name} needs the arguments {shape}; {legal}"
         elif twice:
-            self.fault = twice
-        elif tool not in allowed.get(server, ()):
-            self.fault = f"{name} may not call {server}/{tool}; it may call {_listed(allowed)}"
+            self.fault = f"{twice[0]} stands more than once in params"
+        elif self.tool not in allowed.get(self.server, ()):
+            self.fault = f"{name} may not call {self.server}/{self.tool}; {legal}"
         else:
             self.fault = ""
-            self.server, self.tool = server, tool
-            self.message = _unwrapped(message, tool)
-
-
-def _twice(message: Message) -> str:
-    """Say which of the members stands twice that lead to the subtool, "" for none."""
-    text = message.raw("params")
-    fault = repeated(text, 0, ("arguments",))
-    start, end = place_of(text, ("arguments",))
-    return fault or (repeated(text, start, ("server", "tool", "args")) if end else "")
+            inner = "{}" if args is None else arguments.part("args")
+            changed = params.edited(add={"name": quote(self.tool), "arguments": inner})
+            message = message.changed({"params": changed.text})
+        self.message = message
 
 
 def _listed(allowed: Subtools) -> str:
     return ", ".join([f"{server}/{tool}" for server, tools in allowed.items() for tool in tools])
-
-
-def _unwrapped(message: Message, tool: str) -> Message:
-    """Return the call of the subtool itself."""
-    text = message.raw("params")
-    start, end = place_of(text, ("arguments", "args"))
-    args = text[start:end]
-    places = place_of(text, ("name",)), place_of(text, ("arguments",))
-    new = quote(tool), args if args not in ("", "null") else "{}"
-    return message.changed({"params": spliced(text, list(zip(places, new)))})  # noqa: B905

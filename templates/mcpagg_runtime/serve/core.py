@@ -70,7 +70,7 @@ class Core:
 
     def connect(self, client: Client) -> list[Action]:
         """Take on a client, which may have shaken hands already."""
-        client.attach(self.effects.sender(client))
+        client.deliver = self.effects.sender(client)
         self.router.connect(client)
         return self.taken()
 

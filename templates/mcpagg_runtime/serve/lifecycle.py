@@ -75,6 +75,10 @@ class Lifecycle:
         self._recorded = plan.children.get(connection.name, {}).get("protocol")
         """The version that it spoke when compiled."""
         self.state = CREATED
+        self.is_ready = False
+        """Whether it has shaken hands."""
+        self.is_alive = False
+        """Whether it has a process, or will have one presently."""
         self.reason = ""
         """Why it is in this state; completes "Server 'x' …"."""
         self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
@@ -110,19 +114,10 @@ class Lifecycle:
             raise IllegalTransition(f"{name}: from {self.state} to {state}")
         if state in (CREATED, DOWN):
             self._forget()
-        self.state = state
-        self.reason = reason
+        self.state, self.reason = state, reason
+        self.is_ready = state == READY
+        self.is_alive = state in (STARTING, READY)
         self._effects.entered(self._connection.child, state, reason)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it has shaken hands."""
-        return self.state == READY
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it has a process, or will have one presently."""
-        return self.state in (STARTING, READY)
 
     @property
     def is_down_for_good(self) -> bool:

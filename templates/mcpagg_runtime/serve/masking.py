@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import place_of, skip, value_at
-from mcpagg_runtime.serve.editing import spliced
+from mcpagg_runtime.base.jsontext import skip, value_at
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
 
     Table = list[tuple[str, str]]
-
-_SAID = ("params", "result", "error")  # what a child says; the rest of a message is its envelope
 
 
 class Masks:
@@ -38,26 +35,23 @@ class Masks:
         """Return a message to the child with the references in a call's arguments replaced."""
         if not self._inward or message.method != "tools/call":
             return message
-        text = message.raw("params")
-        start, end = place_of(text, ("arguments",))
-        new = swapped(text[start:end], self._inward, names=False)
-        return _with(message, {"params": spliced(text, [((start, end), new)])})
+        params = message.json("params")
+        old = params.part("arguments")
+        new = swapped(old, self._inward, names=False)
+        if new == old:
+            return message
+        return message.changed({"params": params.edited(add={"arguments": new}).text})
 
     def from_child(self, message: Message) -> Message:
         """Return what the child says with the values in its strings replaced."""
         if not self._outward:
             return message
-        said = {name: message.raw(name) for name in _SAID if name in message.members}
-        return _with(
-            message,
-            {name: swapped(text, self._outward, names=True) for name, text in said.items()},
-        )
-
-
-def _with(message: Message, changed: Mapping[str, str]) -> Message:
-    """Return a message with other JSON texts for some of its members."""
-    new = {name: text for name, text in changed.items() if text != message.raw(name)}
-    return message.changed(new) if new else message
+        new = {
+            name: swapped(part.text, self._outward, names=True)
+            for name, part in message.members.items()
+        }
+        changed = {name: text for name, text in new.items() if text != message.raw(name)}
+        return message.changed(changed) if changed else message
 
 
 def _both_spellings(table: Table) -> Table:

@@ -28,7 +28,6 @@ from mcpagg_runtime.serve.clients import Clients
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
-from mcpagg_runtime.serve.resources import ResourceRouting
 from mcpagg_runtime.serve.routing import NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins
 from mcpagg_runtime.start.values import quote
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.rare.resources import ResourceRouting
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.routing import Dispatching
 
@@ -65,15 +65,25 @@ class Router:
         self.plan = answers.plan
         self.effects = effects
         self.clients = Clients("logging" in answers.declared)
-        origins = Origins()
+        self._origins = Origins()
         self.children = {
-            name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
+            name: Child(name, answers, effects, self.clients, self._origins)
+            for name in self.plan.servers
         }
         self._dispatch = dispatching(self.children)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-        self.resources = ResourceRouting(
-            answers, self.children, self.clients, origins, self._dispatch
-        )
+        self._resources: ResourceRouting | None = None
+
+    @property
+    def resources(self) -> ResourceRouting:
+        """What routes requests with a URI; made for the first one."""
+        if self._resources is None:
+            from mcpagg_runtime.rare.resources import ResourceRouting
+
+            self._resources = ResourceRouting(
+                self.answers, self.children, self.clients, self._origins, self._dispatch
+            )
+        return self._resources
 
     def admit(self) -> None:
         """Start queued children, those that a call waits for first, a few at a time."""
@@ -99,7 +109,7 @@ class Router:
 
     def end_input(self, client: Client) -> None:
         """A client will send nothing more: no server waits for its answers any longer."""
-        self.clients.end_input(client)
+        client.may_answer = False
         for child in self.children.values():
             child.requests.input_ended(client)
 
@@ -107,9 +117,10 @@ class Router:
         """Let a client go: nobody will read what it is still owed."""
         calls = self._calls_of(client)
         asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
-        watched = {**asked, **self.clients.disconnect(client)}
+        watched = {**asked, **client.watched}
+        self.clients.disconnect(client)
         # One that is a single request comes and goes with a level of its own.
-        if client.connection is client and self.clients.settle_level():
+        if client.connection is client:
             self._tell_level()
         for server, call in reversed(calls):
             child = self.children[server]
@@ -118,7 +129,7 @@ class Router:
             child.requests.disconnected(client)
         for uri, server in watched.items():
             child = self.children[server]
-            if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
+            if child.lifecycle.is_ready and uri not in self.clients.watched(server):
                 child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
 
     def _calls_of(self, client: Client) -> list[tuple[str, Call]]:
@@ -199,13 +210,15 @@ class Router:
         if type(level) is not str or level not in LEVELS:
             self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
             return
-        if self.clients.set_level(client, level):
-            self._tell_level()
+        client.level = level
+        self._tell_level()
         client.deliver(result(message.id_text, "{}"))
 
     def _tell_level(self) -> None:
-        for child in self.children.values():
-            child.set_level()
+        """Ask servers for another log level, if clients want another one by now."""
+        if self.clients.settle_level():
+            for child in self.children.values():
+                child.set_level()
 
     def _complete(self, client: Client, message: Message) -> None:
         """Ask the owner of a prompt or a template for completions; its names are translated."""

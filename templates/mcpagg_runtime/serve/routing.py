@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS, Item, Kind
-from mcpagg_runtime.base.message import error, failure
+from mcpagg_runtime.base.message import Json, error, failure
 from mcpagg_runtime.base.protocol import INVALID_PARAMS
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.connection import Call
-from mcpagg_runtime.serve.editing import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -228,5 +227,7 @@ def ambiguity(message: Message) -> str:
     if params.stands_twice(member):
         return f"{member} stands more than once in params"
     if member == "ref" and type(message.params.get("ref")) is dict:
-        return repeated(params.text, params.place(("ref",))[0], _OF_REFERENCE)
+        reference = Json(params.part("ref"))
+        twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+        return f"{twice[0]} stands more than once in params" if twice else ""
     return ""

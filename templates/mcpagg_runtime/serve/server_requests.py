@@ -121,7 +121,7 @@ class ServerRequests:
         if client is None or refusal:
             self._connection.send(failure(message.id_text or "null", refusal))
             return
-        if not self._clients.may_answer(client):
+        if not client.may_answer:
             self._refuse_gone(message.id_text)
             return
         asked = ServerRequest(client, message, client.mint())

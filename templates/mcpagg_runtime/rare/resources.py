@@ -34,28 +34,25 @@ READING_METHODS = SKILL_METHODS | {"resources/read"}
 class SubscriptionCall(Call):
     """A request to be told of a resource, or no longer."""
 
-    __slots__ = ("_clients", "_origins")
+    __slots__ = ("_origins",)
 
-    def __init__(
-        self, client: Client, message: Message, uri: str, clients: Clients, origins: Origins
-    ) -> None:
+    def __init__(self, client: Client, message: Message, uri: str, origins: Origins) -> None:
         super().__init__(client, message, uri)
-        self._clients = clients
         self._origins = origins
 
     def succeeded(self, server: str, message: Message) -> Message:
         """From now on the server tells the client of the resource, or no longer."""
         if self.method == "resources/subscribe":
-            self._clients.watch(self.client, self.name, server)
+            self.client.watched[self.name] = server
             self._origins.add(self.name, server)
         else:
-            self._clients.unwatch(self.client, self.name)
+            self.client.watched.pop(self.name, None)
         return message
 
     def failed(self) -> None:
         """Nobody tells of the resource."""
         if self.method == "resources/subscribe":
-            self._clients.unwatch(self.client, self.name)
+            self.client.watched.pop(self.name, None)
 
 
 class SkillCall(Call):
@@ -106,20 +103,19 @@ class ResourceRouting:
     def _find(self, client: Client, message: Message, uri: str) -> None:
         """Ask those who may have a resource, the likeliest first."""
         owners, own = self._holders(message.method or "", uri)
-        if not owners and message.method in SKILL_METHODS:
+        if owners:
+            self._dispatch.send(self._call(client, message, uri, own), owners)
+        elif message.method in SKILL_METHODS:
             text = f"No skill is served at {uri}"
             self._dispatch.deny(client, message, INVALID_PARAMS, text)
-        elif not owners:
-            data = obj(uri=quote(uri))
-            text = f"Resource not found: {uri}"
-            self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
         else:
-            self._dispatch.send(self._call(client, message, uri, own), owners)
+            text, data = f"Resource not found: {uri}", obj(uri=quote(uri))
+            self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
 
     def _call(self, client: Client, message: Message, uri: str, own: str) -> Call:
         """Return the call for a request; `own` is its child's own URI."""
         if message.method in ("resources/subscribe", "resources/unsubscribe"):
-            return SubscriptionCall(client, message, uri, self._clients, self._origins)
+            return SubscriptionCall(client, message, uri, self._origins)
         if own != uri:
             return SkillCall(client, message, uri, ("uri",), own)
         skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
@@ -127,12 +123,12 @@ class ResourceRouting:
 
     def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
         """End a subscription: at its child too, unless another client has it, or it is gone."""
-        server = self._clients.unwatch(client, uri)
+        server = client.watched.pop(uri, None)
         if server is None:
             self._find(client, message, uri)
             return
         child = self._children[server]
-        if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
+        if not child.lifecycle.is_ready or uri in self._clients.watched(server):
             client.deliver(result(message.id_text, "{}"))
         else:
             self._dispatch.send(self._call(client, message, uri, uri), [child])
