@@ -30,13 +30,13 @@ from mcpagg_runtime.base.protocol import (
     VERSION_KEY,
 )
 from mcpagg_runtime.modern.child import ModernChildPort
-from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.rare.names import exposed_name, portable_names
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.listing import offered
 from mcpagg_runtime.serve.routing import Dispatch
+from mcpagg_runtime.views.narrowing import narrowed
 
 if TYPE_CHECKING:
     from mcpagg_runtime.serve.effects import Action

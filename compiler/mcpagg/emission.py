@@ -266,20 +266,17 @@ def _digest(child: ChildSnapshot) -> str:
 
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -> set[str]:
     """Return the modules and parts that this proxy has no use for."""
-    extensions = {
-        name for facts in linked.children.values() for name in facts.get("extensions", ())
-    }
+    children = linked.children.values()
+    skilled = [facts for facts in children if SKILLS.capability in facts.get("extensions", ())]
+    modern = any(facts["protocol"] == MODERN_VERSION for facts in children)
     remote = any("url" in row for row in rows.values())
     used = {
         "composite": bool(linked.composed.tools),
         "masking": any("masks" in row for row in rows.values()),
-        "skills": SKILLS.capability in extensions,
-        "output_schemas": any(
-            facts["protocol"] == MODERN_VERSION for facts in linked.children.values()
-        ),
         "remote": remote,
         "repeated": remote or http,
-        "profiles": bool(linked.profiles or linked.overlays),
+        "narrowing": bool(linked.profiles),
+        "entries": bool(linked.overlays) or len(skilled) > 1 or modern,
         "http": http,
     }
     return {name for name, needed in used.items() if not needed}

@@ -18,7 +18,7 @@ from mcpagg.spec import ProxySpec
 from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.rare.names import exposed_name, portable_names
 from mcpagg_runtime.serve.listing import hides_address, offered
-from mcpagg_runtime.serve.skills import server_address
+from mcpagg_runtime.views.entries import server_address
 
 Route = tuple[str, ...]
 

@@ -38,7 +38,7 @@ PARTS = (
     "tool",
     "http",
     "rare",
-    "profiles",
+    "views",
 )
 """The parts, in the order in which one may import another."""
 

@@ -19,10 +19,10 @@ from mcpagg.cli import main
 from mcpagg.problems import ConfigError
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.plan import Plan
-from mcpagg_runtime.profiles.narrowing import narrowed
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.approval import NotApproved, data_digest, refusal, signer_of
+from mcpagg_runtime.views.narrowing import narrowed
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
 

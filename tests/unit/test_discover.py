@@ -14,7 +14,6 @@ from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import edited
 from mcpagg_runtime.base.message import Json as Text
 from mcpagg_runtime.base.message import Message
-from mcpagg_runtime.base.output_schemas import legacy_item
 from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
@@ -24,6 +23,7 @@ from mcpagg_runtime.base.protocol import (
     VERSION_KEY,
 )
 from mcpagg_runtime.modern.results import completed, legacy_result
+from mcpagg_runtime.views.entries import legacy_item
 
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
 COMPLETE: Json = {"resultType": "complete"}

@@ -77,13 +77,10 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert (
-        "; without composite, http, masking, output_schemas, profiles, remote, repeated, skills)\n"
-        in plain
-    )
+    assert "; without composite, entries, http, masking, narrowing, remote, repeated)\n" in plain
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
-    assert "; without http, output_schemas, profiles, remote, repeated, skills)\n" in composite
+    assert "; without entries, http, narrowing, remote, repeated)\n" in composite
 
 
 def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
@@ -107,14 +104,12 @@ def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
     }
 
 
-def test_a_proxy_with_skills_has_what_lists_those_of_several_servers() -> None:
+def test_a_proxy_where_several_servers_have_skills_has_what_lists_those() -> None:
     capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
-    child = ChildSnapshot("a", "2025-11-25", capabilities=capabilities)
-    config = b'{"mcpServers": {"a": {"command": "x"}}}'
-    text = of_snapshot(config, Snapshot((child,)), Options())
-    assert (
-        "; without composite, http, masking, output_schemas, profiles, remote, repeated)\n" in text
-    )
+    children = [ChildSnapshot(name, "2025-11-25", capabilities=capabilities) for name in "ab"]
+    config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
+    text = of_snapshot(config, Snapshot(tuple(children)), Options())
+    assert "; without composite, http, masking, narrowing, remote, repeated)\n" in text
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

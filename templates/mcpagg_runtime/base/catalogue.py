@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import edited, members
-from mcpagg_runtime.base.output_schemas import legacy_item
 from mcpagg_runtime.base.protocol import MODERN_VERSION, SKILLS_EXTENSION
 from mcpagg_runtime.start.lists import cut_list, labelled
 from mcpagg_runtime.start.values import quote
@@ -137,7 +136,7 @@ class Catalogue:
         """Return the JSON texts of the items that a client is shown, as it knows such items."""
         patches: Mapping[tuple[str, str], str] = {}
         if self._overlays:
-            from mcpagg_runtime.profiles.overlays import patches_of
+            from mcpagg_runtime.views.entries import patches_of
 
             patches = patches_of(self._overlays)
         return [self._text(item, client, patches) for item in self._shown(client)]
@@ -154,19 +153,20 @@ class Catalogue:
 
     def _text(self, item: Item, client: Client, patches: Mapping[tuple[str, str], str]) -> str:
         text = item.listed(item.original if self.apart else getattr(item, client.spelling))
-        patch = patches.get((item.server, item.original))
-        if patch is not None:
-            from mcpagg_runtime.profiles.overlays import overlaid
-
-            text = overlaid(text, patch)
-        if self.apart:
-            from mcpagg_runtime.serve.skills import moved_entry
-
-            text = moved_entry(text, item.server)
-        if client.is_modern:
+        if client.is_modern and '"execution"' in text:
             # Its items have no such member: tasks are not relayed.
-            return edited(text, drop=("execution",)) if '"execution"' in text else text
-        return legacy_item(text) if item.server in self._modern and wraps_output(text) else text
+            text = edited(text, drop=("execution",))
+        patch = patches.get((item.server, item.original))
+        wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
+        if not (self.apart or patch or wraps):
+            return text
+        from mcpagg_runtime.views.entries import legacy_item, moved_entry, overlaid
+
+        if self.apart:
+            return moved_entry(text, item.server)
+        if patch:
+            text = overlaid(text, patch)
+        return legacy_item(text) if wraps else text
 
     def served(self, server: str) -> list[Item]:
         """Return the items of a child as they are served now, down or not."""

@@ -160,7 +160,7 @@ class Stdio:
 
     def _answer(self, line: bytes) -> None:
         if self.profiles:
-            from mcpagg_runtime.profiles.narrowing import choose
+            from mcpagg_runtime.views.narrowing import choose
 
             self.answers, self.profiles = choose(self.plan, self.answers, line)
         try:

@@ -75,7 +75,7 @@ def application(tables: Mapping[str, Any], file: str) -> HttpApp:
     if file not in _APPLICATIONS:
         plan = Plan(tables)
         if plan.profiles:
-            from mcpagg_runtime.profiles.narrowing import narrowed
+            from mcpagg_runtime.views.narrowing import narrowed
 
             plan = narrowed(plan, None)
         folder = os.path.dirname(os.path.realpath(file))

@@ -11,7 +11,6 @@ from mcpagg_runtime.base.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKI
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.listing import hides_address
-from mcpagg_runtime.serve.skills import moved_result, own_address
 from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.values import quote
 
@@ -66,6 +65,8 @@ class SkillCall(Call):
         """Write the URIs in a result as they are listed."""
         if type(message.value("result")) is not dict:
             return message
+        from mcpagg_runtime.views.entries import moved_result
+
         return result(message.id_text, moved_result(message.raw("result"), server))
 
 
@@ -153,6 +154,8 @@ class ResourceRouting:
         ]
         listed = self._catalogues["resources"].find(uri) is not None
         if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
+            from mcpagg_runtime.views.entries import own_address
+
             for child in skilled:
                 own = own_address(uri, child.name)
                 if own is not None:

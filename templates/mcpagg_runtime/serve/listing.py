@@ -31,7 +31,6 @@ from mcpagg_runtime.base.jsontext import (
     value_at,
 )
 from mcpagg_runtime.serve.repeated import MARK, mark_fault
-from mcpagg_runtime.serve.skills import server_address
 from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
 
@@ -181,10 +180,12 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
         routes, own = catalogue.routes, (server,)
         items = [item for item in items if not hides_address(item.original, row)]
         items = [item for item in items if routes.get(item.original, own)[0] == server]
-    for item in items:
-        if kind.label == "name":
+        for item in items:
             item.exposed = item.portable = labelled(server, item.exposed)
-        elif catalogue.apart:
+    elif catalogue.apart:
+        from mcpagg_runtime.views.entries import server_address
+
+        for item in items:
             item.exposed = item.portable = server_address(item.original, server)
     return items
 

@@ -165,7 +165,7 @@ def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:
     """Return the class that `Aggregator` is in an emitted file."""
     folder = os.path.dirname(os.path.realpath(file))
     if plan.profiles:
-        from mcpagg_runtime.profiles.narrowing import narrowed
+        from mcpagg_runtime.views.narrowing import narrowed
 
         plan = narrowed(plan, None)
 

@@ -84,7 +84,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     spellings = ("portable", "spec")
     add("--names", choices=spellings, help="serve, list: the names that every client is shown")
     if plan.profiles:
-        from mcpagg_runtime.profiles.narrowing import profile_names
+        from mcpagg_runtime.views.narrowing import profile_names
 
         add("--profile", choices=profile_names(plan), help="as if all else did not exist")
     version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
@@ -121,7 +121,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         plan.show_names(chosen.names)
     serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
     if plan.profiles and (chosen.profile or chosen.http or not serves):
-        from mcpagg_runtime.profiles.narrowing import narrowed
+        from mcpagg_runtime.views.narrowing import narrowed
 
         plan = narrowed(plan, chosen.profile)
     if serves:

@@ -80,7 +80,7 @@ def offered_by(
     items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
     known = {item[kind.key]: item for item in items}
     if kind is TOOLS and plan.overlays:
-        from mcpagg_runtime.profiles.overlays import overlaid, patches_of
+        from mcpagg_runtime.views.entries import overlaid, patches_of
 
         for (owner, tool), patch in patches_of(plan.overlays).items():
             if owner == server:

@@ -1,0 +1,1 @@
+"""What clients are shown where that is not simply what servers list."""
