@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 from asgi import BOTH, Site, run
-from core import TOOLS_CHANGED, call, failure, notification, request, result
+from core import TOOLS_CHANGED, call, failure, notification, plan, request, result
+
+from mcpagg_runtime.base.protocol import INFO_KEY
+from mcpagg_runtime.http.access import Settings
+from mcpagg_runtime.http.app import HttpApp
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
 
@@ -411,3 +416,45 @@ def test_equal_ids_and_tokens_of_many_clients_do_not_cross() -> None:
             assert last == result(1, {"who": session})
 
     run(SERVERS, scenario)
+
+
+def test_a_profile_is_chosen_by_the_name_of_each_client() -> None:
+    """What is outside of it does not exist for this client, and goes on for the others."""
+    profiles = {"sales": {"db": ["query"]}, "default": {"web": ["fetch"]}}
+
+    async def tools(app: HttpApp, name: str) -> list[list[str]]:
+        """Return what a client of this name is listed, in a session, without one, and over SSE."""
+        site = Site({})
+        site.app = app
+        about = {"clientInfo": {"name": name, "version": "1"}}
+        listing = request(1, "tools/list")
+        in_session = await site.post(listing, await site.session(**about)).json()
+        stateless = request(1, "tools/list", {"_meta": {INFO_KEY: about["clientInfo"]}})
+        without = await site.stateless(stateless).json()
+        stream = site.fetch("GET", "/sse", {"accept": "text/event-stream"})
+        path = (await stream.block()).partition("data: ")[2]
+        version = {"protocolVersion": "2024-11-05", "capabilities": {}}
+        hello = request(0, "initialize", {**version, **about})
+        assert await site.post(hello, path=path).status() == 202
+        assert "result" in await stream.event()
+        assert await site.post(listing, path=path).status() == 202
+        over_sse = await stream.event()
+        await stream.hang_up()
+        answers = (in_session, without, over_sse)
+        return [[one["name"] for one in answer["result"]["tools"]] for answer in answers]
+
+    async def play() -> None:
+        made = plan({"db": ["query", "drop"], "web": ["fetch"]}, start="lazy", profiles=profiles)
+        made.options.http = {}
+        app = HttpApp(made, "", Settings(made, {}))
+        assert await tools(app, "Sales desk") == [["db:query"]] * 3
+        assert await tools(app, "other") == [["web:fetch"]] * 3
+        assert await tools(app, "sales") == [["db:query"]] * 3
+        site = Site({})
+        site.app = app
+        about = await site.fetch("GET", "/health").json()
+        assert about["servers"] == {"web": "created"}
+        assert about["profiles"] == {"sales": {"db": "created"}}
+        await app.stop()
+
+    asyncio.run(play())

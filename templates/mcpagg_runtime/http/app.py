@@ -13,15 +13,13 @@ from contextlib import suppress
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.base.stdio import may_start
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
-from mcpagg_runtime.http.bridge import Bridge
+from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
 from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
 from mcpagg_runtime.http.sessions import Sessions, no_session
@@ -74,17 +72,9 @@ def application(tables: Mapping[str, Any], file: str) -> HttpApp:
     """
     if file not in _APPLICATIONS:
         plan = Plan(tables)
-        if plan.profiles:
-            from mcpagg_runtime.views.narrowing import narrowed
-
-            plan = narrowed(plan, None)
         folder = os.path.dirname(os.path.realpath(file))
         _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ))
     return _APPLICATIONS[file]
-
-
-class CannotStart(Exception):
-    """Raised for a proxy that lacks something that it needs; what, has been said."""
 
 
 class HttpApp:
@@ -152,11 +142,8 @@ class HttpApp:
         """
         async with self._starting:
             if self._served is None:
-                answers = Answers(self._plan)
-                if not may_start(answers, self._folder):
-                    raise CannotStart("a variable that a server needs is not set")
                 siblings = Siblings(self._plan.version, self._settings)
-                bridge = Bridge(answers, self._folder, siblings.mint, self._states)
+                bridge = Bridge(self._plan, self._folder, siblings.mint, self._states)
                 await siblings.open(self)
                 self._served = _Served(bridge, siblings, self._emptied)
                 self._heed_signals()
@@ -258,9 +245,11 @@ class HttpApp:
             headers = {"retry-after": "1", "connection": "close"}
             raise Refused(503, "The server is stopping", headers=headers)
         try:
-            served = self._served or await self.start()
+            await self._route(exchange, self._served or await self.start())
         except CannotStart as problem:
             raise Refused(503, f"The server cannot start: {problem}") from None
+
+    async def _route(self, exchange: Exchange, served: _Served) -> None:
         try:
             if exchange.path == self._settings.path:
                 await served.endpoints.answer(exchange)
@@ -276,8 +265,13 @@ class HttpApp:
         """Tell whether it serves; whoever may use the servers is told their states as well."""
         about = {"status": quote("stopping" if self.stopping else "ok")}
         if self._served is not None and self._guard.knows(exchange):
-            states = self._served.bridge.states()
-            about["servers"] = obj({name: quote(state) for name, state in states.items()})
+            states = {
+                profile: obj({name: quote(state) for name, state in servers.items()})
+                for profile, servers in self._served.bridge.states().items()
+            }
+            about["servers"] = states.pop(None)
+            if profiles := {name: text for name, text in states.items() if name is not None}:
+                about["profiles"] = obj(profiles)
             about["sessions"] = str(len(self._served.sessions))
         await exchange.respond(503 if self.stopping else 200, obj(about).encode())
 

@@ -11,12 +11,14 @@ from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import read_messages, request
 from mcpagg_runtime.base.protocol import PAGES
+from mcpagg_runtime.base.stdio import may_start
 from mcpagg_runtime.serve.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from mcpagg_runtime.base.catalogue import Item
     from mcpagg_runtime.base.jsontext import Malformed
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
@@ -38,30 +40,112 @@ _SHARED = obj(
 )
 
 
-class Bridge:
-    """The one engine behind all clients, used from the event loop.
+class CannotStart(Exception):
+    """Raised for a proxy that lacks something that it needs; what, has been said."""
 
-    What takes its lock runs in threads. What it says to a client is handed to the loop, which it
-    does not wait for: how much may wait for a client is bounded there, see `Outgoing`.
+
+class Bridge:
+    """The engine behind all clients, used from the event loop.
+
+    Where the config has profiles, there is one engine for each that a client has had: the others
+    do not exist for it, so its servers are its own.
+
+    What takes the lock of an engine runs in threads. What it says to a client is handed to the
+    loop, which it does not wait for: how much may wait for a client is bounded there, see
+    `Outgoing`.
     """
 
     def __init__(
-        self, answers: Answers, folder: str, mint: Callable[[], str], log: Log | None = None
+        self, plan: Plan, folder: str, mint: Callable[[], str], log: Log | None = None
     ) -> None:
-        """`mint` returns a text that nobody can guess."""
-        self.answers = answers
-        self.plan: Plan = answers.plan
-        self._engine = Engine(answers, folder, log, mint=mint)
+        """`mint` returns a text that nobody can guess.
+
+        Raises:
+            CannotStart: a variable that servers need is not set.
+        """
+        self._plan = plan
+        self._folder = folder
+        self._log = log
+        self._mint = mint
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcpagg-http")
         # It is never connected: what a server asks outside of a client's call is asked of nobody.
         self._audience = Client("spec")
         self._audience.introduce(request(0, "initialize", obj(capabilities=_SHARED)))
+        self._served: dict[str | None, tuple[Answers, Engine]] = {}
+        """By profile, None for who has none."""
+        self._receivers: dict[Client, Receive] = {}
+        """Clients that have said nothing yet."""
+        self._connected: dict[Client, tuple[Engine, asyncio.Future[None]]] = {}
+        """The engine of each other client, and when it has taken the first messages."""
+        self._serving(None)
 
-    def client(self) -> Client:
-        """Return a new client, which shares the servers with all others."""
-        client = Client(self.plan.options.names)
+    def _serving(self, profile: str | None) -> tuple[Answers, Engine]:
+        """Return what serves a profile.
+
+        Raises:
+            CannotStart: a variable that its servers need is not set.
+        """
+        if profile not in self._served:
+            plan = self._plan
+            if plan.profiles:
+                from mcpagg_runtime.views.narrowing import narrowed
+
+                plan = narrowed(plan, profile)
+            answers = Answers(plan)
+            if not may_start(answers, self._folder):
+                raise CannotStart("a variable that a server needs is not set")
+            engine = Engine(answers, self._folder, self._log, mint=self._mint)
+            self._served[profile] = answers, engine
+        return self._served[profile]
+
+    def _serving_sender(self, message: Message) -> tuple[Answers, Engine]:
+        """Return what serves the client that begins with this message."""
+        if not self._plan.profiles:
+            return self._serving(None)
+        from mcpagg_runtime.views.narrowing import client_name, profile_for
+
+        return self._serving(profile_for(self._plan, client_name(message)))
+
+    def tool(self, message: Message, name: str) -> Item | None:
+        """Return the tool of this name, as the sender of a message knows it."""
+        return self._serving_sender(message)[0].catalogues["tools"].find(name)
+
+    def client(self, receive: Receive) -> Client:
+        """Return a new client; what it is told is given to `receive`, in the loop."""
+        client = Client(self._plan.options.names)
         client.audience = self._audience
+        self._receivers[client] = receive
         return client
+
+    async def take(self, client: Client, messages: list[Message]) -> None:
+        """Take messages of a client; its first one says who it is.
+
+        Raises:
+            CannotStart: a variable that its servers need is not set.
+        """
+        if client not in self._connected:
+            _, engine = self._serving_sender(messages[0])
+            sink = _Sink(asyncio.get_running_loop(), self._receivers.pop(client))
+
+            def begin() -> None:
+                engine.connect(client, sink)
+                engine.take(client, [*messages])
+
+            began = asyncio.ensure_future(self._apart(begin))
+            self._connected[client] = engine, began
+            await began
+            return
+        engine, begun = self._connected[client]
+        await begun
+        await self._apart(engine.take, client, [*messages])
+
+    async def disconnect(self, client: Client) -> None:
+        """Let a client go, with all that it asked for."""
+        self._receivers.pop(client, None)
+        if client in self._connected:
+            engine, begun = self._connected.pop(client)
+            await begun
+            await self._apart(engine.disconnect, client)
 
     async def read(self, body: bytes) -> list[Message | Malformed]:
         """Read the message of a body, or those of a batch; what is none stands as its fault.
@@ -73,42 +157,22 @@ class Bridge:
             return read_messages(line, batches=True)
         return await self._apart(read_messages, line, True)
 
-    async def connect(self, client: Client, receive: Receive) -> None:
-        """Take on a client; what it is told is given to `receive`, in the loop."""
-        sink = _Sink(asyncio.get_running_loop(), receive)
-        await self._apart(self._engine.connect, client, sink)
-
-    async def take(self, client: Client, messages: list[Message | Malformed]) -> None:
-        """Take messages of a client."""
-        await self._apart(self._engine.take, client, messages)
-
-    async def exchange(
-        self, client: Client, receive: Receive, messages: list[Message | Malformed]
-    ) -> None:
-        """Take on a client that says no more than this."""
-        sink = _Sink(asyncio.get_running_loop(), receive)
-
-        def both() -> None:
-            self._engine.connect(client, sink)
-            self._engine.take(client, messages)
-
-        await self._apart(both)
-
-    async def disconnect(self, client: Client) -> None:
-        """Let a client go, with all that it asked for."""
-        await self._apart(self._engine.disconnect, client)
-
-    def states(self) -> dict[str, str]:
-        """Return the state of each server."""
-        return {name: child.state for name, child in self._engine.core.children.items()}
+    def states(self) -> dict[str | None, dict[str, str]]:
+        """Return the state of each server, by profile."""
+        return {
+            profile: {name: child.state for name, child in engine.core.children.items()}
+            for profile, (_, engine) in self._served.items()
+        }
 
     async def end_subscriptions(self) -> None:
         """Tell modern clients that there will be no more news."""
-        await self._apart(self._engine.end_subscriptions)
+        for _, engine in self._served.values():
+            await self._apart(engine.end_subscriptions)
 
     async def close(self) -> None:
         """End all servers; returns when none is left."""
-        await self._apart(self._engine.close)
+        closing = [self._apart(engine.close) for _, engine in self._served.values()]
+        await asyncio.gather(*closing)
         self._threads.shutdown(wait=False)
 
     async def _apart(self, work: Callable[..., Result], *arguments: Any) -> Result:

@@ -102,13 +102,13 @@ class Endpoints:
         if batch and session.client.version != BATCH_VERSION:
             raise Refused(400, f"Only version {BATCH_VERSION} has batches")
         if not requests:
-            await self._bridge.take(session.client, [*messages])
+            await self._bridge.take(session.client, messages)
             await exchange.respond(202)
             return
         reply = Outgoing(exchange, [message.id_text for message in requests], batch)
         session.expect(reply, requests)
         try:
-            await self._bridge.take(session.client, [*messages])
+            await self._bridge.take(session.client, messages)
             stayed = await reply.write(headers)
         finally:
             session.forget(reply)
@@ -151,7 +151,7 @@ class Endpoints:
             raise Refused(404, "This session has no stream")
         messages, _ = await self._posted(exchange)
         session.expect(session.stream, _requests(messages))
-        await self._bridge.take(session.client, [*messages])
+        await self._bridge.take(session.client, messages)
         await exchange.respond(202, b"Accepted", kind="text/plain")
 
     async def _stream(self, exchange: Exchange) -> None:
@@ -203,7 +203,6 @@ class Stateless:
     def __init__(self, bridge: Bridge, siblings: Siblings) -> None:
         self._bridge = bridge
         self._siblings = siblings
-        self._tools = bridge.answers.catalogues["tools"]
         self._replies: dict[Outgoing, str] = {}
         """{the answer under way: the JSON text of its id}."""
 
@@ -228,10 +227,10 @@ class Stateless:
             if worker and await self._siblings.hand_on(exchange, worker):
                 return
         reply = Outgoing(exchange, [message.id_text])
-        client = self._bridge.client()
+        client = self._bridge.client(reply.put)
         self._replies[reply] = message.id_text
         try:
-            await self._bridge.exchange(client, reply.put, [message])
+            await self._bridge.take(client, [message])
             await reply.write(status=lambda code: STATUS_OF.get(code, 200))
         finally:
             del self._replies[reply]
@@ -251,7 +250,7 @@ class Stateless:
                 text = f"params._meta needs {key}"
                 raise Refused(400, text, INVALID_PARAMS, identifier=identifier)
         name = message.params.get("name") if message.method == "tools/call" else None
-        tool = self._tools.find(name) if type(name) is str else None
+        tool = self._bridge.tool(message, name) if type(name) is str else None
         listed = tool.listed(tool.exposed) if tool is not None and tool.names(MARK) else ""
         if problem := mismatch(exchange.all, message, listed):
             text = f"Header mismatch: {problem}"

@@ -21,7 +21,6 @@ from mcpagg_runtime.http.exchange import Elsewhere, Outgoing, Refused
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
@@ -39,9 +38,9 @@ MAXIMUM_KEPT_BYTES = 1 << 16
 class Session:
     """One client, and which of its HTTP answers a message for it belongs into."""
 
-    def __init__(self, identifier: str, client: Client) -> None:
+    def __init__(self, identifier: str, bridge: Bridge) -> None:
         self.identifier = identifier
-        self.client = client
+        self.client = bridge.client(self.receive)
         self.stream: Outgoing | None = None
         """What is told outside of the answers, if the client has a stream open for it."""
         self.used_at = monotonic()
@@ -194,9 +193,8 @@ class Sessions:
                 raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
             oldest = min(idle, key=lambda session: session.used_at)
             await self.end(oldest, "the session has made room for another")
-        session = Session(self._siblings.mint(), self._bridge.client())
+        session = Session(self._siblings.mint(), self._bridge)
         self._sessions[session.identifier] = session
-        await self._bridge.connect(session.client, session.receive)
         return session
 
     def find(self, identifier: str) -> Session:

@@ -120,7 +120,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     if chosen.names:
         plan.show_names(chosen.names)
     serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
-    if plan.profiles and (chosen.profile or chosen.http or not serves):
+    if plan.profiles and (chosen.profile or not serves):
         from mcpagg_runtime.views.narrowing import narrowed
 
         plan = narrowed(plan, chosen.profile)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
 
 # What is served where no other is chosen.
@@ -66,26 +67,29 @@ def narrowed(plan: Plan, profile: str | None) -> Plan:
 def choose(plan: Plan, answers: Answers, line: bytes) -> tuple[Answers, bool]:
     """Return what answers a client that sent this line, and whether another line may change that.
 
-    `answers` is what has answered so far. The first profile counts that is for clients of the name
-    that the client gives itself.
+    `answers` is what has answered so far.
     """
-    name = _client_name(line)
+    try:
+        name = client_name(read_message(decode(line)))
+    except Malformed:
+        name = None
+    chosen = Answers(narrowed(plan, profile_for(plan, name)))
+    chosen.outages |= answers.outages
+    return chosen, name is None
+
+
+def profile_for(plan: Plan, name: str | None) -> str | None:
+    """Return the first profile that is for clients of a name, None if there is none."""
     fits = [
         profile
         for profile, part in parse(plan.profiles).items()
         if name is not None and name.lower().startswith(tuple(map(str.lower, part["clients"])))
     ]
-    chosen = Answers(narrowed(plan, fits[0] if fits else None))
-    chosen.outages |= answers.outages
-    return chosen, name is None
+    return fits[0] if fits else None
 
 
-def _client_name(line: bytes) -> str | None:
+def client_name(message: Message) -> str | None:
     """Return the name that the client gives itself in a message, None if it gives none."""
-    try:
-        message = read_message(decode(line))
-    except Malformed:
-        return None
     meta = message.params.get("_meta")
     about: Any = meta.get(INFO_KEY) if type(meta) is dict else None
     about = about or message.params.get("clientInfo")
