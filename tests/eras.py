@@ -380,44 +380,47 @@ class SdkClient:
             return (await self._names())["tools"]
 
 
-class NodeClient:
-    """The TypeScript SDK's client, in a process that is told what to do."""
+class Node:
+    """A process of the TypeScript SDK that is told what to do, with one server after the other."""
 
-    def __init__(self, command: list[str], folder: Path, generation: str, mode: str) -> None:
-        self.process = subprocess.Popen(
-            ["node", "client.mjs", generation, mode, json.dumps(command)],
+    def __init__(self, folder: Path, generation: str, mode: str) -> None:
+        self._process = subprocess.Popen(
+            ["node", "client.mjs", generation, mode],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
-    def close(self) -> None:
-        """Have it end the server, and itself."""
-        try:
-            self.close_server()
-        finally:
-            assert self.process.stdin is not None
-            self.process.stdin.close()
-            self.process.wait(TIMEOUT)
-            assert self.process.stdout is not None
-            self.process.stdout.close()
-
-    def close_server(self) -> Any:
-        return self._do("close")
-
-    def connect(self) -> None:
-        self._do("connect")
-
-    def _do(self, *what: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{json.dumps(what)}\n")
-        self.process.stdin.flush()
-        answer = json.loads(self.process.stdout.readline())
+    def do(self, *what: Any) -> Any:
+        """Have something done; return the outcome."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps(what)}\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
         if "error" in answer:
             raise CallError(answer["error"]["code"], answer["error"]["message"])
         return answer["result"]
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.communicate(timeout=TIMEOUT)
+
+
+class NodeClient:
+    """The TypeScript SDK's client."""
+
+    def __init__(self, command: list[str], node: Node) -> None:
+        self._command = command
+        self._do = node.do
+
+    def close(self) -> None:
+        """Have it end the server."""
+        self._do("close")
+
+    def connect(self) -> None:
+        self._do("connect", *self._command)
 
     def names(self) -> dict[str, list[str]]:
         return dict(self._do("names"))

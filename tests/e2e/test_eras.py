@@ -5,7 +5,9 @@ The outcome is a table at the end of the tests' output; see `eras_table` in conf
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -14,11 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from eras import ELICITS_SINCE, AnyClient, CallError, NodeClient, RawClient, SdkClient
+from eras import ELICITS_SINCE, AnyClient, CallError, Node, NodeClient, RawClient, SdkClient
 from mcp.shared.exceptions import MCPDeprecationWarning
 from proxies import compiled
 from validity import check, passed
-from wire import LATEST, MODERN, STUB, TAP, Json, events, legacy_entry, modern_entry, tapped
+from wire import (
+    LATEST,
+    MODERN,
+    STUB,
+    TAP,
+    TIMEOUT,
+    Json,
+    events,
+    legacy_entry,
+    modern_entry,
+    tapped,
+)
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__qualname__}"
@@ -28,20 +41,33 @@ LEGACY = ["2024-11-05", "2025-03-26", "2025-06-18", LATEST]
 PACKAGES = ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"]
 
 
-def raw(version: str) -> Callable[[list[str], Path], AnyClient]:
+Start = Callable[[list[str], Callable[[str, str], Node]], AnyClient]
+
+
+def raw(version: str) -> Start:
     """Return what starts a client without a library."""
     return lambda command, _: RawClient(command, version)
 
 
+def python(mode: str) -> Start:
+    """Return what starts a client of the Python SDK."""
+    return lambda command, _: SdkClient(command, mode)
+
+
+def typescript(generation: str, mode: str) -> Start:
+    """Return what starts a client of the TypeScript SDK."""
+    return lambda command, node: NodeClient(command, node(generation, mode))
+
+
 # By name: what it speaks, and how it is started.
-CLIENTS: dict[str, tuple[str, Callable[[list[str], Path], AnyClient]]] = {
-    "Python auto": (MODERN, lambda command, _: SdkClient(command, "auto")),
-    "Python legacy": (LATEST, lambda command, _: SdkClient(command, "legacy")),
-    "Python modern": (MODERN, lambda command, _: SdkClient(command, MODERN)),
+CLIENTS: dict[str, tuple[str, Start]] = {
+    "Python auto": (MODERN, python("auto")),
+    "Python legacy": (LATEST, python("legacy")),
+    "Python modern": (MODERN, python(MODERN)),
     **{f"raw {version}": (version, raw(version)) for version in [*LEGACY, MODERN]},
-    "TypeScript 1": (LATEST, lambda command, node: NodeClient(command, node, "v1", "legacy")),
-    "TypeScript 2 legacy": (LATEST, lambda command, at: NodeClient(command, at, "v2", "legacy")),
-    "TypeScript 2 auto": (MODERN, lambda command, at: NodeClient(command, at, "v2", "auto")),
+    "TypeScript 1": (LATEST, typescript("v1", "legacy")),
+    "TypeScript 2 legacy": (LATEST, typescript("v2", "legacy")),
+    "TypeScript 2 auto": (MODERN, typescript("v2", "auto")),
 }
 CHILDREN = [*(f"legacy {version}" for version in LEGACY), "modern", "dual", "dual as modern"]
 
@@ -73,11 +99,8 @@ DOES: Json = {
 
 
 def entry(child: str, log: Path) -> Json:
-    """Return the config entry of a child."""
+    """Return the config entry of a child, "dual" apart."""
     kind, _, version = child.partition(" ")
-    if kind == "dual":
-        script = str(Path(STUB[-1]).with_name("dual.py"))
-        return {"command": sys.executable, "args": [script]}
     options: Json = {**SURFACE, "log": str(log)}
     if kind == "modern":
         asks = {name: {"do": "ask", "requests": {"q": one}} for name, one in QUESTIONS.items()}
@@ -92,10 +115,15 @@ def entry(child: str, log: Path) -> Json:
 class Behind:
     """An emitted proxy of one child, a tap on each side of it."""
 
-    def __init__(self, folder: Path, child: str) -> None:
+    def __init__(self, folder: Path, child: str, dual: Callable[[], str]) -> None:
+        """`dual` returns the port at which that server runs."""
         self.child = child
         self.front, self.back, self.log = (folder / name for name in ("front", "back", "log"))
-        self.file = compiled(folder, {"one": tapped(entry(child, self.log), self.back)})
+        if child.startswith("dual"):
+            own: Json = {"command": "--connect", "args": [dual()]}
+        else:
+            own = entry(child, self.log)
+        self.file = compiled(folder, {"one": tapped(own, self.back)})
         # A child that has just come up is given time before its changes are believed.
         self.edit("SETTLE_SECONDS = 0.5", "SETTLE_SECONDS = 0.0")
         if child == "dual as modern":
@@ -133,14 +161,28 @@ class Behind:
         assert not events(self.log, "fault")
 
 
+@pytest.fixture(scope="session")
+def dual() -> Iterator[str]:
+    """Return a port at which the server of the SDK runs, anew for each connection."""
+    command = [sys.executable, str(Path(STUB[-1]).with_name("dual.py")), "--fork"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate(timeout=TIMEOUT)
+
+
 @pytest.fixture(scope="module")
-def proxies(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Behind]:
+def proxies(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Callable[[str], Behind]:
     """Return what compiles the proxy of a child, once."""
     known: dict[str, Behind] = {}
 
     def proxy(child: str) -> Behind:
         if child not in known:
-            known[child] = Behind(tmp_path_factory.mktemp("eras"), child)
+            folder = tmp_path_factory.mktemp("eras")
+            known[child] = Behind(folder, child, lambda: request.getfixturevalue("dual"))
         known[child].forget()
         return known[child]
 
@@ -148,13 +190,36 @@ def proxies(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Behind]
 
 
 @pytest.fixture(scope="session")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the packages of the TypeScript client, and what drives it."""
-    folder = tmp_path_factory.mktemp("node")
-    shutil.copy(Path(STUB[-1]).with_name("client.mjs"), folder)
-    install = ["npm", "install", "--no-fund", "--no-audit", "--silent", *PACKAGES]
-    subprocess.run(install, cwd=folder, check=True)
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the TypeScript SDK and what drives it, one for all workers of a run."""
+    if shutil.which("npm") is None:
+        pytest.skip("needs Node's npm")
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "node"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "client.mjs").exists():
+            install = ["npm", "install", "--no-fund", "--no-audit", "--silent", *PACKAGES]
+            subprocess.run(install, cwd=folder, check=True)
+            shutil.copy(Path(STUB[-1]).with_name("client.mjs"), folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def node(request: pytest.FixtureRequest) -> Iterator[Callable[[str, str], Node]]:
+    """Return what starts a process of the TypeScript SDK, once for each way to use it."""
+    known: dict[tuple[str, str], Node] = {}
+
+    def started(generation: str, mode: str) -> Node:
+        if (generation, mode) not in known:
+            folder = request.getfixturevalue("packages")
+            known[generation, mode] = Node(folder, generation, mode)
+        return known[generation, mode]
+
+    yield started
+    for process in known.values():
+        process.end()
 
 
 class Cell:
@@ -272,16 +337,13 @@ OPERATIONS = [
 
 
 @pytest.fixture
-def cell(request: pytest.FixtureRequest, proxies: Any) -> Iterator[Cell]:
+def cell(
+    request: pytest.FixtureRequest, proxies: Any, node: Callable[[str, str], Node]
+) -> Iterator[Cell]:
     client, child = request.param
     version, start = CLIENTS[client]
-    folder = Path()
-    if client.startswith("TypeScript"):
-        if shutil.which("npm") is None:
-            pytest.skip("needs Node's npm")
-        folder = request.getfixturevalue("node")
     behind = proxies(child)
-    peer = start(behind.command, folder)
+    peer = start(behind.command, node)
     try:
         peer.connect()
         yield Cell(peer, version, behind)

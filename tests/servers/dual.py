@@ -1,9 +1,20 @@
 #!/usr/bin/env python3
-"""A real server of the SDK over stdio that speaks both eras and offers all that there is."""
+"""A real server of the SDK over stdio that speaks both eras and offers all that there is.
+
+    python3 dual.py [--fork]
+
+With `--fork` it prints a port of this machine, and is forked for each connection there, which is
+its standard input and output (see tap.py), until its own input ends: to import the SDK takes a
+second.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import select
+import socket
+import sys
 import warnings
 from typing import Any
 
@@ -179,6 +190,22 @@ async def main() -> None:
         await server.run(read, write, server.create_initialization_options(offered))
 
 
+def is_connected() -> bool:
+    """Fork for each connection; return whether this is the process of one."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
+        while sys.stdin not in select.select([sys.stdin, listener], [], [])[0]:
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with connection:
+                if not os.fork():  # type: ignore[attr-defined, unused-ignore] # none on Windows
+                    for standard in (sys.stdin, sys.stdout):
+                        os.dup2(connection.fileno(), standard.fileno())
+                    return True
+    return False
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # what one era has is deprecated in the other
-    anyio.run(main)
+    if "--fork" not in sys.argv or is_connected():
+        anyio.run(main)
