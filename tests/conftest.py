@@ -8,9 +8,13 @@ the output: a row for each client, a column for each child.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
-from collections.abc import Generator
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +55,27 @@ def pytest_runtest_makereport(
             report.longrepr = (path, line or 0, "Skipped: runs nothing with the Windows Python")
         went_to_windows.clear()
     return report
+
+
+@pytest.fixture(scope="session")
+def remote() -> Generator[Callable[..., str]]:
+    """Return what starts a server of the SDK with some options, and returns its URL.
+
+    See servers/remote.py: all of them are in one process, since importing the SDK takes a second.
+    """
+    command = [sys.executable, str(Path(__file__).parent / "servers" / "remote.py")]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+
+        def start(**options: Any) -> str:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{json.dumps(options)}\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip()
+
+        yield start
+        process.kill()
 
 
 Cells = dict[tuple[str, str], dict[str, str]]

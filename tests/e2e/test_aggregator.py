@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +35,6 @@ def anyio_backend() -> str:
 def log(tmp_path: Path) -> Path:
     """Return where a stub may note what happens to it."""
     return tmp_path / "stub.log"
-
-
-@pytest.fixture
-def remote() -> Iterator[Remote]:
-    """Return a function that starts a server behind a port and returns its URL."""
-    started: list[subprocess.Popen[str]] = []
-    script = Path(__file__).parents[1] / "servers" / "remote.py"
-
-    def start(**options: Any) -> str:
-        argv = [sys.executable, str(script), json.dumps(options)]
-        started.append(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
-        stdout = started[-1].stdout
-        assert stdout is not None
-        return stdout.readline().strip()
-
-    yield start
-    for process in started:
-        with process:
-            process.kill()
 
 
 def servers(**entries: Json) -> Json:

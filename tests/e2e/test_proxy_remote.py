@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,8 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def urls() -> Iterator[dict[str, str]]:
-    script = Path(__file__).parents[1] / "servers" / "remote.py"
-    command = [sys.executable, str(script), *map(json.dumps, KINDS.values())]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield {name: process.stdout.readline().strip() for name in KINDS}
-        process.kill()
+def urls(remote: Callable[..., str]) -> dict[str, str]:
+    return {name: remote(**options) for name, options in KINDS.items()}
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,7 @@
 #!/usr/bin/env python3
-"""Real servers of the SDK behind loopback ports, for tests; it prints the URL of each.
+"""Real servers of the SDK behind loopback ports, for tests.
 
-    python3 remote.py OPTIONS …
-
-OPTIONS, of one server each, is a JSON object:
+Each line of its input, a JSON object of options, starts one more; it prints the URL of that:
     transport     "sse" or "http"
     stateless     true: no sessions
     json          true: an answer is one body, and no stream
@@ -105,8 +103,8 @@ def made(options: Json) -> ASGIApp:
 async def main() -> None:
     """Serve until killed."""
     async with anyio.create_task_group() as serving:
-        for argument in sys.argv[1:]:
-            options: Json = json.loads(argument)
+        async for line in anyio.wrap_file(sys.stdin):
+            options: Json = json.loads(line)
             listener = socket.create_server(("127.0.0.1", 0))
             path = "sse" if options["transport"] == "sse" else "mcp"
             print(f"http://127.0.0.1:{listener.getsockname()[1]}/{path}", flush=True)
