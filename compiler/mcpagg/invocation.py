@@ -90,11 +90,11 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     Raises:
         ConfigError: there is none, or options cannot be had together.
     """
-    from mcpagg.clients import find_config
-
     if faults := [Problem("", what) for what, is_so in _contradictions(chosen) if is_so]:
         raise ConfigError(PROGRAM, faults)
     if chosen.client:
+        from mcpagg.clients import find_config
+
         home, here = Path.home(), Path.cwd()
         chosen.config = str(
             find_config(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import signal
 import tempfile
 import threading
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,6 +94,8 @@ def content(file: Path) -> bytes:
 
 
 def _unpacked(file: Path) -> bytes:
+    import zipfile  # and below: few runs need it, and it takes milliseconds to import
+
     try:
         with zipfile.ZipFile(file) as members:
             return members.read(SERVER)
@@ -199,6 +199,8 @@ def differs(old: str, text: str) -> bool:
 
 def difference(file: Path, old: str, text: str) -> Difference:
     """Return how `text` differs from `old`, the text of `file`."""
+    import difflib
+
     old, runtime = _in_short(old.replace(CRLF, "\n"), text)
     lines = difflib.unified_diff(
         old.splitlines(keepends=True),

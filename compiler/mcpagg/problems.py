@@ -13,7 +13,6 @@ Every pass collects all its problems and raises once, so that one run shows them
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -39,6 +38,8 @@ class Problem:
 
 def meant(word: str, known: Iterable[str]) -> str:
     """Return the remedy for a word that is not known: the one that looks most like it, or ""."""
+    import difflib  # only who has made a mistake waits for it
+
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
     return f"did you mean `{close[0]}`?" if close else ""
 
