@@ -444,6 +444,24 @@ def test_a_list_that_is_not_given_is_reported_once_over_all_lives_of_a_child() -
     assert ["gave no list" in words for words in said] == [True, False, False, True]
 
 
+def test_a_live_list_that_the_next_life_does_not_declare_is_withdrawn() -> None:
+    world = World({"a": ["x"]}, capabilities={"prompts": {}}, start="lazy", idle_stop=5)
+    client, shown = world.client(), []
+    given = {"tools/list": {"tools": [tool("x")]}, "prompts/list": {"prompts": [{"name": "p"}]}}
+    lives: list[Json] = [{"tools": {}, "prompts": {}}, {"tools": {}}]
+    for declared in lives:
+        world.say(client, call(1, "a:x"))
+        a = world.ready("a", declared)
+        for seconds in (SETTLE_SECONDS, 0):
+            for asked in world.received(a):
+                if "id" in asked:
+                    world.say(a, result(asked["id"], given.get(asked["method"], {})))
+            world.wait(seconds)
+        shown.append(world.ask(client, request(2, "prompts/list"))["result"]["prompts"])
+        world.wait(60)
+    assert shown == [[{"name": "a:p"}], []]
+
+
 def test_a_call_in_flight_outlives_a_change_of_the_list() -> None:
     world = World({"a": ["x", "y"]})
     client, a = world.client(), world.up("a")

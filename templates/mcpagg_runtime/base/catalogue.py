@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import edited, members
 from mcpagg_runtime.base.protocol import MODERN_VERSION, SKILLS_EXTENSION
-from mcpagg_runtime.start.lists import cut_list, labelled
+from mcpagg_runtime.start.lists import cut_list
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -177,17 +177,12 @@ class Catalogue:
         if server not in self._recorded:
             kind = self.kind
             text = self._snapshot[server].get(kind.name, "[]")
-            texts = {own: rest for own, *rest in cut_list(text, kind.key, kind.label)}
+            rows = {name: row for name, (owner, *row) in self.routes.items() if owner == server}
             found = []
-            for exposed, route in self.routes.items():
-                if route[0] == server:
-                    named = len(route) > 1
-                    own = route[1] if named else exposed
-                    name, head, tail = texts[own]
-                    item = Item(server, own, exposed, head, tail)
-                    item.portable = route[2] if named else labelled(server, name)
-                    item.exposed = exposed if named else item.portable
-                    found.append(item)
+            for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+                item = Item(server, own, names[0], head, tail)
+                item.portable = names[1]
+                found.append(item)
             # At once: a list is compared by the thread that reads its server, without the lock.
             self._recorded[server] = found
         return self._recorded[server]

@@ -103,7 +103,12 @@ class Reading:
 
 
 class ListReader:
-    """One list of one child: when it is read, what came of that, and what is served for it."""
+    """One list of one child: when it is read, what came of that, and what is served for it.
+
+    In each life it is read once the child is ready, and again after the child has announced a
+    change, or settled. It is at rest, due to be read, or being read; and it is compared, or calls
+    wait for that under `refuse`, until they give up.
+    """
 
     def __init__(
         self, catalogue: Catalogue, connection: Connection, lifecycle: Lifecycle, clients: Clients

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.greeting import introduction, is_capable, spelling_for, spoken, version_of
-from mcpagg_runtime.start.lists import cut_list, labelled, list_result
+from mcpagg_runtime.start.lists import cut_list, list_result
 from mcpagg_runtime.start.opening import ENDING, HEAD_START_SECONDS, LOG_DIRECTORY, Opening
 from mcpagg_runtime.start.values import quote, scan
 
@@ -157,15 +157,11 @@ class Prepared:
         routes, _ = scan(self.tables[kind], 0)
         for server, rows in routes.items():
             text = self.tables["snapshot"][server][kind]
-            items = {own: rest for own, *rest in cut_list(text, key, label)}
             facts = self.children.get(server, {}) if kind == "tools" else {}
             hidden = () if self.capable else facts.get("conditional", ())
-            for exposed, row in rows.items():
-                own = row[0] if row else exposed
+            for own, names, head, tail in cut_list(text, key, label, server, rows):
                 if own not in hidden:
-                    name, head, tail = items[own]
-                    name = (exposed, row[1])[column] if row else labelled(server, name)
-                    shown.append(head + quote(name) + tail)
+                    shown.append(head + quote(names[column]) + tail)
         return list_result(member, shown)
 
 
