@@ -7,9 +7,9 @@ from functools import partial
 from statistics import median, quantiles
 
 from bench import Bench
-from contenders import Scene
+from contenders import RELAYS, Scene
 from pipe import Open
-from processes import resident
+from processes import cpu, resident
 
 SIZES = {"100 B": (100, 300), "10 KB": (10_000, 20), "1 MB": (1_000_000, 3)}
 """{size: (bytes, calls a turn)}."""
@@ -27,7 +27,7 @@ BURST_CALLS, BURST_SECONDS = 3000, 3.0
 def measure(bench: Bench) -> None:
     """Call one child through every server."""
     report, rounds = bench.report, 3 if bench.quick else 9
-    running = bench.opened(bench.workshop.contenders(Scene(1)))
+    running = bench.opened(bench.workshop.contenders(Scene(1)) | bench.workshop.relays())
     try:
         samples = bench.turns(rounds, running, sequential)
         table = report.add("a call, one after another", "direct", samples, difference=True)
@@ -39,6 +39,9 @@ def measure(bench: Bench) -> None:
             table = report.add(f"calls of 100 B, {number} in flight", "direct", samples)
             share = table.ratio("mcpagg", "calls/s")
             report.goal(f"{number} in flight", share, "of direct", least=SHARE_GOAL)
+            limits = {relay: table.ratio(relay, "calls/s") or 0 for relay in RELAYS}
+            told = ", ".join(f"{relay} {share:.2f}" for relay, share in limits.items())
+            report.say(f"what any proxy in Python is below, of direct: {told}")
         report.add("memory after these calls", "direct", bench.turns(1, running, memory))
     finally:
         for each in running.values():
@@ -66,6 +69,7 @@ def burst(number: int, server: Open) -> dict[str, float]:
         now = time.perf_counter()
         sent[server.pipe.send("tools/call", params)] = now
 
+    before = cpu(server.pipe.process.pid)
     start = time.perf_counter()
     for _ in range(number):
         send()
@@ -75,7 +79,12 @@ def burst(number: int, server: Open) -> dict[str, float]:
         if len(took) + len(sent) < BURST_CALLS and time.perf_counter() - start < BURST_SECONDS:
             send()
     rate = len(took) / (time.perf_counter() - start)
-    return {"calls/s": rate, "p99 ms": quantiles(took, n=100)[98] * 1000}
+    spent = (cpu(server.pipe.process.pid) - before) / len(took)
+    return {
+        "calls/s": rate,
+        "p99 ms": quantiles(took, n=100)[98] * 1000,
+        "CPU us": spent * 1e6,
+    }
 
 
 def memory(server: Open) -> dict[str, float]:

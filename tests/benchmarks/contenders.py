@@ -13,8 +13,13 @@ from pathlib import Path
 
 from pipe import FLOOR
 
-ECHO, BLOB = (str(Path(__file__).with_name(name)) for name in ("echo.py", "blob.py"))
-"""The children: of many tools with small results, and of one with large ones."""
+ECHO, BLOB, RELAY = (
+    str(Path(__file__).with_name(name)) for name in ("echo.py", "blob.py", "relay.py")
+)
+"""The children, of many tools with small results and of one with large ones; the least proxy."""
+
+RELAYS = {"bare relay": "bytes", "relay of ids": "ids"}
+"""What a proxy in Python cannot be below, by name: how the relay passes on what it reads."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,11 @@ class Workshop:
         if scene.children == 1:
             found = {"direct": [*FLOOR, ECHO, str(scene.delay)]} | found
         return found
+
+    def relays(self) -> dict[str, list[str]]:
+        """Return the command lines of the least proxies of one child."""
+        child = [*FLOOR, ECHO, "0"]
+        return {name: [*FLOOR, RELAY, how, *child] for name, how in RELAYS.items()}
 
     def up_file(self, scene: Scene) -> Path:
         """Return the file that gets a line from each child when it is up."""

@@ -83,13 +83,13 @@ def members(text: str, start: int = 0) -> tuple[Members, int]:
     return found, read_members(text, start, found)
 
 
-def read_members(  # noqa: PLR0912 - one loop: each line of each peer goes through it
+def read_members(
     text: str,
     start: int,
     found: Members,
     names: list[str] | None = None,
     levels: int = 3,
-    inner: Mapping[str, Noted] | None = None,
+    inner: Mapping[str, Noted] = {},
 ) -> int:
     """Put the members of the JSON object at text[start] into `found`; return the index behind it.
 
@@ -100,50 +100,59 @@ def read_members(  # noqa: PLR0912 - one loop: each line of each peer goes throu
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
     """
-    is_large = len(text) > LARGE
     try:
-        if text[start] != "{":
-            raise NotAnObject("not a JSON object")
-        index = start + 1
-        if text[index] != '"':
-            index = skip(text, index)
-            if text[index] == "}":
-                return index + 1
-        while True:
-            # Most texts have no white space but one blank: more is looked for, not skipped.
-            if text[index] != '"':
-                index = _behind_blanks(text, index, '"', "member name")
-            key, index = string_behind(text, index + 1, True)
-            if text[index] != ":":
-                index = _behind_blanks(text, index, ":", "colon")
-            begin = index + 2 if text[index + 1] == " " else index + 1
-            if text[begin] in BLANK:
-                begin = skip(text, begin)
-            if inner is not None and key in inner and text[begin] == "{":
-                value, index = _noted_object(text, begin, levels, inner[key])
-            elif is_large:
-                value, index = _member_value(text, begin, levels)
-            else:
-                try:
-                    value, index = scan(text, begin)
-                except (StopIteration, ValueError, SystemError, RecursionError):
-                    value, index = value_at(text, begin)
-            found[key] = value, begin, index
-            if names is not None:
-                names.append(key)
-            if text[index] in BLANK:
-                index = skip(text, index)
-            if text[index] == "}":
-                return index + 1
-            if text[index] != ",":
-                raise Malformed(f"no comma at character {index}")
-            index += 2 if text[index + 1] == " " else 1
+        return _read_members(text, start, found, names, levels, inner)
     except IndexError:
         raise Malformed("it ends too early") from None
     except (ValueError, SystemError) as problem:
         if isinstance(problem, Malformed):
             raise
         raise Malformed("a member name is no JSON string") from None
+
+
+def _read_members(
+    text: str,
+    start: int,
+    found: Members,
+    names: list[str] | None,
+    levels: int,
+    inner: Mapping[str, Noted],
+) -> int:
+    # Each line of each peer comes through here. Most have no white space but a blank behind a colon
+    # or a comma: for more of it, each character would be looked at twice.
+    if text[start] != "{":
+        raise NotAnObject("not a JSON object")
+    index = start + 1
+    if text[index] != '"':
+        index = skip(text, index)
+        if text[index] == "}":
+            return index + 1
+    is_large = len(text) > LARGE
+    while True:
+        if text[index] != '"':
+            index = _behind_blanks(text, index, '"', "member name")
+        key, index = string_behind(text, index + 1, True)
+        if text[index] != ":":
+            index = _behind_blanks(text, index, ":", "colon")
+        begin = index + 2 if text[index + 1] == " " else index + 1
+        if is_large or key in inner:
+            begin = skip(text, begin) if text[begin] in BLANK else begin
+            value, index = _member_value(text, begin, levels, inner.get(key))
+        else:
+            try:
+                value, index = scan(text, begin)
+            except (StopIteration, ValueError, SystemError, RecursionError):
+                begin = skip(text, begin)
+                value, index = value_at(text, begin)
+        found[key] = value, begin, index
+        if names is not None:
+            names.append(key)
+        index = skip(text, index) if text[index] in BLANK else index
+        if text[index] == "}":
+            return index + 1
+        if text[index] != ",":
+            raise Malformed(f"no comma at character {index}")
+        index += 2 if text[index + 1] == " " else 1
 
 
 def _behind_blanks(text: str, index: int, wanted: str, what: str) -> int:
@@ -154,18 +163,15 @@ def _behind_blanks(text: str, index: int, wanted: str, what: str) -> int:
     return index
 
 
-def _noted_object(text: str, index: int, levels: int, noted: Noted) -> tuple[Any, int]:
-    """Read an object whose own members are wanted."""
-    found, names = noted
-    if names:  # the last member of a name counts
-        found.clear()
-        names.clear()
-    end = read_members(text, index, found, names, levels - 1)
-    return {name: member[0] for name, member in found.items()}, end
-
-
-def _member_value(text: str, index: int, levels: int) -> tuple[Any, int]:
-    """Read the value of a member in a large text."""
+def _member_value(text: str, index: int, levels: int, noted: Noted | None) -> tuple[Any, int]:
+    """Read the value of a member in a large text, or of one whose own members are wanted."""
+    if noted is not None and text[index] == "{":
+        found, names = noted
+        if names:  # the last member of a name counts
+            found.clear()
+            names.clear()
+        end = _read_members(text, index, found, names, levels - 1, {})
+        return {name: member[0] for name, member in found.items()}, end
     if len(text) - index <= LARGE:
         return value_at(text, index)
     return outline(text, index, levels)

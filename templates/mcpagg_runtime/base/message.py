@@ -171,8 +171,8 @@ class Message:
     @property
     def id(self) -> Id | None:
         """Its id, None if it has none, or an illegal one."""
-        identifier: Id | None = self._identifier()
-        return identifier if is_id(identifier) else None
+        identifier = self._identifier() if self._id is _UNREAD else self._id
+        return identifier if type(identifier) in (int, str) else None
 
     @property
     def number(self) -> int:
@@ -260,9 +260,9 @@ class Message:
                 parts += ',"id":', self.id_text
             if self.method is not None:
                 parts += ',"method":', quote(self.method)
-            for name in _PRINTED:
-                if name in self.members:
-                    parts += ',"', name, '":', self.members[name].text
+            for name, json in self.members.items():
+                if name in _PRINTED:
+                    parts += ',"', name, '":', json.text
             parts.append("}\n")
             self._line = "".join(parts).encode("utf-8")
         return self._line
@@ -315,9 +315,11 @@ def read_message(text: str) -> Message:
         NotAnObject: it is JSON, but no object.
         Malformed: it is not JSON.
     """
-    start = skip(text, 0)
-    if text[start : start + 1] != "{":
-        parse(text)
+    start = 0
+    if not text.startswith("{"):
+        start = skip(text, 0)
+        if text[start : start + 1] != "{":
+            parse(text)
     found: Members = {}
     noted: dict[str, Noted] = {"params": ({}, [])}
     if len(text) > NOTED:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import LARGE, obj
-from mcpagg_runtime.base.message import Message, error, request
+from mcpagg_runtime.base.message import Json, Message, error, request
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
@@ -173,9 +173,8 @@ class Call:
         if token not in ("", "null"):
             self.token = token
             changes.append((params.place(("_meta", "progressToken")), str(number)))
-        return request(
-            number, self.method, spliced(params.text, changes) if changes else params.text
-        )
+        text = spliced(params.text, changes) if changes else params.text
+        return Message({"params": Json(text)}, self.method, str(number), number)
 
     def is_settled_by(self, code: object) -> bool:
         """Whether an error with this code is the answer, so that nobody else is asked."""

@@ -22,11 +22,9 @@ def edited_object(json: Json, drop: Collection[str] = (), add: Mapping[str, str]
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
     """Return a text with some places of it replaced."""
-    parts, done = [], 0
-    for (start, end), replacement in sorted(changes):
-        parts += [text[done:start], replacement]
-        done = end
-    return "".join([*parts, text[done:]])
+    for (start, end), replacement in sorted(changes, reverse=True):
+        text = f"{text[:start]}{replacement}{text[end:]}"
+    return text
 
 
 def replaced(text: str, member: str, value: str) -> str:
