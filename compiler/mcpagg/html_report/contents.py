@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mcpagg.costs import listed_bytes, tokens
+from mcpagg.costs import listed_bytes
 from mcpagg.dry_run import without_credentials
 from mcpagg.listed import ListedItem, listed_items
 from mcpagg.literal import HIDDEN, json_text
@@ -78,11 +78,6 @@ class Entry:
     arguments: tuple[Argument, ...]
     documents: tuple[Document, ...]
 
-    @property
-    def tokens(self) -> int:
-        """About how many tokens it costs."""
-        return tokens(self.size)
-
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -103,11 +98,6 @@ class Server:
         """The bytes of its tools."""
         return sum(tool.size for tool in self.tools)
 
-    @property
-    def tokens(self) -> int:
-        """About how many tokens its tools cost."""
-        return tokens(self.size)
-
 
 class Profile(NamedTuple):
     """One profile: which clients are given it unasked, and what its tools cost."""
@@ -116,7 +106,6 @@ class Profile(NamedTuple):
     clients: str
     tools: int
     size: int
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +124,6 @@ class Contents:
     def size(self) -> int:
         """The bytes of the list of tools."""
         return sum(server.size for server in self.servers)
-
-    @property
-    def tokens(self) -> int:
-        """About how many tokens the list of tools costs."""
-        return tokens(self.size)
 
 
 def contents(result: Compilation) -> Contents:
@@ -171,7 +155,6 @@ def _profiles(result: Compilation) -> Iterator[Profile]:
             ", ".join((*clients, *others)),
             tools=sum(len(cost.tools) for cost in costs),
             size=sum(cost.bytes for cost in costs),
-            tokens=sum(cost.tokens for cost in costs),
         )
 
 

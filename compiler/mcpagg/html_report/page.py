@@ -18,6 +18,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from mcpagg import __version__
+from mcpagg.costs import tokens
 from mcpagg.html_report.contents import Contents, Server, contents
 from mcpagg.literal import HIDDEN
 from mcpagg_runtime.spawn.variables import reference_at
@@ -139,10 +140,6 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "marked": marked,
-        "referring": referring,
-        "grouped": grouped,
-        "snippet": snippet,
-    }
+    filters = (marked, referring, grouped, snippet, tokens)
+    environment.filters |= {one.__name__: one for one in filters}
     return environment.get_template("page.html.j2")

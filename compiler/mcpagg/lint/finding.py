@@ -95,6 +95,9 @@ class Hit(NamedTuple):
     remedy: str = ""
 
 
+Check = Callable[[Offer, Surface], Iterable[Hit]]
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule: `check` yields a hit for each place in an offer where it is broken.
@@ -106,7 +109,12 @@ class Rule:
     level: Level
     clients: tuple[str, ...]
     effect: str
-    check: Callable[[Offer, Surface], Iterable[Hit]]
+    check: Check
+
+
+def rule(name: str, level: Level, effect: str, *clients: str) -> Callable[[Check], Rule]:
+    """Make a rule of a function that checks an offer."""
+    return lambda check: Rule(name, level, clients, effect, check)
 
 
 @dataclass(frozen=True, slots=True)

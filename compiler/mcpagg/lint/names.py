@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mcpagg.lint.finding import Hit, Offer, Surface
+from mcpagg.lint.finding import Hit, Offer, Surface, rule
 
 
 class Reader(NamedTuple):
@@ -46,6 +46,7 @@ READERS = (
 )
 
 
+@rule("tool-name", "refused", "is refused by {clients}")
 def refused_name(offer: Offer, surface: Surface) -> Iterator[Hit]:
     """Yield a hit for each way in which clients refuse the name of a tool, with these clients."""
     if offer.kind != "tool":

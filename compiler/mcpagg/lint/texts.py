@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 
-from mcpagg.lint.finding import DESCRIBED, Hit, Offer, Surface
+from mcpagg.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
 
@@ -85,6 +85,7 @@ _INSTRUCTIONS = (
 )
 
 
+@rule("hidden-text", "hidden", "a model reads and nobody sees", "all")
 def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each string with characters that a reader cannot see, or text out of sight.
 
@@ -126,6 +127,7 @@ def hidden_characters(text: str) -> list[str]:
     return found
 
 
+@rule("instructions", "hidden", "a model may obey before anything is called", "all")
 def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each string that gives a model orders which no tool has a reason to give."""
     for pointer, text in offer.strings:
@@ -136,6 +138,7 @@ def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
                 yield Hit(pointer, f"{what} ({_short(' '.join(found[0].split()))})")
 
 
+@rule("long-description", "advice", "is too much for {clients}")
 def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for a description of a tool that some client cuts or refuses."""
     text = offer.value.get("description")
@@ -147,6 +150,7 @@ def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
     yield Hit(DESCRIBED, f"has {len(text):,} characters", tuple(clients))
 
 
+@rule("no-description", "advice", "is what models choose tools by", "all")
 def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for a tool without a description."""
     text = offer.value.get("description")
@@ -154,6 +158,7 @@ def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
         yield Hit(DESCRIBED, "has no description")
 
 
+@rule("same-description", "advice", "does not tell a model which of the two it wants", "all")
 def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
     """Yield a hit for a tool that another one describes itself as.
 

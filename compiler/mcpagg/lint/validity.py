@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mcpagg.lint.finding import Hit, Offer, Surface
+from mcpagg.lint.finding import Hit, Offer, Surface, rule
 from mcpagg.pointers import escaped
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 
@@ -35,6 +35,12 @@ _CHOICES = {
 _PROPERTY = re.compile("[a-zA-Z0-9_.-]{1,64}")
 
 
+@rule(
+    "no-object",
+    "refused",
+    "is refused by {clients}, by some with all of the server's tools",
+    "strict clients",
+)
 def no_object(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each schema of a tool that is not that of an object.
 
@@ -50,11 +56,18 @@ def no_object(offer: Offer, _: Surface) -> Iterator[Hit]:
         yield Hit("/outputSchema", 'has no "type": "object"')
 
 
+@rule(
+    "broken-schema",
+    "refused",
+    "is refused by {clients}, by some with the tools of all servers",
+    "strict clients",
+)
 def broken_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each fault for which validators refuse to compile a schema."""
     return (Hit(one.pointer, one.what) for one in offer.schema_faults if not one.is_remote)
 
 
+@rule("remote-ref", "refused", "is not fetched by {clients}", "strict clients")
 def remote_reference(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each reference to another document.
 
@@ -63,6 +76,7 @@ def remote_reference(offer: Offer, _: Surface) -> Iterator[Hit]:
     return (Hit(one.pointer, one.what) for one in offer.schema_faults if one.is_remote)
 
 
+@rule("task-only", "refused", "is not relayed, so calls fail", "all")
 def task_only(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for a tool that can only be called as a task, which the proxy does not relay."""
     execution = offer.value.get("execution")
@@ -70,6 +84,7 @@ def task_only(offer: Offer, _: Surface) -> Iterator[Hit]:
         yield Hit("/execution/taskSupport", "can only be called as a task")
 
 
+@rule("top-level-choice", "refused", "is refused by {clients}, with the whole request")
 def top_level_choice(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each choice that stands right in the schema of the arguments."""
     for keyword in offer.arguments:
@@ -77,6 +92,7 @@ def top_level_choice(offer: Offer, _: Surface) -> Iterator[Hit]:
             yield Hit(f"/inputSchema/{keyword}", "stands at the top level", _CHOICES[keyword])
 
 
+@rule("array-items", "refused", "is refused by {clients}", "VS Code", "the OpenAI API")
 def array_items(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each array that does not say of what.
 
@@ -90,6 +106,9 @@ def array_items(offer: Offer, _: Surface) -> Iterator[Hit]:
             yield Hit(pointer, "is an array without `items`")
 
 
+@rule(
+    "property-name", "refused", "is refused by {clients}, with the whole request", "the Claude API"
+)
 def property_names(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each argument whose name has other characters, or too many."""
     properties = offer.arguments.get("properties")
@@ -99,6 +118,9 @@ def property_names(offer: Offer, _: Surface) -> Iterator[Hit]:
             yield Hit(f"/inputSchema/properties/{escaped(name)}", what)
 
 
+@rule(
+    "gemini-subset", "refused", "is refused by {clients}, with the whole request", "the Gemini API"
+)
 def gemini_subset(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for what Gemini's schemas, a subset of OpenAPI 3.0, cannot express.
 
@@ -122,6 +144,9 @@ def gemini_subset(offer: Offer, _: Surface) -> Iterator[Hit]:
                 yield Hit(where, f"is the schema `{str(inner).lower()}`")
 
 
+@rule(
+    "large-schema", "advice", "is refused by {clients} where functions are strict", "the OpenAI API"
+)
 def large_schema(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each measure that is too large for strict function calling."""
     schemas = [one for _, one in offer.schemas]
