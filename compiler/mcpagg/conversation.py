@@ -17,6 +17,7 @@ from mcpagg_runtime.base.message import Message, error, failure, id_text, reques
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
+from mcpagg_runtime.serve.large import LargeLine
 from mcpagg_runtime.serve.messages import SHOWN_CHARACTERS, Fragment, answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.spawn.launch import Launch
@@ -196,10 +197,10 @@ class Conversation:
 
     # What it says
 
-    def _receive(self, *lines: bytes) -> None:
+    def _receive(self, *lines: bytes | LargeLine) -> None:
         """Take lines; called by the thread that reads them."""
         for line in lines:
-            self._take(line, 0)
+            self._take(line.whole() if isinstance(line, LargeLine) else line, 0)
 
     def _take(self, line: bytes, request: int) -> list[int]:
         """Take a line; return the ids of the requests that it answers.

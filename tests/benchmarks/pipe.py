@@ -144,10 +144,17 @@ class Open(NamedTuple):
 
 
 def listed(pipe: Pipe, tool: str, *, modern: bool = False) -> Open:
-    """List the tools; take the last one that is called so, whatever its prefix."""
+    """List the tools; take the last one that is called so, whatever its prefix.
+
+    Raises:
+        ValueError: there is none: a peer may not be able to speak to the server's era.
+    """
     found: Any = json.loads(pipe.request("tools/list", {"_meta": ENVELOPE} if modern else {}))
     names: list[str] = [each["name"] for each in found["result"]["tools"]]
-    return Open(pipe, [name for name in names if name.endswith(tool)][-1], modern)
+    fitting = [name for name in names if name.endswith(tool)]
+    if not fitting:
+        raise ValueError(f"lists no tool that ends in {tool!r}, but {len(names)} others")
+    return Open(pipe, fitting[-1], modern)
 
 
 def response_id(line: bytes) -> int | None:

@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+from core import Json
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import Malformed
 from mcpagg_runtime.base.message import Message, decode, read_message
+from mcpagg_runtime.serve import large
 from mcpagg_runtime.serve.connection import Call
-from mcpagg_runtime.serve.plain import UNREAD_BYTES, unread_answer
+from mcpagg_runtime.serve.large import LARGE_BYTES, LargeLine
 from mcpagg_runtime.serve.routing import ambiguity
 
 # --- Lines ------------------------------------------------------------------------------------
@@ -127,18 +130,72 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if type(value) is list else value
 
 
-# --- Answers ----------------------------------------------------------------------------------
+# --- Large answers ----------------------------------------------------------------------------
 
 
 @given(ENVELOPES, IDS, st.one_of(SCALARS, PARAMS), ENDS)
 def test_a_large_answer_that_is_passed_on_unread_says_the_same(
     envelope: str, number: str, said: str, end: str
 ) -> None:
-    filled = '{"x":"' + "é" * (UNREAD_BYTES // 2) + '","y":' + said + "}"
+    filled = '{"x":"' + "é" * (LARGE_BYTES // 2) + '","y":' + said + "}"
     text = envelope.replace("ID", number).replace("SAID", filled) + end
     line = text.encode("utf-8", "surrogatepass")
-    short, full = unread_answer(line), read(line)
-    if short is None or full is None:
+    kept, full = LargeLine(line), read(line)
+    answer = kept.answer()
+    unread = kept.result(answer[1], {}) if answer is not None else None
+    if answer is None or unread is None or full is None:
         return  # what is in a result is not looked at, unless it must be read
-    assert alike(short, full, "id", "result")
-    assert json.loads(short.under('"x"').line()) == json.loads(full.under('"x"').line())
+    assert (answer[0], unread.text) == (full.id, full.raw("result"))
+
+
+WANTED = {"resultType": "", "_meta": "", "content": "", "structuredContent": "{"}
+VALUES = st.recursive(
+    st.one_of(
+        st.none(), st.integers(), st.text(max_size=30), st.sampled_from([*WANTED, ',"_meta":'])
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.sampled_from([*WANTED, "x", "jsonrpcs"]), inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+FILLED = st.lists(VALUES, min_size=1).map(lambda values: values * (1 + 40 // len(values)))
+OBJECTS = st.dictionaries(
+    st.one_of(st.sampled_from([*WANTED]), st.text(max_size=5)),
+    st.one_of(VALUES, FILLED),
+    min_size=1,
+)
+
+
+@given(
+    OBJECTS,
+    st.sampled_from([(",", ":"), (", ", ": ")]),
+    st.booleans(),
+    st.booleans(),
+    st.lists(st.sampled_from([*WANTED]), unique=True),
+)
+def test_what_is_spliced_into_a_large_result_is_what_is_changed_in_its_value(
+    value: Json, separators: tuple[str, str], ascii_: bool, first: bool, names: list[str]
+) -> None:
+    drop, add = names[:1], dict.fromkeys(names[1:], '{"new":1.0}')
+    text = json.dumps(value, separators=separators, ensure_ascii=ascii_)
+    head = '"jsonrpc":"2.0","id":7'
+    line = f'{{"result":{text},{head}}}' if first else f'{{{head},"result":{text}}}'
+    with pytest.MonkeyPatch.context() as patch:
+        for name, size in {"END_BYTES": 70, "BLOCK_BYTES": 64, "PAGE_BYTES": 128}.items():
+            patch.setattr(large, name, size)
+        kept = LargeLine(line.encode())
+        found = kept.answer() if kept.size > 3 * large.END_BYTES else None
+        result = kept.result(found[1], WANTED) if found is not None else None
+        if result is None:
+            return  # what cannot be told is read
+        assert json.loads(result.text) == value
+        known = {name: got for name, got in result.value.items() if name in WANTED}
+        assert known.keys() <= value.keys()
+        assert all(
+            type(got) is dict or name in known for name, got in value.items() if name in WANTED
+        )
+        changed = {name: got for name, got in value.items() if name not in drop}
+        new = {name: json.loads(got) for name, got in add.items()}
+        if known.keys() == value.keys() & WANTED.keys():
+            assert json.loads(result.edited(drop, add).text) == {**changed, **new}

@@ -329,25 +329,25 @@ def test_what_has_no_output_schema_is_not_wrapped(text: str) -> None:
 )
 def test_a_result_says_all_that_this_revision_wants(method: str, text: str, more: Json) -> None:
     value = json.loads(text)
-    assert json.loads(completed(Text(text), PLAN, method)) == {**value, **more, **SIGNED}
+    assert json.loads(completed(Text(text), PLAN, method).text) == {**value, **more, **SIGNED}
 
 
 def test_a_completed_result_keeps_its_text() -> None:
-    text = completed(Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN, "tools/call")
-    assert text.startswith('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800",')
+    answer = completed(Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN, "tools/call")
+    assert answer.text.startswith('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800",')
 
 
 @pytest.mark.parametrize("meta", ['{"v":1.0}', "{}", "null", "5"])
 def test_a_result_says_which_server_it_is_from(meta: str) -> None:
     kept = json.loads(meta) if meta.startswith("{") else {}
-    text = completed(Text(f'{{"_meta":{meta}}}'), PLAN, "prompts/get")
-    signature = json.loads(text)["_meta"]
+    answer = completed(Text(f'{{"_meta":{meta}}}'), PLAN, "prompts/get")
+    signature = json.loads(answer.text)["_meta"]
     assert signature == {**kept, **SIGNED["_meta"]}
 
 
 def test_a_result_that_says_so_already_stays() -> None:
     text = f'{{ "_meta": {{"{SERVER_KEY}": 5}}, "resultType": "complete" }}'
-    assert completed(Text(text), PLAN, "prompts/get") == text
+    assert completed(Text(text), PLAN, "prompts/get").text == text
 
 
 @pytest.mark.parametrize(

@@ -64,13 +64,6 @@ def test_a_response_passes_on_under_another_id_without_being_read_again() -> Non
     assert passed.line().decode() == f'{{"jsonrpc":"2.0","id":"x","result":{RESULT}}}\n'
 
 
-def test_a_response_that_was_prepared_is_printed_once() -> None:
-    message = read_message(f'{{"id":1,"result":{RESULT}}}')
-    message.prepare("7")
-    assert message.under("7") is message.under("7")
-    assert message.under("8") is not message.under("8")
-
-
 def test_an_error_counts_before_a_result_unless_it_is_null() -> None:
     both = read_message('{"id":1,"result":{},"error":{"code":5}}')
     assert both.under("1").members.keys() == {"error"}

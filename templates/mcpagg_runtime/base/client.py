@@ -104,6 +104,10 @@ class Client:
         self.initialized = True
         self.starter = self
 
+    def wanted(self, method: str) -> Mapping[str, str]:
+        """Return which members of a method's result its port looks at; see `LargeLine.result`."""
+        return {}
+
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`."""
         self.version = spoken(message.params.get("protocolVersion"))
@@ -169,6 +173,12 @@ class ModernRequest(Client):
         self.level = level if type(level) is str else ""
         self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
+
+    def wanted(self, method: str) -> Mapping[str, str]:
+        """Return which members of a method's result `completed` looks at."""
+        from mcpagg_runtime.modern.results import completed_members
+
+        return completed_members(method)
 
 
 def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:

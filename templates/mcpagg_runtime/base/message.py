@@ -25,12 +25,13 @@ from mcpagg_runtime.base.jsontext import (
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any
 
     from mcpagg_runtime.base.jsontext import Members, Noted, Span
 
     Id = int | str
+    Piece = bytes | memoryview
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
@@ -69,6 +70,11 @@ class Json:
         self._end = end if end >= 0 else len(source)
         self._value = value
         self._noted = noted
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The JSON text in UTF-8 if it is kept so, else nothing."""
+        return ()
 
     @property
     def text(self) -> str:
@@ -124,6 +130,14 @@ class Json:
         start, end = self.place(path)
         return self.text[start:end]
 
+    def mentions(self, text: str) -> bool:
+        """Whether a text stands anywhere in it."""
+        return text in self.text
+
+    def whole(self) -> Json:
+        """Return it with all that it has, which one that is large may not show as `value`."""
+        return self
+
 
 class Message:
     """One JSON-RPC message.
@@ -135,7 +149,6 @@ class Message:
         "_id",
         "_line",
         "_params",
-        "_prepared",
         "id_text",
         "is_versioned",
         "members",
@@ -161,7 +174,6 @@ class Message:
         self._id = identifier
         self._params: dict[str, Any] | None = None
         self._line = b""
-        self._prepared: Message | None = None
 
     def _identifier(self) -> Any:
         if self._id is _UNREAD:
@@ -231,26 +243,16 @@ class Message:
 
     def under(self, id_text: str) -> Message:
         """Return the response under another id, a JSON text; what it says is not copied."""
-        if self._prepared is not None and self._prepared.id_text == id_text:
-            return self._prepared
-        return self._renumbered(id_text)
-
-    def _renumbered(self, id_text: str) -> Message:
         name = "error" if self.is_error else "result"
         return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
 
-    def may_name_uris(self) -> bool:
-        """Whether there may be members called `uri` in a response."""
-        return '"uri"' in self.raw("result")
-
-    def prepare(self, id_text: str) -> None:
-        """Print a large response under another id now, for `under` to return it."""
-        self._prepared = self.under(id_text)
-        self._prepared.line()
-
-    def set_line(self, line: bytes) -> None:
-        """Have it sent as this line, which says the same."""
-        self._line = line
+    def pieces(self) -> Sequence[Piece]:
+        """Return the line that the message is sent as, in pieces where it is large."""
+        large = self.members["result"].pieces if "result" in self.members else ()
+        if not large:
+            return (self.line(),)
+        head = f'{{"jsonrpc":"2.0","id":{self.id_text},"result":'
+        return (head.encode("utf-8"), *large, b"}\n")
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
@@ -411,13 +413,17 @@ class Lines:
         lines = data.split(b"\n")
         if self.size:
             self._keep(lines[0])
-            lines[0] = b"".join(self.parts)
+            lines[0] = self.ended()
             if self.size > MAXIMUM_LINE_BYTES:
                 del lines[0]
         rest = lines.pop()
         self.parts = [rest] if rest else []
         self.size = len(rest)
         return lines
+
+    def ended(self) -> bytes:
+        """Return the line that has come in pieces."""
+        return b"".join(self.parts)
 
     def _keep(self, data: bytes) -> None:
         """Keep a piece of a line, unless the line is too long by now."""

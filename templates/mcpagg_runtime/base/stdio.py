@@ -192,7 +192,7 @@ class Stdio:
 
     def send(self, *messages: Message) -> None:
         """Write messages to the client, now or as soon as it reads."""
-        self.writer.send(*map(Message.line, messages))
+        self.writer.send(*[piece for message in messages for piece in message.pieces()])
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the client, or None."""

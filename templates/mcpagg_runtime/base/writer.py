@@ -7,16 +7,19 @@ import os
 import select
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.polling import POLLS, set_nonblocking, writable
+from mcpagg_runtime.base.polling import NARROW_PIPE, POLLS, set_nonblocking, widen, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
+    from mcpagg_runtime.base.message import Piece
     from mcpagg_runtime.serve.write_queue import WriteQueue
 
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
+# How many pieces POSIX lets one call write everywhere, give or take: IOV_MAX.
+MAXIMUM_PIECES = 1000
 
 
 class Writer:
@@ -55,15 +58,19 @@ class Writer:
         if self._private:
             set_nonblocking(descriptor)
 
-    def send(self, *lines: bytes) -> None:
-        """Write lines, each of which ends in a newline, now or as soon as the peer reads."""
-        line = lines[0] if len(lines) == 1 else b"".join(lines)
+    def send(self, *pieces: Piece) -> None:
+        """Write lines, whole or in pieces, now or as soon as the peer reads.
+
+        The last piece ends in a newline.
+        """
         with self.lock:
             if self.broken or self.closing:
                 return
             queue = self._queue
             if queue is None or not queue.alive:
-                rest = self._write_at_once(line)
+                rest = self._write_at_once(pieces)
+                if sum([len(piece) for piece in rest]) > NARROW_PIPE and widen(self.descriptor):
+                    rest = self._write_at_once(rest)
                 if rest:
                     self._begin(rest)
             elif self._overflowed is not None and queue.overflows():
@@ -71,7 +78,7 @@ class Writer:
                 self._overflowed(queue.waiting)
                 queue.discard()
             else:
-                queue.add(line)
+                queue.add([*pieces])
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the peer; None if that is not so.
@@ -107,28 +114,34 @@ class Writer:
             self._broke()
         self.broken = True
 
-    def _begin(self, rest: memoryview) -> None:
+    def _begin(self, rest: list[Piece]) -> None:
         if self._queue is None:
             from mcpagg_runtime.serve.write_queue import WriteQueue
 
             self._queue = WriteQueue(self)
         self._queue.begin(rest)
 
-    def _write_at_once(self, line: bytes) -> memoryview:
+    def _write_at_once(self, pieces: Sequence[Piece]) -> list[Piece]:
         """Write what can be written without waiting; return the rest, which is no copy."""
         written = 0
         try:
-            if self._private or self._has_room(line):
-                written = os.write(self.descriptor, line)
+            if self._private:
+                written = os.writev(self.descriptor, pieces[:MAXIMUM_PIECES])
+            elif self._has_room(pieces):
+                written = os.write(self.descriptor, b"".join(pieces))
         except BlockingIOError:
             pass
         except OSError:
             self.break_off()
-            written = len(line)
-        return memoryview(line)[written:]
+            return []
+        for number, piece in enumerate(pieces):
+            if written < len(piece):
+                return [memoryview(piece)[written:], *pieces[number + 1 :]]
+            written -= len(piece)
+        return []
 
-    def _has_room(self, line: bytes) -> bool:
+    def _has_room(self, pieces: Sequence[Piece]) -> bool:
         # POSIX: a pipe that select finds writable takes PIPE_BUF bytes without blocking.
-        if len(line) > getattr(select, "PIPE_BUF", 0):
+        if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
             return False
         return writable(self.descriptor, 0)

@@ -135,8 +135,8 @@ class PendingCall:
             self._answer(failure(asking.identifier, refusal))
         else:
             method = asking.message.method or ""
-            text = completed(message.json("result"), self._plan, method)
-            self._answer(result(asking.identifier, text))
+            answer = completed(message.json("result"), self._plan, method)
+            self._answer(result(asking.identifier, answer))
 
     def _failed(self, message: Message) -> None:
         code, text = message.code, message.raw("error")

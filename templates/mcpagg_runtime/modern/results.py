@@ -9,20 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import edited, obj
-from mcpagg_runtime.base.message import Json
 from mcpagg_runtime.base.protocol import SERVER_KEY
-from mcpagg_runtime.serve.editing import edited_object
 
 if TYPE_CHECKING:
+    from mcpagg_runtime.base.message import Json
     from mcpagg_runtime.base.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+CACHED = ("resources/read", "skills/get")
 # What only this revision's results have.
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
-def completed(result: Json, plan: Plan, method: str) -> str:
+def completed_members(method: str) -> dict[str, str]:
+    """Return which members of the result of a call `completed` looks at."""
+    names = ["resultType", "_meta"]
+    if method == "tools/call":
+        names.append("content")
+    if method in CACHED:
+        names += UNCACHED
+    return dict.fromkeys(names, "")
+
+
+def completed(result: Json, plan: Plan, method: str) -> Json:
     """Return the result of a child, whichever revision it speaks, as one of this revision.
 
     What is already there stays: a child of this revision says it all itself.
@@ -34,14 +44,18 @@ def completed(result: Json, plan: Plan, method: str) -> str:
             add["resultType"] = '"complete"'
         if method == "tools/call" and "content" not in value:
             add["content"] = "[]"
-        if method in ("resources/read", "skills/get"):
+        if method in CACHED:
             add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
     meta = value.get("_meta")
     if type(meta) is not dict:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
         add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
-    return edited_object(result, add=add)
+    return result.edited(add=add)
+
+
+# Which members of a result `legacy_result` looks at: structured content that is an object stays.
+LEGACY_MEMBERS = {**dict.fromkeys(MODERN_MEMBERS, ""), "structuredContent": "{"}
 
 
 def legacy_result(result: Json, wraps: bool) -> Json:
@@ -54,7 +68,4 @@ def legacy_result(result: Json, wraps: bool) -> Json:
     add = {}
     if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
         add["structuredContent"] = obj(result=result.part("structuredContent"))
-    text = edited_object(result, drop=MODERN_MEMBERS, add=add)
-    # What stays has been read already: the router looks for URIs in it.
-    kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
-    return Json(text, value=kept)
+    return result.edited(MODERN_MEMBERS, add)

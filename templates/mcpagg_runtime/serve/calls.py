@@ -199,7 +199,7 @@ class CallQueue:
                 call.others, call.refusal = [], ""
             self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
         else:
-            if message.may_name_uris():
+            if self._origins.are_asked_for:
                 self._origins.learn(message, connection.name)
             call = connection.calls[number]
             passed = call.succeeded(connection.name, message)

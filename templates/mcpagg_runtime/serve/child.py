@@ -54,7 +54,7 @@ class Child:
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
-        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+        self.connection = Connection(self, self.receive, self.row, plan.options, effects, origins)
         self.lifecycle = Lifecycle(self.connection, plan)
         self.requests = ServerRequests(
             self.connection,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import LARGE, obj
-from mcpagg_runtime.base.message import Json, Message, error, request
+from mcpagg_runtime.base.message import Json, Message, error, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
+from mcpagg_runtime.serve.large import LARGE_BYTES, LargeLine
 from mcpagg_runtime.serve.messages import read_line
-from mcpagg_runtime.serve.plain import unread_answer
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
     from mcpagg_runtime.serve.messages import Fragment
+    from mcpagg_runtime.serve.uris import Origins
 
     Received = tuple[list[Message | Fragment], str]
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 
         def receive(self, message: Message | Fragment) -> None:
             """Take what the child says."""
+
+        def wanted(self, call: Call) -> Mapping[str, str]:
+            """Return which members of the call's result are looked at, see `LargeLine.result`."""
 
         def tick(self, now: float) -> None:
             """Do what is due at this time."""
@@ -62,6 +66,10 @@ class LegacyChildPort:
         self.deliver = effects.sender(child)
         """Sends the child what the router says to it."""
         self.receive = receive
+
+    def wanted(self, call: Call) -> Mapping[str, str]:
+        """Return which members of a result the client's port looks at."""
+        return call.client.wanted(call.method)
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""
@@ -88,6 +96,7 @@ class Call:
         "refusal",
         "serial",
         "token",
+        "wanted",
     )
 
     rewrites = False
@@ -125,6 +134,8 @@ class Call:
         """The id that its child knows it by, 0 before it was sent."""
         self.token = ""
         """The JSON text of the client's progress token, "" for none."""
+        self.wanted: Mapping[str, str] = {}
+        """Members of the result that are looked at on the way, see `LargeLine.result`."""
         self.deadline = FOREVER
         self._latest = FOREVER
         self._limit = 0.0
@@ -136,7 +147,8 @@ class Call:
         return self._message.params
 
     def overhear(self, listen: Callable[[Message], None]) -> None:
-        """Have `listen` told of the answer, before the client is given it."""
+        """Have `listen` told of the answer, and whether it is an error of the tool, beforehand."""
+        self.wanted = {"isError": ""}
         deliver = self.answer
 
         def answer(message: Message) -> None:
@@ -258,14 +270,19 @@ class Connection:
         row: Mapping[str, Any],
         options: Options,
         effects: Effects,
+        origins: Origins,
     ) -> None:
-        """`receive` takes what the child says, in the form that the router knows."""
+        """`receive` takes what the child says, in the form that the router knows.
+
+        `origins` may want to know what URIs its results name.
+        """
         self.child = child
         self.name = child.name
         self.row = row
         """What the launch table has of the child."""
         self.options = options
         self.effects = effects
+        self._origins = origins
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
         self.lost = LostAnswers()
@@ -338,33 +355,42 @@ class Connection:
         """Return what an answer with an id is to: a request of the proxy's own, or a call."""
         return self.own.get(number), self.calls.get(number)
 
-    def read(self, line: bytes, redact: Callable[[str], str], request: int = 0) -> Received:
+    def read(
+        self, line: bytes | LargeLine, redact: Callable[[str], str], request: int = 0
+    ) -> Received:
         """Read a line of the child, for the port; the lock need not be held.
 
         What takes long about it is done here: nothing of it depends on what others do. `redact`
         hides secrets in what is odd about the line; `request` is what it answers, if that is known.
         """
-        unread = unread_answer(line)
-        if unread is not None:
-            call = self.calls.get(unread.number)
-            if call is not None and self._passes_untouched(call):
-                unread.prepare(call.identifier)
-                return [unread], ""
+        if type(line) is bytes and len(line) > LARGE_BYTES:
+            line = LargeLine(line)
+        if isinstance(line, LargeLine):
+            answer = self._unread(line)
+            if answer is not None:
+                return [answer], ""
+            line = line.whole()
         # Only the first odd line is shown; no other one is searched for secrets.
-        said = read_line(line, str if self.warned else redact, request)
-        for message in said[0] if self.own or len(line) > LARGE else ():
+        received = read_line(line, str if self.warned else redact, request)
+        for message in received[0] if self.own else ():
             if isinstance(message, Message) and message.method is None and not message.is_error:
-                own, call = self.asked(message.number)
+                own = self.own.get(message.number)
                 if own is not None:
                     own.prepare(message)
-                elif call is not None and len(line) > LARGE and self._passes_untouched(call):
-                    message.prepare(call.identifier)
-        return said
+        return received
 
-    def _passes_untouched(self, call: Call) -> bool:
-        """Whether a result reaches the client as it is: of one era, with nothing replaced in it."""
-        of_one_era = self.port is self._legacy and call.client.connection is call.client
-        return of_one_era and self._masks is None and not call.rewrites
+    def _unread(self, line: LargeLine) -> Message | None:
+        """Return an answer to a call that is passed on unread; None for what has to be read."""
+        number, place = line.answer() or (0, (0, 0))
+        call = self.calls.get(number)
+        if call is None or self._masks is not None or call.rewrites:
+            return None
+        # Of a larger result nothing is learned when it is read, either; see `outline`.
+        learns = self._origins.are_asked_for and line.size <= LARGE
+        if learns and line.mentions(b'"uri"'):
+            return None
+        found = line.result(place, {**self.port.wanted(call), **call.wanted})
+        return None if found is None else result(str(number), found)
 
     def give_up(self, now: float) -> None:
         """Wait no longer for those answers that are due."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.core import Core
     from mcpagg_runtime.serve.effects import Action, Peer
+    from mcpagg_runtime.serve.large import LargeLine
     from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.spawn.spawning import Spawned
 
@@ -231,7 +232,7 @@ class Lives:
         # Before the lock is taken: a long line holds up its own server alone.
         read, redact = child.connection.read, self.redact
 
-        def receive(*lines: bytes) -> None:
+        def receive(*lines: bytes | LargeLine) -> None:
             take([read(line, redact) for line in lines])
 
         def receive_answers(line: bytes, request: int) -> list[int]:

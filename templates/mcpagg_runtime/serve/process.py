@@ -11,9 +11,10 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines, Message
-from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll
+from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Message
+from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll, widen
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
+from mcpagg_runtime.serve.large import LargeLines
 from mcpagg_runtime.spawn.platforms import describe
 from mcpagg_runtime.spawn.spawning import KILL
 
@@ -156,9 +157,10 @@ class Process:
 
     def read(self) -> None:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = Lines(self._endless)
+        lines = LargeLines(self._endless, lambda: widen(self._stdout))
         for data in _chunks(self._stdout):
             self.receive(*lines.feed(data))
+            del data  # while it waits for more, it keeps nothing: see `_chunks`
         self.drained.set()
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
@@ -296,6 +298,8 @@ def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterato
             if not data:
                 return
             yield data
+            # The end of a large line, kept, would keep the memory of all that stood before it.
+            del data
     except OSError:
         return
     finally:

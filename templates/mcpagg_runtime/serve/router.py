@@ -65,7 +65,9 @@ class Router:
         self.plan = answers.plan
         self.effects = effects
         self.clients = Clients("logging" in answers.declared)
-        self._origins = Origins()
+        # Where resources are not served, or by one server alone, nobody asks.
+        several = len(self.plan.servers) > 1
+        self._origins = Origins("resources" in answers.declared and several)
         self.children = {
             name: Child(name, answers, effects, self.clients, self._origins)
             for name in self.plan.servers

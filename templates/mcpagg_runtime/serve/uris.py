@@ -52,7 +52,9 @@ def _crosses(text: str) -> bool:
 class Origins:
     """Which server each URI came from last; the oldest is forgotten first."""
 
-    def __init__(self) -> None:
+    def __init__(self, are_asked_for: bool = True) -> None:
+        """`are_asked_for` says whether anyone is to know; else nothing need be learned."""
+        self.are_asked_for = are_asked_for
         self._servers: dict[str, str] = {}
 
     def add(self, uri: str, server: str) -> None:
@@ -66,11 +68,9 @@ class Origins:
 
     def learn(self, answer: Message, server: str) -> None:
         """Note the URIs that the result of a server names."""
-        if not answer.may_name_uris():
-            return
-        result = answer.value("result")
-        if type(result) is dict:
-            for uri in _uris_in(result):
+        result = answer.members.get("result")
+        if result is not None and result.mentions('"uri"') and type(result.value) is dict:
+            for uri in _uris_in(result.value):
                 self.add(uri, server)
 
     def of(self, uri: str) -> str | None:

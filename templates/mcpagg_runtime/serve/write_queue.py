@@ -15,6 +15,10 @@ from mcpagg_runtime.base.polling import writable
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
+    from mcpagg_runtime.base.message import Piece
+
+    Pieces = list[Piece]
+
     class Owner(Protocol):
         """The writer that a queue belongs to."""
 
@@ -36,6 +40,8 @@ PATIENCE_FACTOR = 8
 # How much is written at once: where writing waits, a peer that reads a long line slowly is seen to
 # take something.
 PIECE = 1 << 20
+# How much is copied so that one call can write it.
+JOINED = 1 << 16
 
 
 class WriteQueue:
@@ -49,13 +55,13 @@ class WriteQueue:
         self.writer = writer
         self.alive = False
         self.waiting = 0
-        self._queue: list[bytes] = []
-        self._batch: list[bytes] = []  # what the thread took of the queue, last line first
+        self._queue: list[Pieces] = []
+        self._batch: list[Pieces] = []  # what the thread took of the queue, the last first
         self._gates: list[tuple[bool, Any]] = []
         self._took_at = 0.0  # when the peer last took something
 
-    def begin(self, rest: memoryview) -> None:
-        """Have a thread write the rest of a line, and then what is added meanwhile."""
+    def begin(self, rest: Pieces) -> None:
+        """Have a thread write the rest of what was sent, and then what is added meanwhile."""
         self._took_at = monotonic()
         try:
             _thread.start_new_thread(self._drain, (rest,))
@@ -64,10 +70,10 @@ class WriteQueue:
             # There is no thread to be had. Half a line is written: nothing can follow it.
             self.writer.break_off()
 
-    def add(self, line: bytes) -> None:
-        """Queue a line."""
-        self._queue.append(line)
-        self.waiting += len(line)
+    def add(self, pieces: Pieces) -> None:
+        """Queue what was sent."""
+        self._queue.append(pieces)
+        self.waiting += _size(pieces)
 
     def discard(self) -> None:
         """Forget what waits; the line that is being written goes on."""
@@ -103,17 +109,20 @@ class WriteQueue:
                 gate.release()
         self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
 
-    def _drain(self, rest: memoryview) -> None:
-        line: bytes | memoryview = rest
-        while line:
-            view = memoryview(line)
+    def _drain(self, pieces: Pieces) -> None:
+        while pieces:
+            if _size(pieces) <= JOINED:
+                pieces[:] = [b"".join(pieces)]
+            pieces.reverse()
             try:
-                while view:
-                    view = view[self._write(view) :]
+                while pieces:  # one that is written is kept no longer
+                    view = memoryview(pieces.pop())
+                    while view:
+                        view = view[self._write(view) :]
             except OSError:
                 self.writer.break_off()
             with self.writer.lock:
-                line = self._next()
+                pieces = self._next()
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""
@@ -125,18 +134,22 @@ class WriteQueue:
             writable(self.writer.descriptor, None)
             return 0
 
-    def _next(self) -> bytes:
-        """Return the line to be written next; b"" if there is none, and so the thread ends."""
-        line = b""
+    def _next(self) -> Pieces:
+        """Return what is to be written next; nothing if there is none, and so the thread ends."""
+        pieces: Pieces = []
         if not self._batch:
             self._batch, self._queue = self._queue[::-1], []
         if self._batch and not self.writer.broken:
-            line = self._batch.pop()
-            self.waiting -= len(line)
+            pieces = self._batch.pop()
+            self.waiting -= _size(pieces)
         else:
             self.alive = False
             self.discard()
             if self.writer.closing:
                 os.close(self.writer.descriptor)
         self._open_gates()
-        return line
+        return pieces
+
+
+def _size(pieces: Pieces) -> int:
+    return sum([len(piece) for piece in pieces])

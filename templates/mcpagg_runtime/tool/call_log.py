@@ -116,7 +116,7 @@ class LoggedDispatch(Dispatch):
             server=quote(server),
             **_asked(call.method, call.name),
             ms=f"{(monotonic() - started) * 1000:.1f}",
-            bytes=str(0 if answer is None else len(answer.line())),
+            bytes=str(0 if answer is None else sum(map(len, answer.pieces()))),
             outcome=quote(outcome),
             **more,
         )
