@@ -41,12 +41,6 @@ class Answers:
         declared = parse(plan.capabilities)
         self.declared = frozenset([*declared, *declared.get("extensions", ())])
         """The capabilities and extensions that the proxy declares."""
-        self.extended = {
-            name: facts["extensions"]
-            for name, facts in plan.children.items()
-            if "extensions" in facts
-        }
-        """{server: the extensions whose requests go to it}."""
         self.outages: set[str] = set()
         """The servers that are down: what they have has left the lists."""
         self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
@@ -64,8 +58,8 @@ class Answers:
         if method in PROTOCOL_METHODS:
             return []
         likely = {}
-        for server, names in self.extended.items():
-            own = [name for name in names if name != SKILLS.capability]
+        for server, facts in self.plan.children.items():
+            own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
             marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
             if own:
                 likely[server] = method.startswith(tuple(marks))

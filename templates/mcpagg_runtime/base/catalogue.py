@@ -29,8 +29,6 @@ class Kind:
     that the proxy writes anew, and `announcement` tells that the list has changed.
     """
 
-    __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
-
     def __init__(
         self,
         name: str,
@@ -103,7 +101,6 @@ class Catalogue:
     def __init__(self, kind: Kind, plan: Plan, outages: Collection[str]) -> None:
         """`outages` are the servers that are down: what they have has left the lists."""
         facts = plan.children if kind is TOOLS else {}
-        answering = [known.get("extensions", ()) for known in plan.children.values()]
         self.kind = kind
         self.servers = (*plan.servers, *([""] if plan.subtools else []))
         self.routes = plan.routes[kind.name]
@@ -120,7 +117,7 @@ class Catalogue:
         """{server: the items that it offers only to a client with capabilities}."""
         self.live: dict[str, list[Item]] = {}
         """The lists that are served instead of the snapshot."""
-        self.apart = kind is SKILLS and sum(SKILLS.capability in one for one in answering) > 1
+        self.apart = kind is SKILLS and len(plan.skilled) > 1
         """Whether URIs are listed with their server, since several have such items."""
         self._snapshot = plan.snapshot
         self._outages = outages

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj, parse
-from mcpagg_runtime.base.protocol import SERVER_KEY
+from mcpagg_runtime.base.protocol import SERVER_KEY, SKILLS_EXTENSION
 from mcpagg_runtime.start.greeting import version_of
 from mcpagg_runtime.start.values import quote
 
@@ -16,20 +16,6 @@ if TYPE_CHECKING:
 
 class Options:
     """The compiler's options that a proxy heeds."""
-
-    __slots__ = (
-        "allow_failed",
-        "connect_timeout",
-        "env",
-        "http",
-        "idle_stop",
-        "names",
-        "on_drift",
-        "restart",
-        "separator",
-        "start",
-        "timeout",
-    )
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.separator: str = given["separator"]
@@ -111,6 +97,12 @@ class Plan:
     def needs(self) -> list[str]:
         """The variables that some server needs, unless its `env_file` has them."""
         return [name for facts in self.children.values() for name in facts.get("needs", ())]
+
+    @property
+    def skilled(self) -> list[str]:
+        """The servers that have skills."""
+        extended = self.children.items()
+        return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
 
     @property
     def info(self) -> str:

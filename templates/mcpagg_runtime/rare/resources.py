@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import SKILLS
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import Message, result
 from mcpagg_runtime.base.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
@@ -146,12 +145,7 @@ class ResourceRouting:
 
     def _holders(self, method: str, uri: str) -> tuple[list[Child], str]:
         """Return who may have what a URI is of, the likeliest first, and their own URI for it."""
-        extended = self._answers.extended
-        skilled = [
-            child
-            for name, child in self._children.items()
-            if SKILLS.capability in extended.get(name, ())
-        ]
+        skilled = [self._children[name] for name in self._answers.plan.skilled]
         listed = self._catalogues["resources"].find(uri) is not None
         if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
             from mcpagg_runtime.views.entries import own_address

@@ -25,8 +25,6 @@ class Difference:
     `changed` is {name: (the old item, the new one)}.
     """
 
-    __slots__ = ("added", "changed", "removed")
-
     def __init__(self, old: Iterable[Item], new: Iterable[Item]) -> None:
         before = {item.original: item for item in old}
         now = {item.original: item for item in new}

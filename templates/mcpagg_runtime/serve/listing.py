@@ -62,8 +62,6 @@ class Listing:
     Each name, or URI, counts where it comes first.
     """
 
-    __slots__ = ("_first", "_followed", "_repeats", "_server", "faults", "kind", "wanted")
-
     def __init__(self, kind: Kind, server: str, *, repeats: bool = False) -> None:
         """`repeats` says whether headers repeat arguments of what is listed: modern, over HTTP."""
         self.kind = kind
@@ -72,7 +70,7 @@ class Listing:
         """The params of the request for the next page, as JSON text; None once all have come."""
         self.faults: list[str] = []
         """What is wrong with the list; each one completes "server 'x' …"."""
-        self._server = server
+        self.server = server
         self._first: dict[str, Item] = {}
         self._followed: set[str] = set()
 
@@ -107,7 +105,7 @@ class Listing:
                 continue
             _, begin, stop = members(result, start)[0][self.kind.label]
             key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
-            item = Item(self._server, key, value[self.kind.label], head, tail)
+            item = Item(self.server, key, value[self.kind.label], head, tail)
             if self._first.setdefault(key, item) is not item and not in_circle:
                 what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
                 self.faults.append(f"{what}; the first one counts")

@@ -48,15 +48,11 @@ _DOES = {
 class Reading:
     """One reading of a list, page by page."""
 
-    __slots__ = ("_catalogue", "_is_taken", "_server", "deadline", "fault", "listing", "number")
-
-    def __init__(self, catalogue: Catalogue, server: str, *, repeats: bool) -> None:
-        """`repeats` says whether headers repeat arguments, see `Listing`."""
-        self._catalogue = catalogue
-        self._server = server
-        self._is_taken = False
-        self.listing = Listing(catalogue.kind, server, repeats=repeats)
+    def __init__(self, listing: Listing, catalogue: Catalogue) -> None:
+        self.listing = listing
         """What has come so far."""
+        self._catalogue = catalogue
+        self._is_taken = False
         self.fault = ""
         """Why there is no list in an answer, "" if there is."""
         self.number = 0
@@ -95,7 +91,8 @@ class Reading:
         """
         self.take(answer)
         if self.listing.wanted is None:
-            recorded = {item.original: item for item in self._catalogue.recorded(self._server)}
+            known = self._catalogue.recorded(self.listing.server)
+            recorded = {item.original: item for item in known}
             for item in self.listing.items:
                 if item.original in recorded:
                     old = recorded[item.original]
@@ -168,7 +165,8 @@ class ListReader:
             row, is_modern = self._connection.row, self._lifecycle.era == MODERN
             over_http = "url" in row and row.get("transport") != "sse"
             repeats = self.kind is TOOLS and over_http and is_modern
-            self._reading = Reading(self._catalogue, self._server, repeats=repeats)
+            listing = Listing(self.kind, self._server, repeats=repeats)
+            self._reading = Reading(listing, self._catalogue)
             self._reading.ask(self._connection, self._answered)
         else:
             self._compare([])
@@ -256,15 +254,7 @@ class ListReader:
             self._again_at = self._effects.arm(settled_at)
             return
         self._apply(items, difference)
-        if difference:
-            from mcpagg_runtime.rare.drift import drift_text
-
-            self.drift = drift_text(difference)
-        else:
-            self.drift = ""
-        if self._drift_at_start is None:
-            self._drift_at_start = self.drift
-        self._report()
+        self._report(difference)
         # A change that was announced meanwhile may have come behind the page that it is about.
         overtaken = self._guarded and self._again_at < FOREVER
         self.compared, self._is_awaited = not overtaken, False
@@ -315,12 +305,19 @@ class ListReader:
 
     # What is said of it
 
-    def _report(self) -> None:
-        """Say how the list differs; advise to recompile only where that would record it.
+    def _report(self, difference: Difference) -> None:
+        """Note and say how the list differs; advise to recompile only where that would record it.
 
         A compile sees what a fresh start shows, not what changes while the server runs.
         """
-        if not self.drift:
+        self.drift = ""
+        if difference:
+            from mcpagg_runtime.rare.drift import drift_text
+
+            self.drift = drift_text(difference)
+        if self._drift_at_start is None:
+            self._drift_at_start = self.drift
+        if not difference:
             self._say(self.kind.name, "")
             return
         what = "" if self.kind is TOOLS else f" {self.kind.name}"
