@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpagg.approval import approving
-from mcpagg.asking import Rows, asked_servers, check_known, combined, new_names
 from mcpagg.config import read_config
 from mcpagg.config.selection import filtered
 from mcpagg.dry_run import DryRun
@@ -21,7 +20,16 @@ from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.output import is_extension
 from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
-from mcpagg.recorded import NOTHING, Contents, read_contents
+from mcpagg.recorded import (
+    NOTHING,
+    Contents,
+    Rows,
+    asked_servers,
+    check_known,
+    combined,
+    new_names,
+    read_contents,
+)
 from mcpagg.relocation import check_alone, launch_rows, reached
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec

@@ -16,9 +16,8 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any
 
-from mcpagg.collector import UNKNOWN_THERE, Collector
+from mcpagg.collector import UNKNOWN_THERE, Collector, connect
 from mcpagg.conversation import BadList, Conversation, Fault, Time
-from mcpagg.handshake import connect
 from mcpagg.jsontext import dumps
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.problems import ChildFault, Problem, count

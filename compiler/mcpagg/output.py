@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcpagg.problems import ConfigError, Problem
-from mcpagg.sections import cut
+from mcpagg.readback import cut
 
 EXECUTABLE = 0o777  # less what the umask takes, as is READABLE
 READABLE = 0o666

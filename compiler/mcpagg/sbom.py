@@ -20,7 +20,7 @@ from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
 from mcpagg import __version__
-from mcpagg.environment.pins import Package, find_package
+from mcpagg.programs import Package, find_package
 from mcpagg.snapshot import ChildSnapshot
 
 if TYPE_CHECKING:

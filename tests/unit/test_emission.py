@@ -29,9 +29,8 @@ from mcpagg.jsontext import dumps, loads
 from mcpagg.literal import HIDDEN, comment, is_visible, json_text, list_text, literal, table_text
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
-from mcpagg.readback import ReadBackError, read_tables
+from mcpagg.readback import ReadBackError, cut, read_tables
 from mcpagg.recorded import read_contents, recorded_command
-from mcpagg.sections import cut
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.catalogue import KINDS

@@ -10,7 +10,7 @@ import pytest
 from mcpagg.bundle import runtime_digest
 from mcpagg.invocation import parse
 from mcpagg.output import difference
-from mcpagg.sections import cut
+from mcpagg.readback import cut
 
 FILE = Path("server.py")
 ZEROS = "0" * 64

@@ -12,9 +12,8 @@ from collections.abc import Callable, Container
 from pathlib import PurePath
 from typing import NamedTuple, NoReturn
 
-from mcpagg.config import jsonc, toml, yaml
 from mcpagg.config.findings import Place
-from mcpagg.config.values import Object, SyntaxFault
+from mcpagg.config.formats import Object, SyntaxFault, load_json, load_toml, load_yaml
 from mcpagg.problems import ConfigError, Problem
 
 _OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # the marks of UTF-32 begin alike
@@ -29,10 +28,10 @@ class _Format(NamedTuple):
 
 
 _DEEPEST = 100
-_JSON = _Format("JSON", jsonc.load, (".json", ".jsonc", ".json5"), re.compile(r"[{\[\"/]"))
+_JSON = _Format("JSON", load_json, (".json", ".jsonc", ".json5"), re.compile(r"[{\[\"/]"))
 _FORMATS = (
-    _Format("TOML", toml.load, (".toml",), re.compile(r"\[\[?[A-Za-z_]|[\w.-]+\s*=")),
-    _Format("YAML", yaml.load, (".yaml", ".yml"), re.compile(r"---|[A-Za-z_][\w.-]*\s*:(?:\s|$)")),
+    _Format("TOML", load_toml, (".toml",), re.compile(r"\[\[?[A-Za-z_]|[\w.-]+\s*=")),
+    _Format("YAML", load_yaml, (".yaml", ".yml"), re.compile(r"---|[A-Za-z_][\w.-]*\s*:(?:\s|$)")),
     _JSON,
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 from mcpagg.config import readers
 from mcpagg.config.credentials import credential_in
 from mcpagg.config.findings import Place, kind, quoted
-from mcpagg.config.values import Number
+from mcpagg.config.formats import Number
 from mcpagg.jsontext import loads
 from mcpagg.problems import meant
 from mcpagg.spec import Overlay, Profile

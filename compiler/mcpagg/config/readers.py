@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from mcpagg.config.findings import Place, Written, kind
-from mcpagg.config.values import Number
+from mcpagg.config.formats import Number
 from mcpagg.problems import meant
 from mcpagg.spec import OAuth
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from mcpagg.config.findings import Place, where
-from mcpagg.environment.pins import find_package
-from mcpagg.environment.programs import find_fault
 from mcpagg.problems import EnvironmentFault, Problem
+from mcpagg.programs import find_fault, find_package
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Launch, Location, MissingVariables, prepare
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, resolve

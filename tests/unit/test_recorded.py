@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from mcpagg.asking import asked_servers, check_known, combined, new_names
 from mcpagg.problems import ConfigError
+from mcpagg.recorded import asked_servers, check_known, combined, new_names
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 
