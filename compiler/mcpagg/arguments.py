@@ -36,6 +36,16 @@ def argument_parser() -> _Parser:
         epilog=STATUSES,
         argument_default=argparse.SUPPRESS,
     )
+    _add_ways(parser)
+    _add_chosen(parser)
+    _add_behaviour(parser)
+    _add_judged(parser)
+    _add_reports(parser)
+    return parser
+
+
+def _add_ways(parser: _Parser) -> None:
+    """Add what is read, what is written, and which servers are asked."""
     add = parser.add_argument
     add("config", nargs="?", help=f"the config, '-' for stdin; default ${CONFIG_VARIABLE}")
     add(
@@ -69,6 +79,11 @@ def argument_parser() -> _Parser:
         help="ask this server, and take the snapshots of the others from FILE (repeatable)",
     )
     add("--login", metavar="NAME", help="log in at this remote server, for all proxies; then exit")
+
+
+def _add_chosen(parser: _Parser) -> None:
+    """Add which servers, tools and profiles are part of the proxy."""
+    add = parser.add_argument
     add("--only", action="append", metavar="NAME", help="this server (repeatable)")
     add("--skip", action="append", metavar="NAME", help="not this server (repeatable)")
     add(
@@ -81,6 +96,11 @@ def argument_parser() -> _Parser:
     add("--hide", action="append", metavar="SERVER:TOOL", help="withhold (globs, repeatable)")
     add("--profile", action="append", metavar="NAME", help="this profile of `mcpagg` in the config")
     add("--define", action="append", metavar="NAME=VALUE", help="an editor's variable (repeatable)")
+
+
+def _add_behaviour(parser: _Parser) -> None:
+    """Add how the proxy calls its tools, and what it does when it runs."""
+    add = parser.add_argument
     add(
         "--separator", type=_mark, metavar="S", help="between server and tool in names; default ':'"
     )
@@ -129,6 +149,11 @@ def argument_parser() -> _Parser:
         stdio="one client on standard input and output (default)",
         **{"stdio,http": "also many over HTTP: FILE --http, or uvicorn FILE:app"},
     )
+
+
+def _add_judged(parser: _Parser) -> None:
+    """Add what is refused, and what is let pass."""
+    add = parser.add_argument
     add("--stdio-only", action="store_true", help="refuse all but the standard stdio config")
     add("--strict", action="store_true", help="fail (2) for what clients refuse or texts hide")
     add(
@@ -139,6 +164,11 @@ def argument_parser() -> _Parser:
     )
     add("--max-bytes", type=_bytes, metavar="N", help="fail (2) if the list of tools is larger")
     add("--allow-secrets", action="store_true", help="take literal credentials; writes FILE 0600")
+
+
+def _add_reports(parser: _Parser) -> None:
+    """Add what is printed, and written beside the proxy."""
+    add = parser.add_argument
     _add_choice(
         parser,
         "--report",
@@ -161,7 +191,6 @@ def argument_parser() -> _Parser:
         nargs=0,
         help="print the version, and the digest of the runtime",
     )
-    return parser
 
 
 def _add_choice(parser: _Parser, flag: str, *, action: Any = "store", **choices: str) -> None:

@@ -118,16 +118,16 @@ class Collector:
             self.handshake = not knows_no_handshake(refusal.answer)
             self.modern = speaks_modern(refusal.answer)
             return self.conversation.fault(f"answered initialize with {refusal}")
-        said = loads(answer.raw("result"))
-        self.protocol = str(said.get("protocolVersion"))
-        if fault := introduction_fault("initialize", said):
+        about = loads(answer.raw("result"))
+        self.protocol = str(about.get("protocolVersion"))
+        if fault := introduction_fault("initialize", about):
             return self.conversation.fault(fault)
         if self.protocol not in LEGACY_VERSIONS:
             self.modern = self.protocol == MODERN_VERSION
             self.handshake = not self.modern
             return self._stranger([self.protocol], LEGACY_VERSIONS)
-        self.info = _object(said.get("serverInfo"))
-        odd = self._introduced("initialize", said)
+        self.info = _object(about.get("serverInfo"))
+        odd = self._introduced("initialize", about)
         if odd is None:
             self.conversation.notify(notification(INITIALIZED))
         return odd
@@ -144,19 +144,19 @@ class Collector:
                 return self._stranger(_list(_object(data).get("supported")), (MODERN_VERSION,))
             return self.conversation.fault(f"answered {DISCOVER} with {refusal}")
         self.modern = True
-        said = loads(answer.raw("result"))
-        if fault := introduction_fault(DISCOVER, said):
+        about = loads(answer.raw("result"))
+        if fault := introduction_fault(DISCOVER, about):
             return self.conversation.fault(fault)
-        versions = _list(said.get("supportedVersions"))
+        versions = _list(about.get("supportedVersions"))
         if MODERN_VERSION not in versions:
             return self._stranger(versions, (MODERN_VERSION,))
-        self.info = _object(_object(said.get("_meta")).get(SERVER_KEY))
-        return self._introduced(DISCOVER, said)
+        self.info = _object(_object(about.get("_meta")).get(SERVER_KEY))
+        return self._introduced(DISCOVER, about)
 
-    def _introduced(self, method: str, said: Json) -> Fault | None:
+    def _introduced(self, method: str, about: Json) -> Fault | None:
         """Take down what the child said of itself; return what is wrong with it, or None."""
-        self.capabilities = _object(said.get("capabilities"))
-        instructions = said.get("instructions")
+        self.capabilities = _object(about.get("capabilities"))
+        instructions = about.get("instructions")
         self.instructions = instructions if isinstance(instructions, str) else None
         if odd := unreadable([self.info, self.capabilities, self.instructions]):
             return self.conversation.fault(

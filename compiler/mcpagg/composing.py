@@ -85,9 +85,9 @@ def _tool(composite: Composite, subtools: list[Subtool], tools: Tools) -> dict[s
             text.append(f"## {one.server}")
         last = one.server
         tool = tools[one.server, one.tool]
-        words = one.description or str(tool.get("description") or "").strip()
+        about = one.description or str(tool.get("description") or "").strip()
         schema = dumps(tool.get("inputSchema", {}), quote=encode_basestring, separators=(",", ":"))
-        text += [f"### {one.tool}", *([words] if words else []), f"inputSchema: {schema}"]
+        text += [f"### {one.tool}", *([about] if about else []), f"inputSchema: {schema}"]
     servers = list(dict.fromkeys(one.server for one in subtools))
     names = list(dict.fromkeys(one.tool for one in subtools))
     properties = {

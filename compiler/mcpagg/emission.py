@@ -91,8 +91,6 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     Raises:
         ReadBackError: the text does not mean what went in.
     """
-    unused = _unused(rows, linked, http is not None)
-    runtime = bundle(DEFINED, unused)
     tables = _tables(rows, snapshot, linked, options)
     if http is not None:
         tables["OPTIONS"]["http"] = dict(http)
@@ -108,38 +106,26 @@ def emit(  # noqa: PLR0913 - all that a file is made of
     about = {"name": name}
     if commands.config and any("url" in row for row in rows.values()):
         about["config"] = commands.config
-    templates = _templates()
-    body = templates.get_template("body.py.j2").render(
-        imports=runtime.imports,
+    unused = _unused(rows, linked, http is not None)
+    runtime = bundle(DEFINED, unused)
+    text = _template().render(
+        source=comment(source),
+        command=comment(commands.rebuild),
+        check=comment(commands.check),
+        without=", ".join(sorted(unused)),
         tables={table: f'{table} = r"""{text}"""' for table, text in texts.items()},
-        routes={kind: table for kind, table in ROUTES.items() if table in tables},
         snapshot={
             literal(server): {literal(kind): text for kind, text in values.items()}
             for server, values in listed.items()
         },
-        compiler=literal(__version__),
-        first=runtime.first,
-        deferred={literal(part): source for part, source in runtime.deferred.items()},
         about={key: literal(value) for key, value in about.items()},
         http=http is not None,
+        imports=runtime.imports,
+        first=runtime.first,
+        deferred={literal(part): code for part, code in runtime.deferred.items()},
     )
-    text = templates.get_template("server.py.j2").render(
-        version=__version__,
-        source=comment(source),
-        dependencies='["uvicorn>=0.30"]' if http is not None else "[]",
-        command=comment(commands.rebuild),
-        check=comment(commands.check),
-        runtime_digest=runtime_digest(),
-        without=", ".join(sorted(unused)),
-        body=body.rstrip("\n") + "\n",
-    )
-    read_back(
-        text,
-        tables,
-        lists,
-        {"COMPILER": __version__, "PLAN": about}
-        | {part: f"\n{source}" for part, source in runtime.deferred.items()},
-    )
+    parts = {part: f"\n{code}" for part, code in runtime.deferred.items()}
+    read_back(text, tables, lists, {"COMPILER": __version__, "PLAN": about, **parts})
     return text
 
 
@@ -283,15 +269,21 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
 
 
 @cache
-def _templates() -> jinja2.Environment:
+def _template() -> jinja2.Template:
     folder = bytecode_folder()
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         bytecode_cache=jinja2.FileSystemBytecodeCache(str(folder)) if folder else None,
         loader=jinja2.PackageLoader(PACKAGE, ""),
         undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=False,
+        keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - Python text; every value went through mcpagg.literal
     )
+    environment.globals |= {
+        "compiler": __version__,
+        "runtime_digest": runtime_digest(),
+        "routes": ROUTES,
+    }
+    return environment.get_template("server.py.j2")
 
 
 def _lists(child: ChildSnapshot) -> dict[str, Any]:

@@ -182,14 +182,14 @@ def _credentials(options: Options) -> list[Problem]:
     """Return a problem for each credential among the options: the file records them."""
     from mcpagg.config.credentials import credential_in
 
-    words = []
+    texts = []
     for key, value in asdict(options).items():
         flag = flag_of(key)
         for one in value if isinstance(value, tuple) else [value]:
             name, _, defined = one.partition("=") if key == "define" else ("", "", one)
-            words.append((f"{flag} {name}".strip(), name, str(defined)))
+            texts.append((f"{flag} {name}".strip(), name, str(defined)))
     return [
-        Problem("", f"{said} holds {what}", "the file records it: export a variable instead")
-        for said, name, word in words
-        if (what := credential_in(name, word))
+        Problem("", f"{place} holds {what}", "the file records it: export a variable instead")
+        for place, name, text in texts
+        if (what := credential_in(name, text))
     ]

@@ -35,14 +35,14 @@ def leaks(
             if len(value) >= SHORTEST and name not in COMMON_VARIABLES
         }
         redactor = Redactor(secrets)
-        for place, said in _said(child, launch) if secrets else ():
-            for name in redactor.names(dumps(said)):
+        for place, value in _places(child, launch) if secrets else ():
+            for name in redactor.names(dumps(value)):
                 what = f"server '{child.name}' repeats the value of {name} in its {place}"
                 problems.append(Problem(paths[child.name], what, REMEDY))
     return problems
 
 
-def _said(child: ChildSnapshot, launch: Launch) -> Iterator[tuple[str, Any]]:
+def _places(child: ChildSnapshot, launch: Launch) -> Iterator[tuple[str, Any]]:
     yield "serverInfo", child.info
     yield "capabilities", child.capabilities
     yield "instructions", child.instructions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -56,8 +57,12 @@ def fifteen(bench: Bench) -> Path:
 
 def compiled(arguments: list[str]) -> dict[str, float]:
     """Run the compiler once."""
+    # As where it is installed: Python keeps bytecode, and so what is made of the runtime.
+    environ = {key: text for key, text in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     before = time.monotonic()
-    run = subprocess.run([*compiler(), *arguments], capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [*compiler(), *arguments], capture_output=True, text=True, env=environ, check=False
+    )
     took = time.monotonic() - before
     if run.returncode:
         raise ValueError(run.stderr.strip())

@@ -48,7 +48,7 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(wheel: zipfile.ZipFil
 
 def test_types_and_templates_are_installed_too(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
-    assert {"mcpagg/py.typed", "mcpagg_runtime/py.typed", "mcpagg_runtime/body.py.j2"} <= names
+    assert {"mcpagg/py.typed", "mcpagg_runtime/py.typed", "mcpagg_runtime/server.py.j2"} <= names
 
 
 def test_the_command_runs_from_the_wheel(wheel: zipfile.ZipFile, tmp_path: Path) -> None:

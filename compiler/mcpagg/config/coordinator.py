@@ -60,7 +60,7 @@ def _composite(name: str, value: Any, servers: list[str], at: Place) -> Composit
     if not subtools:
         at.error("names no tool that it could call", _SHAPE)
     return Composite(
-        name=name, path=at.path, subtools=tuple(subtools), description=_words(value, at)
+        name=name, path=at.path, subtools=tuple(subtools), description=_description(value, at)
     )
 
 
@@ -69,15 +69,15 @@ def _subtool(server: str, value: Any, at: Place) -> Subtool | None:
         value = {"name": value}
     readers.ignore_others(value, ("name", "description"), at)
     name = readers.text(value.get("name"), at.at("name"))
-    words = _words(value, at)
-    return Subtool(server=server, tool=name, path=at.path, description=words) if name else None
+    text = _description(value, at)
+    return Subtool(server=server, tool=name, path=at.path, description=text) if name else None
 
 
-def _words(value: dict[str, Any], at: Place) -> str | None:
-    words = value.get("description")
-    if words is None or isinstance(words, str):
-        return words or None
-    at.at("description").error(f"expected a string, found {kind(words)}")
+def _description(value: dict[str, Any], at: Place) -> str | None:
+    text = value.get("description")
+    if text is None or isinstance(text, str):
+        return text or None
+    at.at("description").error(f"expected a string, found {kind(text)}")
     return None
 
 
@@ -122,8 +122,8 @@ def _token(value: Any, at: Place, allow_secrets: bool) -> str | None:
     token = readers.text(value.get("token"), at.at("token"))
     if token is not None and not references(token):
         remedy = 'write "${MCP_PROXY_AUTH_TOKEN}" and export that, or pass --allow-secrets'
-        tell = at.at("token").warn if allow_secrets else at.at("token").error
-        tell("is a token that is written out", remedy)
+        report = at.at("token").warn if allow_secrets else at.at("token").error
+        report("is a token that is written out", remedy)
     return token
 
 

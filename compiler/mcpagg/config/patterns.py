@@ -42,13 +42,13 @@ def permissions(value: Any, at: Place) -> list[Pattern]:
     """Read `{GLOB: "allow", "ask" or "deny"}`, or one of these words for all tools."""
     chosen = [("*", value, at)]
     if not isinstance(value, str):
-        chosen = [(glob, said, at.at(glob)) for glob, said in _object(value, at)]
+        chosen = [(glob, answer, at.at(glob)) for glob, answer in _object(value, at)]
     found: list[Pattern] = []
-    for glob, said, place in chosen:
-        if said == "deny":
+    for glob, answer, place in chosen:
+        if answer == "deny":
             found.append(Pattern(glob, "withheld", place))
         else:
-            found.append(Pattern(glob, "asked" if said == "ask" else "kept", place))
+            found.append(Pattern(glob, "asked" if answer == "ask" else "kept", place))
     return found
 
 

@@ -28,7 +28,7 @@ from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
-from mcpagg.spec import Composite, Overlay, Profile, ProxySpec, ServerSpec
+from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Location, strings
 
 
@@ -62,10 +62,7 @@ def read_config(
     if stdio_only:
         _check_standard(document, dialect, chosen, root)
     servers = _servers(chosen, dialect, root)
-    composites: list[Composite] = []
-    http = None
-    profiles: tuple[Profile, ...] = ()
-    overlays: tuple[Overlay, ...] = ()
+    more: dict[str, Any] = {}
     if isinstance(document, dict):
         check_lists(chosen, document, root)
         check_hosts(servers, dialect, document, root)
@@ -74,10 +71,7 @@ def read_config(
         servers = _switched(document, dialect, servers, root)
         if dialect.container == ("mcpServers",):
             servers = masked(document, servers, root)
-            composites = read_composites(document, [entry.name for entry in found], root)
-            http = read_transport(document, root, allow_secrets)
-        profiles = read_profiles(document, [entry.name for entry in found], root)
-        overlays = read_overlays(document, [entry.name for entry in found], root)
+        more = _beside(document, dialect, [entry.name for entry in found], root, allow_secrets)
     project = _project(folder)
     passwords = frozenset(password_inputs(document))
     variables = ClientVariables(defines, passwords, _called(folder, project))
@@ -92,11 +86,8 @@ def read_config(
         source=source,
         folder=project,
         servers=tuple(servers),
-        composites=tuple(composites),
-        profiles=profiles,
-        overlays=overlays,
         left_out=tuple(left_out),
-        http=http,
+        **more,
     )
     return spec, tuple(dict.fromkeys(root.warnings))
 
@@ -110,6 +101,20 @@ def _servers(chosen: list[Found], dialect: Dialect, root: Place) -> list[ServerS
         if server is not None:
             servers.append(server)
     return servers
+
+
+def _beside(
+    document: dict[str, Any], dialect: Dialect, names: list[str], root: Place, allow_secrets: bool
+) -> dict[str, Any]:
+    """Read what of a ProxySpec stands beside the servers, which have these `names`."""
+    found: dict[str, Any] = {
+        "profiles": read_profiles(document, names, root),
+        "overlays": read_overlays(document, names, root),
+    }
+    if dialect.container == ("mcpServers",):
+        found["composites"] = tuple(read_composites(document, names, root))
+        found["http"] = read_transport(document, root, allow_secrets)
+    return found
 
 
 def _name_approvals(chosen: list[Found], root: Place) -> None:
