@@ -33,7 +33,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(folder, servers)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def wire(file: Path) -> Any:
     with served(file, roots={}, sampling={}) as wire:
         yield wire
@@ -86,27 +86,28 @@ def test_a_schema_is_listed_as_it_was_given_and_an_odd_one_is_told(
         assert text(call(wire, "one:t4")) == "{}"
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        '{"content":[{"type":"text","text":"quota exceeded"}],"isError":true}',
-        '{"content":[],"structuredContent":{"weight":""}}',
-        '{"content":[{"type":"text","text":"only text"}]}',
-        '{"content":[],"structuredContent":{"error":{"code":"X"}},"isError":true}',
-    ],
-)
-def test_a_result_is_not_held_against_the_schema_that_its_tool_declares(
-    tmp_path: Path, result: str
-) -> None:
+NOT_AS_DECLARED = [
+    '{"content":[{"type":"text","text":"quota exceeded"}],"isError":true}',
+    '{"content":[],"structuredContent":{"weight":""}}',
+    '{"content":[{"type":"text","text":"only text"}]}',
+    '{"content":[],"structuredContent":{"error":{"code":"X"}},"isError":true}',
+]
+
+
+def test_a_result_is_not_held_against_the_schema_that_its_tool_declares(tmp_path: Path) -> None:
     weight = {"type": "string", "format": "uri"}
     schema = {"type": "object", "properties": {"weight": weight}, "required": ["weight"]}
-    tool = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
-    entry = stub_entry(tools=[tool], does={"t": {"do": "raw_result", "json": result}})
+    own = {"inputSchema": {"type": "object"}, "outputSchema": schema}
+    does = {
+        f"t{n}": {"do": "raw_result", "json": result} for n, result in enumerate(NOT_AS_DECLARED)
+    }
+    entry = stub_entry(tools=[{"name": name, **own} for name in does], does=does)
     with served(compiled(tmp_path, {"one": entry})) as wire:
-        assert tools(wire)[0]["outputSchema"] == schema
-        number = start_call(wire, "one:t")
-        line = wire.response_line(number).raw.decode()
-        assert line == f'{{"jsonrpc":"2.0","id":{number},"result":{result}}}'
+        assert [tool["outputSchema"] for tool in tools(wire)] == [schema] * len(NOT_AS_DECLARED)
+        for name, result in zip(does, NOT_AS_DECLARED, strict=True):
+            number = start_call(wire, f"one:{name}")
+            line = wire.response_line(number).raw.decode()
+            assert line == f'{{"jsonrpc":"2.0","id":{number},"result":{result}}}'
 
 
 @posix("the servers of the inner proxies are run by this Python")

@@ -54,7 +54,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(folder, config)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def wire(file: Path) -> Any:
     with served(file) as wire:
         yield wire

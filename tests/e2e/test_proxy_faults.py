@@ -158,14 +158,17 @@ def test_a_flood_of_stderr_holds_up_nobody(tmp_path: Path, text_: str) -> None:
         assert text(call(wire, "odd:echo")) == "{}"
 
 
-@pytest.mark.parametrize("options", [{"chunk": 1}, {"newline": "\r\n"}, {"batch": True}])
-@pytest.mark.parametrize("envelope", ["python", "typescript", "spaced", "bare"])
-def test_a_childs_way_of_writing_makes_no_difference(
-    tmp_path: Path, options: dict[str, Any], envelope: str
-) -> None:
-    odd = stub_entry(envelope=envelope, **options)
-    with served(compiled(tmp_path, {"odd": odd})) as wire:
-        assert text(call(wire, "odd:echo", a="ü")) == '{"a":"\\u00fc"}'
+def test_a_childs_way_of_writing_makes_no_difference(tmp_path: Path) -> None:
+    ways: list[dict[str, Any]] = [{"chunk": 1}, {"newline": "\r\n"}, {"batch": True}]
+    envelopes = ("python", "typescript", "spaced", "bare")
+    entries = {
+        f"{envelope}-{number}": stub_entry(envelope=envelope, **way)
+        for envelope in envelopes
+        for number, way in enumerate(ways)
+    }
+    with served(compiled(tmp_path, entries)) as wire:
+        answers = {name: text(call(wire, f"{name}:echo", a="ü")) for name in entries}
+    assert answers == dict.fromkeys(entries, '{"a":"\\u00fc"}')
 
 
 def test_junk_on_a_childs_stdout_is_passed_over_with_one_warning(tmp_path: Path) -> None:

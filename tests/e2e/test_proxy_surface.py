@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def wire(folder: Path) -> Iterator[Wire]:
     with served(folder / "server.py") as wire:
         yield wire
