@@ -126,6 +126,10 @@ class Catalogue:
         }
         """The servers whose items may hold what legacy clients do not understand."""
         self._overlays = plan.overlays if kind is TOOLS else ""
+        self._rows: dict[str, dict[str, list[str]]] = {}
+        """The routing table by server: {server: {exposed name: the rest of its row}}."""
+        for exposed, (server, *row) in self.routes.items():
+            self._rows.setdefault(server, {})[exposed] = row
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
@@ -174,7 +178,7 @@ class Catalogue:
         if server not in self._recorded:
             kind = self.kind
             text = self._snapshot[server].get(kind.name, "[]")
-            rows = {name: row for name, (owner, *row) in self.routes.items() if owner == server}
+            rows = self._rows.get(server, {})
             found = []
             for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
                 item = Item(server, own, names[0], head, tail)
