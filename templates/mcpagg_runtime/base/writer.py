@@ -69,7 +69,8 @@ class Writer:
             queue = self._queue
             if queue is None or not queue.alive:
                 rest = self._write_at_once(pieces)
-                if sum([len(piece) for piece in rest]) > NARROW_PIPE and widen(self.descriptor):
+                left = sum([len(piece) for piece in rest]) if rest else 0
+                if left > NARROW_PIPE and widen(self.descriptor):
                     rest = self._write_at_once(rest)
                 if rest:
                     self._begin(rest)

@@ -175,13 +175,14 @@ class Call:
         message = self._message
         if not self.others:
             self._message = _SENT
-        if not message.params:
+        given = message.params
+        if not given:
             return request(number, self.method, message.raw("params"))
         params = message.members["params"]
         changes: list[tuple[Span, str]] = []
         if self.path:
             changes.append((params.place(self.path), quote(self.original)))
-        token = params.part("_meta", "progressToken") if "_meta" in message.params else ""
+        token = params.part("_meta", "progressToken") if "_meta" in given else ""
         if token not in ("", "null"):
             self.token = token
             changes.append((params.place(("_meta", "progressToken")), str(number)))

@@ -87,7 +87,6 @@ class Engine:
         self._awaited: Client | None = None
         self._paid = _thread.allocate_lock()
         self._alarm = Alarm(self._ring)
-        self._timeless = False
 
     def adopt(self, server: str, spawned: Spawned | Exception, client: Client) -> None:
         """Take over the process of a server that was started for a client, or why there is none."""
@@ -161,10 +160,8 @@ class Engine:
                 if isinstance(message, Malformed) or message.id is None or not message.method:
                     continue
                 identifier = message.id_text
-                params = obj(requestId=identifier)
-                cancelled = notification(CANCELLED, params).line()
-                self.core.from_client(client, cancelled)
-                actions = self.core.taken()
+                cancelled = notification(CANCELLED, obj(requestId=identifier))
+                actions = self.core.take(client, [cancelled])
                 self.perform(actions)
                 if not any(_is_answer(action, client, identifier) for action in actions):
                     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
@@ -216,18 +213,12 @@ class Engine:
             self._report(fault)
 
     def perform(self, actions: list[Action] | None = None) -> set[Client | Child]:
-        """Carry out what the core wants done, all that it does by default; the lock is held.
-
-        Returns whom something was sent.
-        """
+        """Carry out what the core wants done; the lock is held. Return whom something was sent."""
         reached: set[Client | Child] = set()
         messages: dict[Client | Child, list[Message]] = {}
         for kind, peer, what in self.core.taken() if actions is None else actions:
             if kind is SEND:
-                if peer in messages:
-                    messages[peer].append(what)
-                else:
-                    messages[peer] = [what]
+                messages.setdefault(peer, []).append(what)
                 continue
             self._send_all(messages)
             reached.update(messages)
@@ -239,9 +230,8 @@ class Engine:
             self._awaited = None
             self._paid.release()
         alarm = self.core.effects.alarm
-        if alarm < self._alarm.due and not self._alarm.set(alarm) and not self._timeless:
+        if alarm < self._alarm.due and not self._alarm.set(alarm):
             self._say(f"no time limit is kept: {NO_THREAD}")
-            self._timeless = True
         return reached
 
     def _do(self, kind: str, peer: Any, what: Any) -> None:
@@ -291,17 +281,19 @@ class Engine:
         """
         reached: set[Client | Child] = set()
         effects, current = self.core.effects, self._lives.current
-        try:
-            for one in received:
-                if self.is_closing or current.get(child) is not life:
-                    break
-                self.core.from_child(child, one)
-                if effects.is_urgent:
-                    reached |= self.perform()
-        finally:
-            reached |= self.perform()
-        gates = [sink.gate() for peer, sink in self._sinks.items() if peer in reached]
-        return [gate for gate in gates if gate is not None]
+        for one in received:
+            if self.is_closing or current.get(child) is not life:
+                break
+            self.core.from_child(child, one)
+            if effects.is_urgent:
+                reached |= self.perform()
+        reached |= self.perform()
+        gates = []
+        for peer in reached:
+            gate = self._sinks[peer].gate() if peer in self._sinks else None
+            if gate is not None:
+                gates.append(gate)
+        return gates
 
     def _ring(self) -> float | None:
         """Do what is due; return how long to wait for what comes next, None if nothing will."""
@@ -357,13 +349,15 @@ class Alarm:
         """When the next thing is due."""
         self._woken: Any = None
         """Held while the thread has no reason to wake up; None as long as there is no thread."""
+        self._is_told = False
+        """Whether it was told that there is no thread."""
 
     def note(self, due: float) -> None:
         """Note when the next thing is due; called by `ring`, which has seen to all that was."""
         self.due = due
 
     def set(self, due: float) -> bool:
-        """See that `ring` is called by then; return whether there is a thread to be had for it."""
+        """See that `ring` is called by then; return False, once, if no thread is to be had."""
         if due >= self.due:
             return True
         self.due = due
@@ -374,7 +368,8 @@ class Alarm:
                 _thread.start_new_thread(self._run, ())
             except RuntimeError:
                 self._woken, self.due = None, FOREVER  # the next event tries again
-                return False
+                was_told, self._is_told = self._is_told, True
+                return was_told
         elif self._woken.locked():
             self._woken.release()
         return True

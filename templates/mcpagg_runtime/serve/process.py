@@ -289,11 +289,12 @@ class Process:
         self.end(describe(status))
 
 
-def _chunks(descriptor: int, wait: Callable[[], None] = lambda: None) -> Iterator[bytes]:
-    """Read a descriptor until its end, and close it; `wait` comes before each reading."""
+def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator[bytes]:
+    """Read a descriptor until its end, and close it; `wait`, if any, comes before each reading."""
     try:
         while True:
-            wait()
+            if wait is not None:
+                wait()
             data = os.read(descriptor, CHUNK)
             if not data:
                 return
