@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,13 +19,13 @@ from mcpagg.listed import ListedItem, listed_items
 from mcpagg.literal import HIDDEN, json_text
 from mcpagg.pointers import strings
 from mcpagg.profiles import DEFAULT
-from mcpagg.snapshot import ChildSnapshot
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
 from mcpagg_runtime.serve.listing import offered
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
     from mcpagg.linking import Subset
+    from mcpagg.snapshot import ChildSnapshot
 
 COMPOSITES = "composite tools"
 """What the server "" is called: it has the composite tools."""
@@ -128,16 +128,23 @@ class Contents:
 
 def contents(result: Compilation) -> Contents:
     """Return what there is to show of a compilation."""
-    listed = listed_items(result.made_of.listed, result.made_of.linked)
-    servers = tuple(
-        _server(f"s{number}", server, items, result)
-        for number, (server, items) in enumerate(listed.items(), 1)
-    )
+    made_of = result.made_of
+    listed = listed_items(made_of.listed, made_of.linked)
+    specs = {one.name: one for one in made_of.spec.servers}
+    servers = []
+    for number, child in enumerate(made_of.listed.children, 1):
+        row = without_credentials(specs[child.name], made_of.rows[child.name])
+        entries = _entries(f"s{number}", listed[child.name], child.conditional, result)
+        servers.append(_server(f"s{number}", child, row, entries))
+    if "" in listed:
+        anchor = f"s{len(servers) + 1}"
+        tools = tuple(_entries(anchor, listed[""], (), result))
+        servers.append(Server(anchor, COMPOSITES, "", "", {}, "", (), tools, ()))
     header = result.text[: result.text.index("\n\n")]
     kinds = Counter(item.kind.name for items in listed.values() for item in items)
     return Contents(
         name=result.name,
-        servers=servers,
+        servers=tuple(servers),
         profiles=tuple(_profiles(result)),
         facts=dict(_FACT.findall(header)),
         options={name: value for name, value in result.options.runtime().items() if value},
@@ -158,40 +165,35 @@ def _profiles(result: Compilation) -> Iterator[Profile]:
         )
 
 
-def _server(anchor: str, name: str, items: Iterable[ListedItem], result: Compilation) -> Server:
-    """Return what is shown of a server, or as one of the composite tools, whose server is ""."""
-    made_of = result.made_of
-    children = {child.name: child for child in made_of.listed.children}
-    child = children.get(name, ChildSnapshot(COMPOSITES, ""))
-    launch: dict[str, str] = {}
-    withheld: tuple[str, ...] = ()
-    if name:
-        (spec,) = (one for one in made_of.spec.servers if one.name == name)
-        launch = dict(_launch(without_credentials(spec, made_of.rows[name])))
-        tools = (tool["name"] for tool in child.tools)
-        withheld = tuple(tool for tool in tools if not offered(tool, made_of.rows[name]))
-    profiles = made_of.linked.profiles
-    entries = [
-        _entry(
-            f"{anchor}-{number}",
-            item,
-            item.kind is TOOLS and item.own in child.conditional,
-            [one for one, subset in profiles.items() if _is_in(item, subset)],
-            result.options.names,
-        )
-        for number, item in enumerate(items, 1)
-    ]
+def _server(
+    anchor: str, child: ChildSnapshot, row: Mapping[str, Any], entries: Iterable[Entry]
+) -> Server:
+    entries = tuple(entries)
     return Server(
         anchor=anchor,
         name=child.name,
         about=" ".join(_text(child.info.get(key)) for key in ("name", "version")).strip(),
         protocol=child.protocol,
-        launch=launch,
+        launch=dict(_launch(row)),
         instructions=child.instructions or "",
-        withheld=withheld,
+        withheld=tuple(t["name"] for t in child.tools if not offered(t["name"], row)),
         tools=tuple(entry for entry in entries if entry.kind == TOOLS.name),
         others=tuple(entry for entry in entries if entry.kind != TOOLS.name),
     )
+
+
+def _entries(
+    anchor: str, items: Iterable[ListedItem], conditional: Collection[str], result: Compilation
+) -> Iterator[Entry]:
+    """Yield what is listed of a server; `conditional` are the tools that not all clients see."""
+    for number, item in enumerate(items, 1):
+        badges = [*_badges(item)]
+        if item.kind is TOOLS and item.own in conditional:
+            what = "Listed only to clients with certain capabilities"
+            badges.append(Badge("conditional", "plain", what))
+        profiles = result.made_of.linked.profiles
+        is_in = [name for name, profile in profiles.items() if _is_in(item, profile)]
+        yield _entry(f"{anchor}-{number}", item, badges, is_in, result.options.names)
 
 
 def _launch(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -220,7 +222,7 @@ def _is_in(item: ListedItem, profile: Subset) -> bool:
 
 
 def _entry(
-    anchor: str, item: ListedItem, is_conditional: bool, profiles: Iterable[str], names: str
+    anchor: str, item: ListedItem, badges: Iterable[Badge], profiles: Iterable[str], names: str
 ) -> Entry:
     value = item.value
     documents = {
@@ -238,7 +240,7 @@ def _entry(
         title=_title(item.kind, value),
         description=_text(value.get("description")),
         size=listed_bytes(value, **named),
-        badges=tuple(_badges(item, is_conditional)),
+        badges=tuple(badges),
         profiles=tuple(profiles),
         arguments=tuple(_arguments(value)),
         documents=tuple(Document(name, json_text(v)) for name, v in documents.items() if v),
@@ -250,11 +252,9 @@ def _title(kind: Kind, item: Mapping[str, Any]) -> str:
     return title or (_text(item.get("name")) if kind.key != "name" else "")
 
 
-def _badges(item: ListedItem, is_conditional: bool) -> Iterator[Badge]:
+def _badges(item: ListedItem) -> Iterator[Badge]:
     if item.kind is TOOLS:
         yield from _hints(_object(item.value.get("annotations")))
-    if is_conditional:
-        yield Badge("conditional", "plain", "Listed only to clients with certain capabilities")
     if any(HIDDEN.search(_LINE_ENDS.sub(" ", text)) for _, text in strings(item.value)):
         yield Badge("hidden characters", "bad", "Holds characters that cannot be seen")
 
