@@ -1,5 +1,6 @@
 """`python -m mcpagg` is `mcpagg-compile`."""
 
+import gc
 import sys
 
 from mcpagg_runtime.base.standard import complain, open_standard_files
@@ -8,6 +9,7 @@ from mcpagg_runtime.base.standard import complain, open_standard_files
 def main() -> int:
     """Run the command line; Ctrl-C may come before it is even imported."""
     open_standard_files()
+    gc.disable()  # a run is short; to look for circles takes a tenth of one that asks no server
     try:
         from mcpagg.cli import main as run
 

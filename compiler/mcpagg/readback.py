@@ -7,8 +7,10 @@ a proxy that does something else than its config says.
 from __future__ import annotations
 
 import ast
+import marshal
 import re
 from collections.abc import Container, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from mcpagg.jsontext import dumps, loads
@@ -25,6 +27,7 @@ _SECTIONS = re.compile(
     r"(?P<plan>\nPLAN = \{.*)",
     re.DOTALL,
 )
+_PLAIN = 0  # the version of marshal that writes equal values alike
 
 
 class ReadBackError(InternalFault):
@@ -65,9 +68,12 @@ def _says(text: Any, value: Any) -> bool:
     """Whether a JSON text says a value."""
     if not isinstance(text, str):
         return False
-    read, wanted = dumps(loads(text)), dumps(value)
+    read = loads(text)
+    with suppress(ValueError):  # a number that keeps its text, or a value that nests deep
+        if marshal.dumps(read, _PLAIN) == marshal.dumps(value, _PLAIN):  # as ==, but 1 is not true
+            return True
     # Of values that nest deep, numbers do not keep their text.
-    return read == wanted or read == dumps(loads(wanted))
+    return dumps(read) in (wanted := dumps(value), dumps(loads(wanted)))
 
 
 def read_tables(text: str, names: Container[str]) -> dict[str, Any]:
