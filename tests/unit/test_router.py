@@ -26,7 +26,7 @@ from core import (
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import LARGE
 from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.connection import MAXIMUM_LOST
+from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST
 
 PREFIX = '{"jsonrpc":"2.0",'
 

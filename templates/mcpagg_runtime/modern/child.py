@@ -34,10 +34,10 @@ from mcpagg_runtime.base.protocol import (
 from mcpagg_runtime.modern.results import LEGACY_MEMBERS, MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.serve.clients import able, attributed_input
-from mcpagg_runtime.serve.connection import LostAnswers
 from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import introduction_fault
+from mcpagg_runtime.serve.lost_answers import LostAnswers
 from mcpagg_runtime.serve.messages import Fragment
 from mcpagg_runtime.start.values import quote
 

@@ -15,6 +15,7 @@ from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.large import LARGE_BYTES, LargeLine
+from mcpagg_runtime.serve.lost_answers import LostAnswers
 from mcpagg_runtime.serve.messages import read_line
 from mcpagg_runtime.start.values import quote
 
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
 
 # A call may take so many times as long as its limit, if its server reports progress.
 LONGEST_TIMES = 10
-# Of a child that loses more answers than that, nothing that is in flight is waited for.
-MAXIMUM_LOST = 16
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message({})
 
@@ -220,43 +219,6 @@ class OwnRequest:
         """When nobody waits any more for an answer that matters little."""
 
 
-class LostAnswers:
-    """Answers of a child that came without an id that can be read.
-
-    Each answers one of the requests that were in flight when it came. As soon as the others of
-    these have ended, it is known which: so that none waits for ever, and none fails for another.
-    """
-
-    __slots__ = ("errors",)
-
-    def __init__(self) -> None:
-        self.errors: list[tuple[set[int], str]] = []
-        """(the requests that it may be for, what the one is answered with) of each."""
-
-    def add(self, in_flight: Collection[int], error: str) -> None:
-        """Note one; `error` is the JSON text that its request will be answered with."""
-        if in_flight:
-            self.errors.append((set(in_flight), error))
-
-    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
-        """Return {request: error} for those that must be the ones answered; forget these.
-
-        As many lost answers as there are requests that they may be for answer them all; so do
-        more than MAXIMUM_LOST, whatever they may be for.
-        """
-        left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
-        self.errors = [(ids, error) for ids, error in left if ids]
-        if len(self.errors) > MAXIMUM_LOST:
-            lost, self.errors = self.errors, []
-            return {number: error for ids, error in lost for number in ids}
-        for ids, _ in self.errors:
-            within = [lost for lost in self.errors if lost[0] <= ids]
-            if len(within) >= len(ids):
-                self.errors = [lost for lost in self.errors if lost not in within]
-                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
-        return {}
-
-
 class Connection:
     """What one child is sent, and what it owes: `calls` of clients, and requests of the `own`.
 
@@ -351,10 +313,6 @@ class Connection:
         self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
         self.send(request(number, method, params))
         return number
-
-    def asked(self, number: int) -> tuple[OwnRequest | None, Call | None]:
-        """Return what an answer with an id is to: a request of the proxy's own, or a call."""
-        return self.own.get(number), self.calls.get(number)
 
     def read(
         self, line: bytes | LargeLine, redact: Callable[[str], str], request: int = 0

@@ -1,0 +1,48 @@
+"""Answers of a child without an id that can be read: which of its requests they end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+# Of a child that loses more answers than that, nothing that is in flight is waited for.
+MAXIMUM_LOST = 16
+
+
+class LostAnswers:
+    """Answers of a child that came without an id that can be read.
+
+    Each answers one of the requests that were in flight when it came. As soon as the others of
+    these have ended, it is known which: so that none waits for ever, and none fails for another.
+    """
+
+    __slots__ = ("errors",)
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[set[int], str]] = []
+        """(the requests that it may be for, what the one is answered with) of each."""
+
+    def add(self, in_flight: Collection[int], error: str) -> None:
+        """Note one; `error` is the JSON text that its request will be answered with."""
+        if in_flight:
+            self.errors.append((set(in_flight), error))
+
+    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
+        """Return {request: error} for those that must be the ones answered; forget these.
+
+        As many lost answers as there are requests that they may be for answer them all; so do
+        more than MAXIMUM_LOST, whatever they may be for.
+        """
+        left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
+        self.errors = [(ids, error) for ids, error in left if ids]
+        if len(self.errors) > MAXIMUM_LOST:
+            lost, self.errors = self.errors, []
+            return {number: error for ids, error in lost for number in ids}
+        for ids, _ in self.errors:
+            within = [lost for lost in self.errors if lost[0] <= ids]
+            if len(within) >= len(ids):
+                self.errors = [lost for lost in self.errors if lost not in within]
+                return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
+        return {}
