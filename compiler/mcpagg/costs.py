@@ -116,7 +116,7 @@ def _too_large(profile: str, tools: Mapping[str, int], most: int) -> Problem:
 def as_table(costs: Sequence[Cost], profiles: Mapping[str, Sequence[Cost]]) -> list[str]:
     """Return the lines of a table: a row for each server, their sum, and that of each profile.
 
-    Starts are told if there were any.
+    Starts are shown if there were any.
     """
     any_start = any(cost.seconds is not None for cost in costs)
     rows = [("server", "tools", "bytes", "tokens", "start" if any_start else "")]

@@ -274,8 +274,8 @@ class _Redirect:
             ours = target.path == "/callback" and found.get("state") == self._state != ""
             if ours and not self._found.done():
                 self._found.set_result(found)
-            said = "Logged in" if "code" in found else "Not logged in"
-            page = PAGE.format(said if ours else "Nothing is here").encode("ascii")
+            outcome = "Logged in" if "code" in found else "Not logged in"
+            page = PAGE.format(outcome if ours else "Nothing is here").encode("ascii")
             status = "200 OK" if ours else "404 Not Found"
             lines = [
                 f"HTTP/1.1 {status}",

@@ -3,7 +3,7 @@
 CycloneDX 1.6 (https://cyclonedx.org/docs/1.6/json): the proxy depends on its servers, each with the
 version that it gives itself, and a server on the package or the image that its command line names,
 with a purl. What these depend on is resolved anew at each start, and is not known here. The same
-bytes for the same file: the serial number is made of its text, and no time is told.
+bytes for the same file: the serial number is made of its text, and no time is in it.
 """
 
 from __future__ import annotations

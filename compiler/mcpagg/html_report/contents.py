@@ -305,10 +305,10 @@ def _type(schema: Any, depth: int = 0) -> str:
     if isinstance(reference := schema.get("$ref"), str):
         return reference.rpartition("/")[2]
     types = schema.get("type")
-    words = [_text(one) for one in (types if isinstance(types, list) else [types])]
-    if words == ["array"] and "items" in schema:
+    names = [_text(one) for one in (types if isinstance(types, list) else [types])]
+    if names == ["array"] and "items" in schema:
         return f"array of {_type(schema['items'], depth + 1)}"
-    return " | ".join(word for word in words if word) or "any"
+    return " | ".join(name for name in names if name) or "any"
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ Level = Literal["refused", "hidden", "advice"]
 
 @dataclass(frozen=True)
 class Offer:
-    """One thing that clients are told, as the proxy lists it.
+    """One thing that clients are shown, as the proxy lists it.
 
     `kind` is tool, prompt, resource, template or skill, or server for what a server says of itself;
     `name` what its server calls it (a URI, where it has one); `path` the JSON path of its server in

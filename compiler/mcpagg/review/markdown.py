@@ -107,7 +107,7 @@ def _code(text: str) -> str:
 
 
 def _own_text(text: str) -> str:
-    """Return words of ours as they are, and in a code span whatever may hold those of a server."""
+    """Return text of ours as it is, and in a code span whatever may hold that of a server."""
     return text if _OURS.fullmatch(text) else _code(text)
 
 

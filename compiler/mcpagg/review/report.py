@@ -96,10 +96,10 @@ def _items(changes: Sequence[Change]) -> Iterator[Line]:
     for change in own:
         yield from _change(change)
     others = grouped([change for change in changes if change.kind not in APART])
-    for words, group in groupby(others, key=describe_items):
+    for names, group in groupby(others, key=describe_items):
         alike = [*group]
         class_ = alike[0][0].class_
-        name = (": " if len(alike[0]) > 1 else " ").join(words)
+        name = (": " if len(alike[0]) > 1 else " ").join(names)
         style = class_ if class_ in SIGNS else ""
         yield Line(f"  {SIGNS.get(class_, '~')} {name}", style)
         for first, *_ in alike:
@@ -112,9 +112,9 @@ def _change(change: Change) -> Iterator[Line]:
             yield Line(f"      {in_short(change.what.partition('; ')[2])}")
         return
     short = describe_values(change)
-    words = f"{describe_place(change)}{': ' if short else ''}{short}"
+    text = f"{describe_place(change)}{': ' if short else ''}{short}"
     style = "grave" if change.class_ in GRAVE else SIGNS.get(change.class_, "") and change.class_
-    yield Line(f"    {change.class_:<{_WIDTH}}  {words}", style)
+    yield Line(f"    {change.class_:<{_WIDTH}}  {text}", style)
     if not short:
         before, after = values(change)
         indent = " " * (_WIDTH + 6)

@@ -49,9 +49,9 @@ EFFECTS = {
 
 
 class SchemaChange(NamedTuple):
-    """One change: its effect (see EFFECTS), its place as a JSON pointer, in words, and the values.
+    """One change: its effect (see EFFECTS), its place as a JSON pointer, and its values.
 
-    The words stand behind the place: `/properties/path`: "is required now".
+    `what` became of the place stands behind it: `/properties/path`: "is required now".
     """
 
     effect: str

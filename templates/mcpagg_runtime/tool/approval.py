@@ -42,8 +42,8 @@ def data_digest(tables: Mapping[str, Any]) -> str:
     import hashlib
     import json
 
-    said = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
-    text = json.dumps(said, sort_keys=True)
+    signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+    text = json.dumps(signed, sort_keys=True)
     return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
@@ -88,8 +88,8 @@ def signer_of(plan: Plan, allowed: str) -> str:
         if not found:
             raise NotApproved(f"its data is signed by nobody in {allowed}")
         who = found.splitlines()[0]
-        words = ["verify", "-n", NAMESPACE, "-I", who, *where]
-        verified, why = _ssh_keygen(words, signed_text(digest))
+        command = ["verify", "-n", NAMESPACE, "-I", who, *where]
+        verified, why = _ssh_keygen(command, signed_text(digest))
     if not verified:
         raise NotApproved(f"its signature does not hold: {why}")
     return who
@@ -122,7 +122,7 @@ def verify_approval(plan: Plan, allowed: str) -> int:
     return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
 
 
-def _ssh_keygen(words: list[str], text: bytes) -> tuple[str, str]:
+def _ssh_keygen(command: list[str], text: bytes) -> tuple[str, str]:
     """Return what `ssh-keygen -Y` prints, "" if it fails, and why it does.
 
     Raises:
@@ -132,7 +132,7 @@ def _ssh_keygen(words: list[str], text: bytes) -> tuple[str, str]:
 
     try:
         done = subprocess.run(
-            ["ssh-keygen", "-Y", *words],  # noqa: S607 - wherever the system has it
+            ["ssh-keygen", "-Y", *command],  # noqa: S607 - wherever the system has it
             input=text,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -141,5 +141,5 @@ def _ssh_keygen(words: list[str], text: bytes) -> tuple[str, str]:
         )
     except (OSError, subprocess.TimeoutExpired) as problem:
         raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
-    said, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
-    return ("" if done.returncode else said), " ".join((why or said).split())
+    output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+    return ("" if done.returncode else output), " ".join((why or output).split())

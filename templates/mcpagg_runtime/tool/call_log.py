@@ -130,7 +130,7 @@ class LoggedDispatch(Dispatch):
 
 
 def _asked(method: str, name: str) -> dict[str, str]:
-    """Return what is told of a request: nothing of one for a resource but that it is one."""
+    """Return what is logged of a request: nothing of one for a resource but that it is one."""
     return {"method": quote(method), "name": quote(name) if method in ASKS_FOR else "null"}
 
 
@@ -140,8 +140,8 @@ def _outcome(answer: Message | None) -> tuple[str, int | None]:
         return "cancelled", None
     if answer.is_error:
         return "error", answer.code
-    said = answer.value("result")
-    failed = type(said) is dict and said.get("isError") is True
+    result = answer.value("result")
+    failed = type(result) is dict and result.get("isError") is True
     return ("tool_error" if failed else "ok"), None
 
 

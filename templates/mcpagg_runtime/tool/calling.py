@@ -40,14 +40,14 @@ _ENDINGS = {
 }
 
 
-def call_tool(plan: Plan, folder: str, name: str, words: list[str], save: str | None) -> int:
+def call_tool(plan: Plan, folder: str, name: str, given: list[str], save: str | None) -> int:
     """Print the result of one call as JSON; return the exit status: 1 if it is an error.
 
-    `words` are its arguments as the shell gave them, `save` is the folder for images and blobs.
+    `given` are its arguments as the shell gave them, `save` is the folder for images and blobs.
     """
     known = _schemas(plan)
     try:
-        arguments = arguments_of(words, known.get(name, {}))
+        arguments = arguments_of(given, known.get(name, {}))
         files = Files(save) if save is not None else None
     except (BadArgument, OSError) as problem:
         complain(f"{plan.name}: {problem}")
@@ -119,22 +119,22 @@ class BadArgument(Exception):
     """Raised for an argument that cannot be meant; says why."""
 
 
-def arguments_of(words: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the words of a command line stand for.
+def arguments_of(given: list[str], schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that a command line stands for.
 
     Raises:
-        BadArgument: a word is neither, or its value is not of the type that the schema asks for.
+        BadArgument: one is neither, or its value is not of the type that the schema asks for.
     """
-    if len(words) == 1 and ("=" not in words[0] or words[0].lstrip().startswith("{")):
-        given = _parsed(words[0])
-        if type(given) is not dict:
-            raise BadArgument(f"neither a JSON object nor key=value: {words[0]}")
-        return given
+    if len(given) == 1 and ("=" not in given[0] or given[0].lstrip().startswith("{")):
+        document = _parsed(given[0])
+        if type(document) is not dict:
+            raise BadArgument(f"neither a JSON object nor key=value: {given[0]}")
+        return document
     arguments: dict[str, Any] = {}
-    for word in words:
-        key, sign, text = word.partition("=")
+    for argument in given:
+        key, sign, text = argument.partition("=")
         if not key or not sign:
-            raise BadArgument(f"neither a JSON object nor key=value: {word}")
+            raise BadArgument(f"neither a JSON object nor key=value: {argument}")
         if key in arguments:
             raise BadArgument(f"{key} is given twice")
         arguments[key] = _typed(key, text, schema)

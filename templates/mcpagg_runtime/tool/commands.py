@@ -131,8 +131,8 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     for number in ENDING:
         signal(number, _stop)
     if chosen.call:
-        name, *words = chosen.call
-        return call_tool(plan, folder, name, words, chosen.save)
+        name, *given = chosen.call
+        return call_tool(plan, folder, name, given, chosen.save)
     if chosen.check:
         servers = check_servers(plan, folder)
         lines = (health_line(name, health) for name, health in servers.items())
