@@ -8,7 +8,15 @@ import sys
 import pytest
 
 from mcpagg_runtime.base import message as lines_of
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, elements, parse, place_of, value_at
+from mcpagg_runtime.base.jsontext import (
+    Malformed,
+    NotAnObject,
+    elements,
+    parse,
+    place_of,
+    spliced,
+    value_at,
+)
 from mcpagg_runtime.base.message import (
     Lines,
     decode,
@@ -20,7 +28,6 @@ from mcpagg_runtime.base.message import (
     result,
 )
 from mcpagg_runtime.rare.deep import MAXIMUM_DEPTH, deep_value
-from mcpagg_runtime.serve.editing import spliced
 
 
 def test_only_byte_0a_ends_a_line() -> None:

@@ -288,3 +288,10 @@ def extended(text: str, add: Mapping[str, str]) -> str:
     end = text.rstrip(BLANK)[:-1]
     comma = "" if end.rstrip(BLANK).endswith("{") else ","
     return end + comma + obj(add)[1:]
+
+
+def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
+    """Return a text with some places of it replaced."""
+    for (start, end), replacement in sorted(changes, reverse=True):
+        text = f"{text[:start]}{replacement}{text[end:]}"
+    return text

@@ -31,10 +31,14 @@ from mcpagg_runtime.base.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import LEGACY_MEMBERS, MODERN_MEMBERS, legacy_result
+from mcpagg_runtime.modern.results import (
+    LEGACY_MEMBERS,
+    MODERN_MEMBERS,
+    attributed_input,
+    legacy_result,
+)
 from mcpagg_runtime.modern.subscriptions import Streams
-from mcpagg_runtime.serve.clients import able, attributed_input
-from mcpagg_runtime.serve.editing import edited_object
+from mcpagg_runtime.serve.clients import able
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import introduction_fault
 from mcpagg_runtime.serve.lost_answers import LostAnswers
@@ -107,7 +111,7 @@ class PendingRequest:
             add["requestState"] = self._state
         meta = self._params.value.get("_meta")
         old = self._params.part("_meta") if type(meta) is dict else ""
-        return edited_object(self._params, add={**add, "_meta": envelope(asking, info, level, old)})
+        return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
 
     def next_round(self, required: Json) -> None:
         """The child requires input before it answers."""
@@ -231,7 +235,7 @@ class ModernChildPort:
             return
         self._take_back(one)
         if one.sent:
-            params = edited_object(message.json("params"), add={"requestId": str(one.sent)})
+            params = message.json("params").edited(add={"requestId": str(one.sent)}).text
             self._send(notification(CANCELLED, params))
         self._settle_lost()
 
@@ -440,9 +444,9 @@ def _unmarked(message: Message) -> str:
     params = message.json("params")
     rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
     return (
-        edited_object(params, drop=("_meta",))
+        params.edited(drop=("_meta",)).text
         if rest == "{}"
-        else edited_object(params, add={"_meta": rest})
+        else params.edited(add={"_meta": rest}).text
     )
 
 
@@ -452,7 +456,7 @@ def _introduction(said: Json) -> str:
         "protocolVersion": quote(MODERN_VERSION),
         "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
     }
-    return edited_object(said, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
+    return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add).text
 
 
 def _is_askable(value: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.base.client import ModernRequest, is_enveloped
-from mcpagg_runtime.base.jsontext import Malformed, edited, elements, obj, place_of
+from mcpagg_runtime.base.jsontext import Malformed, edited, elements, obj, parse, place_of
 from mcpagg_runtime.base.message import Json, Message, error, failure, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -25,14 +25,14 @@ from mcpagg_runtime.base.protocol import (
     METHOD_NOT_FOUND,
     PROGRESS,
     RESOURCE_NOT_FOUND,
+    SERVER_MARK,
     URL_ELICITATION_REQUIRED,
 )
 from mcpagg_runtime.modern.results import completed
 from mcpagg_runtime.modern.subscriptions import ASIDE, CALL, Subscription, subscription
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
-from mcpagg_runtime.serve.clients import attributed, mark_of, visits_urls
+from mcpagg_runtime.serve.clients import attributed
 from mcpagg_runtime.serve.differences import same
-from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.routing import ambiguity
 from mcpagg_runtime.start.values import quote
@@ -117,7 +117,7 @@ class PendingCall:
         elif asking.identifier and message.method == PROGRESS:
             # Whoever resumed the call may want none.
             if asking.token:
-                params = edited_object(message.json("params"), add={"progressToken": asking.token})
+                params = message.json("params").edited(add={"progressToken": asking.token}).text
                 self._answer(notification(PROGRESS, params))
         elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
             self._answer(message)
@@ -158,7 +158,7 @@ class PendingCall:
     def _requires_visits(self, message: Message) -> bool:
         """Ask the client to visit the URLs that an error names; then it makes its call again."""
         asking = self.request
-        if asking.message.method not in MAY_ASK or not visits_urls(asking):
+        if asking.message.method not in MAY_ASK or not _visits_urls(asking):
             return False
         server, several = self._port.server_of(asking.message), len(self._router.children) > 1
         for number, params in enumerate(_visits(message)):
@@ -410,11 +410,11 @@ def _unenveloped(message: Message, drop: tuple[str, ...] = ()) -> str:
     """
     params = message.json("params")
     if type(params.value.get("_meta")) is not dict:
-        return edited_object(params, drop=drop)
+        return params.edited(drop=drop).text
     meta = edited(params.part("_meta"), drop=ENVELOPE)
     if meta == "{}":
-        return edited_object(params, drop=("_meta", *drop))
-    return edited_object(params, drop=drop, add={"_meta": meta})
+        return params.edited(drop=("_meta", *drop)).text
+    return params.edited(drop=drop, add={"_meta": meta}).text
 
 
 def _modern_params(params: str) -> str:
@@ -423,9 +423,14 @@ def _modern_params(params: str) -> str:
     It knows neither tasks nor ids of elicitations, and reports no progress of them: of `_meta`
     stays which server asks.
     """
-    mark = mark_of(params)
-    add = {"_meta": mark} if mark else {}
+    mark = Json(params).part("_meta", SERVER_MARK)
+    add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
     return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+
+def _visits_urls(request: ModernRequest) -> bool:
+    """Whether the client of a request can be asked to have a URL visited."""
+    return "url" in parse(request.capabilities.get("elicitation", "{}"))
 
 
 def _names_no_tool(text: str, name: Any) -> bool:

@@ -19,7 +19,6 @@ from mcpagg_runtime.base.protocol import (
     RESOURCE_UPDATED,
     SUBSCRIPTION_KEY,
 )
-from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ class Subscription:
         if message.method not in self._methods:
             return
         if self._held is None:
-            params = edited_object(message.json("params"), add={"_meta": self._mark()})
+            params = message.json("params").edited(add={"_meta": self._mark()}).text
             self.request.connection.deliver(notification(message.method or "", params))
         elif len(self._held) < MAXIMUM_HELD:
             self._held.append(message)

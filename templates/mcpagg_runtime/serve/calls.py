@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import obj
+from mcpagg_runtime.base.jsontext import obj, spliced
 from mcpagg_runtime.base.message import error, failure, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -17,7 +17,6 @@ from mcpagg_runtime.base.protocol import (
     REQUEST_TIMEOUT,
     RESOURCE_NOT_FOUND,
 )
-from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import READY
 
@@ -224,8 +223,9 @@ class CallQueue:
         call = self._connection.calls.get(token) if type(token) is int else None
         if call is not None and call.token:
             call.progressed(self._effects.clock())
-            params = replaced(message.raw("params"), "progressToken", call.token)
-            call.client.deliver(notification(PROGRESS, params))
+            params = message.json("params")
+            changes = [(params.place(("progressToken",)), call.token)]
+            call.client.deliver(notification(PROGRESS, spliced(params.text, changes)))
 
     # Calls that end otherwise
 

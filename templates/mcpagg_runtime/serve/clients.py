@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import ModernRequest
-from mcpagg_runtime.base.jsontext import edited, members, obj, parse, place_of
+from mcpagg_runtime.base.jsontext import edited, obj, parse
 from mcpagg_runtime.base.message import Json, error, notification
 from mcpagg_runtime.base.protocol import (
     CLIENT_METHODS,
@@ -21,7 +21,6 @@ from mcpagg_runtime.base.protocol import (
     SERVER_MARK,
     TASKS,
 )
-from mcpagg_runtime.serve.editing import edited_object
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -161,49 +160,23 @@ def attributed_log(params: Json, server: str) -> str:
     """Return the params of a log message whose logger is `server`, or `server/logger`."""
     logger = params.value.get("logger")
     named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return edited_object(params, add={"logger": quote(named)})
+    return params.edited(add={"logger": quote(named)}).text
 
 
-def attributed(method: str, params: Json, server: str, several: bool) -> str:
+def attributed(
+    method: str, params: Json, server: str, several: bool, token: Mapping[str, str] = {}
+) -> str:
     """Return the params of a server's request to a client with the server's name in `_meta`.
 
     Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
-    the names of resources do.
+    the names of resources do. `token` is the member of `_meta` with another progress token, if any.
     """
-    meta = params.value.get("_meta")
-    old = params.part("_meta") if type(meta) is dict else "{}"
-    add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
+    meta = params.part("_meta") if type(params.value.get("_meta")) is dict else "{}"
+    add = {"_meta": edited(meta, add={**token, SERVER_MARK: quote(server)})}
     message = params.value.get("message")
     if several and method == "elicitation/create" and type(message) is str:
         add["message"] = quote(f"[{server}] {message}")
-    return edited_object(params, add=add)
-
-
-def attributed_input(result: Json, server: str, several: bool) -> str:
-    """Return a result that requires input with the requests for it attributed."""
-    if type(result.value.get("inputRequests")) is not dict:
-        return result.text
-    text = result.part("inputRequests")
-    requests = {
-        key: _attributed_entry(entry, text[begin:stop], server, several)
-        for key, (entry, begin, stop) in members(text)[0].items()
-    }
-    return edited_object(result, add={"inputRequests": edited(text, add=requests)})
-
-
-def _attributed_entry(entry: Any, text: str, server: str, several: bool) -> str:
-    method = entry.get("method") if type(entry) is dict else None
-    params = entry.get("params", {}) if type(entry) is dict else None
-    if type(method) is not str or type(params) is not dict:
-        return text
-    asked = Json(text).part("params") or "{}"
-    return edited(text, add={"params": attributed(method, Json(asked), server, several)})
-
-
-def mark_of(params: str) -> str:
-    """Return the `_meta` of params that says which server asks, and nothing else; "" for none."""
-    mark = place_of(params, ("_meta", SERVER_MARK))
-    return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""
+    return params.edited(add=add).text
 
 
 def relayed(client: Client) -> str:
@@ -220,11 +193,6 @@ def able(client: Client) -> str:
     if isinstance(client, ModernRequest):
         return edited(client.declared, add=_passing_extensions(client))
     return relayed(client)
-
-
-def visits_urls(request: ModernRequest) -> bool:
-    """Whether the client of a request can be asked to have a URL visited."""
-    return "url" in parse(request.capabilities.get("elicitation", "{}"))
 
 
 def _passing_extensions(client: Client) -> dict[str, str]:

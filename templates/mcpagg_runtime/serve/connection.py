@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import LARGE, obj
+from mcpagg_runtime.base.jsontext import LARGE, obj, spliced
 from mcpagg_runtime.base.message import Json, Message, error, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
-from mcpagg_runtime.serve.editing import spliced
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.large import LARGE_BYTES, LargeLine
 from mcpagg_runtime.serve.lost_answers import LostAnswers

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
+from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, edited, obj
 from mcpagg_runtime.base.message import error, failure, is_id, notification, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -26,7 +26,6 @@ from mcpagg_runtime.base.protocol import (
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
 from mcpagg_runtime.serve.connection import Call
-from mcpagg_runtime.serve.editing import replaced
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 from mcpagg_runtime.serve.routing import NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins
@@ -113,7 +112,7 @@ class Router:
         """A client will send nothing more: no server waits for its answers any longer."""
         client.may_answer = False
         for child in self.children.values():
-            child.requests.input_ended(client)
+            child.requests.leave(client)
 
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
@@ -128,7 +127,7 @@ class Router:
             child = self.children[server]
             self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
         for child in self.children.values():
-            child.requests.disconnected(client)
+            child.requests.leave(client)
         for uri, server in watched.items():
             child = self.children[server]
             if child.lifecycle.is_ready and uri not in self.clients.watched(server):
@@ -271,6 +270,5 @@ class Router:
         if found:
             # An id may be used again: the youngest is meant.
             server, call = found[-1]
-            params = message.raw("params")
-            child = self.children[server]
-            self._dispatch.withdraw(call, child, lambda n: replaced(params, "requestId", n))
+            params, child = message.params_text, self.children[server]
+            self._dispatch.withdraw(call, child, lambda n: edited(params, add={"requestId": n}))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import Json, error, failure, is_id, notification, request, result
+from mcpagg_runtime.base.jsontext import edited
+from mcpagg_runtime.base.message import error, failure, is_id, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     LEGACY,
@@ -19,7 +19,6 @@ from mcpagg_runtime.base.protocol import (
     REQUEST_TIMEOUT,
 )
 from mcpagg_runtime.serve.clients import attributed, inability
-from mcpagg_runtime.serve.editing import replaced, spliced
 from mcpagg_runtime.serve.effects import FOREVER
 
 if TYPE_CHECKING:
@@ -33,25 +32,25 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 60.0
 # Those that are about one call; a list of roots is the client's as a whole.
 ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+GONE = "The client is gone"
 
 
 class ServerRequest:
     """One request of a child on its way to a client."""
 
-    __slots__ = ("client", "deadline", "identifier", "key", "number", "reply", "token")
+    __slots__ = ("client", "deadline", "message", "number", "reply", "token")
 
-    def __init__(self, client: Client, message: Message, number: int) -> None:
+    def __init__(self, client: Client, message: Message) -> None:
         self.client = client
-        self.identifier = message.id_text
-        """The child's id as JSON text."""
-        self.key = message.id
-        """The same id as a value."""
-        self.number = number
+        self.message = message
+        """As the child has sent it."""
+        self.number = client.mint()
         """The id that the client knows it by."""
+        given = message.json("params").part("_meta", "progressToken")
+        self.token = given if given != "null" else ""
+        """The JSON text of the child's progress token, "" for none."""
         self.reply: Message | None = None
         """What the client answers, None before it does."""
-        self.token = ""
-        """The JSON text of the child's progress token, "" for none."""
         self.deadline = FOREVER
         """Until when the client may answer, FOREVER while no call of another one waits for it."""
 
@@ -121,19 +120,15 @@ class ServerRequests:
         if client is None or refusal:
             self._connection.send(failure(message.id_text or "null", refusal))
             return
+        asked = ServerRequest(client, message)
         if not client.may_answer:
-            self._refuse_gone(message.id_text)
+            self._refuse(asked, METHOD_NOT_FOUND, GONE)
             return
-        asked = ServerRequest(client, message, client.mint())
         self.pending.append(asked)
-        params, method = message.json("params"), message.method or ""
-        token = params.part("_meta", "progressToken")
-        if token not in ("", "null"):
-            asked.token = token
-            place = params.place(("_meta", "progressToken"))
-            params = Json(spliced(params.text, [(place, str(asked.number))]))
-        text = attributed(method, params, self._connection.name, self._several)
-        client.deliver(request(asked.number, method, text))
+        method, server = message.method or "", self._connection.name
+        token = {"progressToken": str(asked.number)} if asked.token else {}
+        params = attributed(method, message.json("params"), server, self._several, token)
+        client.deliver(request(asked.number, method, params))
 
     def _client_for(self, method: str) -> Client | None:
         """Return the client that a request is for: who calls the child, or else who started it.
@@ -188,11 +183,9 @@ class ServerRequests:
             elif asked.deadline > now:
                 self._connection.effects.arm(asked.deadline)
             else:
-                self.pending.remove(asked)
-                late = error(REQUEST_TIMEOUT, "The client did not answer while others waited")
-                self._connection.send(failure(asked.identifier, late))
-                params = obj(requestId=str(asked.number))
-                asked.client.deliver(notification(CANCELLED, params))
+                self._end(asked)
+                why = "The client did not answer while others waited"
+                self._refuse(asked, REQUEST_TIMEOUT, why)
 
     # What clients answer
 
@@ -212,8 +205,8 @@ class ServerRequests:
         """Pass a client's progress on to the child, under the child's own token."""
         asked = self._find(client, number)
         if asked is not None and asked.token:
-            params = replaced(message.raw("params"), "progressToken", asked.token)
-            self._connection.send(notification(PROGRESS, params))
+            params = message.json("params").edited(add={"progressToken": asked.token})
+            self._connection.send(notification(PROGRESS, params.text))
 
     def flush_replies(self) -> None:
         """Let the child go on with the calls that it got answers for, one client's at a time."""
@@ -226,9 +219,19 @@ class ServerRequests:
             if not busy:
                 self.pending.remove(asked)
                 self._lifecycle.touch()
-                self._connection.send(reply.under(asked.identifier))
+                self._connection.send(reply.under(asked.message.id_text))
 
     # Requests that end otherwise
+
+    def _end(self, asked: ServerRequest, params: str = "{}") -> None:
+        """Forget a request; its client need not answer it. `params` say more of that."""
+        self.pending.remove(asked)
+        if asked.reply is None:
+            cancelled = edited(params, add={"requestId": str(asked.number)})
+            asked.client.deliver(notification(CANCELLED, cancelled))
+
+    def _refuse(self, asked: ServerRequest, code: int, why: str) -> None:
+        self._connection.send(failure(asked.message.id_text, error(code, why)))
 
     def withdraw(self, message: Message) -> None:
         """The child no longer wants an answer to what it asked; the youngest has its id."""
@@ -236,34 +239,18 @@ class ServerRequests:
         if not is_id(key):
             return
         self.deferred = [one for one in self.deferred if one.id != key]
-        found = [asked for asked in self.pending if asked.key == key]
+        found = [asked for asked in self.pending if asked.message.id == key]
         if found:
-            asked = found[-1]
-            self.pending.remove(asked)
-            if asked.reply is None:
-                params = replaced(message.raw("params"), "requestId", str(asked.number))
-                asked.client.deliver(notification(CANCELLED, params))
+            self._end(found[-1], message.params_text)
 
-    def disconnected(self, client: Client) -> None:
-        """Answer what a client was asked that is gone."""
-        for asked in [one for one in self.pending if one.client is client]:
-            self.pending.remove(asked)
-            self._refuse_gone(asked.identifier)
-
-    def input_ended(self, client: Client) -> None:
+    def leave(self, client: Client) -> None:
         """Answer what a client was asked that will send no more answers; what it sent counts."""
         for asked in [one for one in self.pending if one.client is client and one.reply is None]:
             self.pending.remove(asked)
-            self._refuse_gone(asked.identifier)
-
-    def _refuse_gone(self, identifier: str) -> None:
-        gone = error(METHOD_NOT_FOUND, "The client is gone")
-        self._connection.send(failure(identifier, gone))
+            self._refuse(asked, METHOD_NOT_FOUND, GONE)
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""
-        pending, self.pending, self.deferred = self.pending, [], []
-        for asked in pending:
-            if asked.reply is None:
-                params = obj(requestId=str(asked.number))
-                asked.client.deliver(notification(CANCELLED, params))
+        self.deferred = []
+        for asked in [*self.pending]:
+            self._end(asked)
