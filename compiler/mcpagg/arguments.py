@@ -28,7 +28,7 @@ INHERITED = (
 
 def argument_parser() -> _Parser:
     """Return what reads a command line of the compiler."""
-    # A namespace holds what was given and nothing else: defaults are not told apart from that.
+    # A namespace holds what was given and nothing else: a default would look as if it was given.
     parser = _Parser(
         prog=PROGRAM,
         description="Compile an MCP client config into one self-contained static proxy server. "
@@ -160,7 +160,7 @@ def _add_judged(parser: _Parser) -> None:
         "--ignore",
         action="append",
         metavar="RULE[=SERVER:TOOL]",
-        help="a finding that is no fault, named in brackets where it is told (globs, repeatable)",
+        help="a finding that is no fault, by its name in brackets (globs, repeatable)",
     )
     add("--max-bytes", type=_bytes, metavar="N", help="fail (2) if the list of tools is larger")
     add("--allow-secrets", action="store_true", help="take literal credentials; writes FILE 0600")

@@ -95,7 +95,7 @@ def _run(given: list[str]) -> int:
 def _compiled(
     source: Source, file: Path | None, advised: Commands, chosen: argparse.Namespace
 ) -> Compilation:
-    """Compile; a fault is told in the report, too."""
+    """Compile; a fault is reported in the form that is asked for, too."""
     from mcpagg.compilation import Job, compile_proxy
 
     job = Job(

@@ -78,7 +78,7 @@ class Job:
         return stem.lstrip(".") or "mcpagg"
 
     def warn_of(self, problems: Iterable[Problem]) -> None:
-        """Tell of warnings."""
+        """Report warnings."""
         for problem in problems:
             self.warn(problem)
 
@@ -106,7 +106,7 @@ class MadeOf:
     """What an emitted file is made of, for the other forms of it too (a report, an extension, …).
 
     `rows` is the launch table as the file has it; `spec` has an entry for each row. `listed` is the
-    snapshot with overlays applied: as clients are told.
+    snapshot with overlays applied: as clients see it.
     """
 
     spec: ProxySpec

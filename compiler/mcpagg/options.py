@@ -6,11 +6,12 @@ import os
 import shlex
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.literal import HIDDEN
-from mcpagg.relocation import way
-from mcpagg.spec import ProxySpec
+
+if TYPE_CHECKING:
+    from mcpagg.spec import ProxySpec
 
 PROGRAM = "mcpagg-compile"
 UNSHOWN = "(its arguments hold characters that cannot be shown: give them again)"
@@ -135,6 +136,8 @@ def commands(source: Source, output: str) -> Commands:
     Raises:
         ConfigError: no relative path leads from the file's folder to the config.
     """
+    from mcpagg.relocation import way  # --help needs none of what it brings along
+
     there = source.name if source.name == "-" else way(os.path.dirname(output) or ".", source.name)
     name = output if output == "-" else os.path.basename(output)
     config, file = _operand(there, source.name), _operand(name, output)

@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 
 STYLES = {"heading": "1", "added": "32", "removed": "31", "grave": "1;31"}
-"""What an ANSI terminal is told for each style."""
+"""The code of an ANSI terminal for each style."""
 
 
 def show_lines(lines: Iterable[Line]) -> None:

@@ -162,7 +162,7 @@ def no_description(offer: Offer, _: Surface) -> Iterator[Hit]:
 def same_description(offer: Offer, surface: Surface) -> Iterator[Hit]:
     """Yield a hit for a tool that another one describes itself as.
 
-    Two servers that have one tool are told apart by their names.
+    Two servers that have one tool differ by their names.
     """
     text = offer.value.get("description")
     if offer.kind != "tool" or not isinstance(text, str) or not text.strip():
