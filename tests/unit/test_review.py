@@ -153,6 +153,11 @@ def test_each_change_has_its_class_and_its_place(after: Contents, expected: list
     assert len(said(after, BASE)) == len([one for one in expected if not one.startswith("hidden")])
 
 
+def test_what_a_server_is_started_with_is_not_spelled_out() -> None:
+    after = contents(server(tool()), env={"TOKEN": TAGS})
+    assert said(BASE, after) == ["launch server /env/TOKEN was added"]
+
+
 def test_the_arguments_of_a_prompt_are_its_schema() -> None:
     def prompts(*arguments: Json) -> Contents:
         return contents(server(prompts=({"name": "p", "arguments": [*arguments]},)))
