@@ -44,6 +44,7 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
+    from mcpagg_runtime.base.message import Piece
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.opening import Opening
@@ -192,7 +193,10 @@ class Stdio:
 
     def send(self, *messages: Message) -> None:
         """Write messages to the client, now or as soon as it reads."""
-        self.writer.send(*[piece for message in messages for piece in message.pieces()])
+        pieces: list[Piece] = []
+        for message in messages:
+            pieces += message.pieces()
+        self.writer.send(*pieces)
 
     def gate(self) -> Any:
         """Return a lock that is held while too much waits for the client, or None."""
