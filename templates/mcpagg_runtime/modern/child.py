@@ -31,14 +31,9 @@ from mcpagg_runtime.base.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import (
-    LEGACY_MEMBERS,
-    MODERN_MEMBERS,
-    attributed_input,
-    legacy_result,
-)
+from mcpagg_runtime.modern.results import LEGACY_MEMBERS, MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
-from mcpagg_runtime.serve.clients import able
+from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import introduction_fault
 from mcpagg_runtime.serve.lost_answers import LostAnswers

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import edited, members, obj
-from mcpagg_runtime.base.message import Json
+from mcpagg_runtime.base.jsontext import edited, obj
 from mcpagg_runtime.base.protocol import SERVER_KEY
-from mcpagg_runtime.serve.clients import attributed
 
 if TYPE_CHECKING:
-    from typing import Any
-
+    from mcpagg_runtime.base.message import Json
     from mcpagg_runtime.base.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
@@ -72,23 +69,3 @@ def legacy_result(result: Json, wraps: bool) -> Json:
     if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
         add["structuredContent"] = obj(result=result.part("structuredContent"))
     return result.edited(MODERN_MEMBERS, add)
-
-
-def attributed_input(result: Json, server: str, several: bool) -> str:
-    """Return a result that requires input with the requests for it attributed."""
-    if type(result.value.get("inputRequests")) is not dict:
-        return result.text
-    text = result.part("inputRequests")
-    requests = {
-        key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
-        for key, (entry, begin, stop) in members(text)[0].items()
-    }
-    return result.edited(add={"inputRequests": obj(requests)}).text
-
-
-def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> str:
-    method = value.get("method") if type(value) is dict else None
-    if type(method) is not str or type(value.get("params", {})) is not dict:
-        return entry.text
-    asked = Json(entry.part("params") or "{}")
-    return entry.edited(add={"params": attributed(method, asked, server, several)}).text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import ModernRequest
-from mcpagg_runtime.base.jsontext import edited, obj, parse
+from mcpagg_runtime.base.jsontext import edited, members, obj, parse
 from mcpagg_runtime.base.message import Json, error, notification
 from mcpagg_runtime.base.protocol import (
     CLIENT_METHODS,
@@ -177,6 +177,26 @@ def attributed(
     if several and method == "elicitation/create" and type(message) is str:
         add["message"] = quote(f"[{server}] {message}")
     return params.edited(add=add).text
+
+
+def attributed_input(result: Json, server: str, several: bool) -> str:
+    """Return a result that requires input with the requests for it attributed."""
+    if type(result.value.get("inputRequests")) is not dict:
+        return result.text
+    text = result.part("inputRequests")
+    requests = {
+        key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
+        for key, (entry, begin, stop) in members(text)[0].items()
+    }
+    return result.edited(add={"inputRequests": obj(requests)}).text
+
+
+def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> str:
+    method = value.get("method") if type(value) is dict else None
+    if type(method) is not str or type(value.get("params", {})) is not dict:
+        return entry.text
+    asked = Json(entry.part("params") or "{}")
+    return entry.edited(add={"params": attributed(method, asked, server, several)}).text
 
 
 def relayed(client: Client) -> str:
