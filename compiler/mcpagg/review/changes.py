@@ -61,9 +61,7 @@ class Subject(NamedTuple):
     ) -> Iterator[Change]:
         """Yield a change, and one of the class `hidden` if what is new hides characters."""
         yield Change(class_, *self, place, what or became(before, after), before, after)
-        if (
-            class_ == "launch"
-        ):  # from the config, and perhaps a credential: nothing of it is spelled
+        if class_ == "launch":  # of the config, and perhaps a credential: nothing of it is shown
             return
         known = {*_hidden(before)}
         if found := [char for char in _hidden(after) if char not in known]:
