@@ -15,13 +15,14 @@ from mcpagg.snapshot import Json
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.base.message import Message, error, failure, id_text, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
+from mcpagg_runtime.rare.large import LargeLine
+from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
+from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.large import LargeLine
-from mcpagg_runtime.serve.messages import SHOWN_CHARACTERS, Fragment, answered, read_line
+from mcpagg_runtime.serve.messages import Fragment, answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.spawn.launch import Launch
-from mcpagg_runtime.spawn.platforms import crashed
 from mcpagg_runtime.spawn.spawning import spawn
 
 DISCOVER = "server/discover"

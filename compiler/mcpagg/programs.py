@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcpagg.problems import count
-from mcpagg_runtime.spawn.platforms import WINDOWS, find_program, where_to_find
+from mcpagg_runtime.rare.reasons import where_to_find
+from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
 
 _SHEBANG_LIMIT = 256
 _FOLDERS_SHOWN = 5

@@ -151,7 +151,7 @@ while not os.path.exists({log!r}):
 
 # Code of an emitted file: it names each import that takes as long as much of a first call.
 HOOK = """
-slow = {"hashlib", "locale", "signal", "subprocess", "threading"}
+slow = {"contextlib", "enum", "hashlib", "json", "re", "signal", "subprocess", "threading"}
 def note(event, of):
     if event == "import" and of[0] in slow:
         print(of[0], file=sys.stderr)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.message import Message, decode, read_message
-from mcpagg_runtime.serve import large
+from mcpagg_runtime.base.message import LARGE_BYTES, Message, decode, read_message
+from mcpagg_runtime.rare import large
+from mcpagg_runtime.rare.large import LargeLine
 from mcpagg_runtime.serve.connection import Call
-from mcpagg_runtime.serve.large import LARGE_BYTES, LargeLine
 from mcpagg_runtime.serve.routing import ambiguity
 
 # --- Lines ------------------------------------------------------------------------------------

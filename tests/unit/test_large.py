@@ -12,17 +12,16 @@ import pytest
 from core import World, call, enveloped
 
 from mcpagg_runtime.base import message
-from mcpagg_runtime.base.message import Message
+from mcpagg_runtime.base.message import LARGE_BYTES, Message
 from mcpagg_runtime.base.protocol import MODERN_VERSION, SERVER_KEY
-from mcpagg_runtime.serve import large
-from mcpagg_runtime.serve.large import (
+from mcpagg_runtime.rare import large
+from mcpagg_runtime.rare.large import (
     BLOCK_BYTES,
-    LARGE_BYTES,
     PAGE_BYTES,
     LargeLine,
-    LargeLines,
     LargeResult,
 )
+from mcpagg_runtime.serve.process import LargeLines
 
 FILL = "x" * LARGE_BYTES
 LINE = '{"jsonrpc":"2.0","id":7,"result":{"x":"%s"}}'
@@ -248,7 +247,7 @@ def test_what_is_too_long_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(6):
         assert lines.feed(FILL.encode()) == []
     assert refused == [1]
-    assert lines._large.size == 0
+    assert lines._large is None
     assert lines.feed(b"\nshort\n") == [b"short"]
     [line] = lines.feed(FILL.encode() + b"!\n")
     assert isinstance(line, bytes)

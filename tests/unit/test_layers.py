@@ -34,8 +34,9 @@ WITH_IO = {
     "base.stdio",
     "serve.engine",
     "serve.lives",
-    "serve.write_queue",
+    "rare.write_queue",
     "rare.needs",
+    "rare.reasons",
     "serve.process",
     *(
         name

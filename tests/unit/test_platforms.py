@@ -17,13 +17,11 @@ from wire import TIMEOUT
 from mcpagg_runtime.base import stdio, writer
 from mcpagg_runtime.base.polling import Stopped
 from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.serve import write_queue
+from mcpagg_runtime.rare import write_queue
+from mcpagg_runtime.rare.reasons import crashed, describe, not_found
 from mcpagg_runtime.spawn import launch
 from mcpagg_runtime.spawn.platforms import (
-    crashed,
-    describe,
     find_program,
-    not_found,
     variable_key,
 )
 from mcpagg_runtime.windows import input as windows_input

@@ -11,7 +11,7 @@ from wire import TIMEOUT
 
 from mcpagg_runtime.base.polling import hung_up
 from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.serve import write_queue
+from mcpagg_runtime.rare import write_queue
 
 BOUND = 1 << 20
 

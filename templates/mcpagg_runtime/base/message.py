@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
+# What is kept of a longer line, and may be passed on unread.
+LARGE_BYTES = 1 << 18
 
 # Of a longer line, the members of a result are noted while it is read. In a shorter one, they are
 # looked for by whoever wants them: that takes less than to note them all.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.base.message import Piece
-    from mcpagg_runtime.serve.write_queue import WriteQueue
+    from mcpagg_runtime.rare.write_queue import WriteQueue
 
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0
@@ -117,7 +117,7 @@ class Writer:
 
     def _begin(self, rest: list[Piece]) -> None:
         if self._queue is None:
-            from mcpagg_runtime.serve.write_queue import WriteQueue
+            from mcpagg_runtime.rare.write_queue import WriteQueue
 
             self._queue = WriteQueue(self)
         self._queue.begin(rest)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import LARGE, obj, spliced
-from mcpagg_runtime.base.message import Json, Message, error, request, result
+from mcpagg_runtime.base.message import LARGE_BYTES, Json, Message, error, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.large import LARGE_BYTES, LargeLine
 from mcpagg_runtime.serve.lost_answers import LostAnswers
 from mcpagg_runtime.serve.messages import read_line
 from mcpagg_runtime.start.values import quote
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.jsontext import Span
     from mcpagg_runtime.base.plan import Options
+    from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
     from mcpagg_runtime.serve.messages import Fragment
@@ -321,9 +321,11 @@ class Connection:
         What takes long about it is done here: nothing of it depends on what others do. `redact`
         hides secrets in what is odd about the line; `request` is what it answers, if that is known.
         """
-        if type(line) is bytes and len(line) > LARGE_BYTES:
+        if isinstance(line, bytes) and len(line) > LARGE_BYTES:
+            from mcpagg_runtime.rare.large import LargeLine
+
             line = LargeLine(line)
-        if isinstance(line, LargeLine):
+        if not isinstance(line, bytes):
             answer = self._unread(line)
             if answer is not None:
                 return [answer], ""

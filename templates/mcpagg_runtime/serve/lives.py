@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered
 from mcpagg_runtime.serve.process import Process
-from mcpagg_runtime.spawn.launch import MissingVariables, prepare
-from mcpagg_runtime.spawn.platforms import not_found
+from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.spawning import spawn
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.core import Core
     from mcpagg_runtime.serve.effects import Action, Peer
-    from mcpagg_runtime.serve.large import LargeLine
     from mcpagg_runtime.spawn.launch import Launch
     from mcpagg_runtime.spawn.spawning import Spawned
 
@@ -217,8 +216,10 @@ class Lives:
             if life is not None:
                 life.end(f"was given up over an internal fault: {where(problem)}")
             else:
+                from mcpagg_runtime.rare.reasons import why_not_started
+
                 self._abandon(child)
-                ended(f"could not be started: {_why(problem, launch)}", "")
+                ended(f"could not be started: {why_not_started(problem, launch)}", "")
 
     def _started_life(
         self,
@@ -282,16 +283,3 @@ def _close(life: Life, gate: Any) -> None:
         life.close()
     finally:
         gate.release()
-
-
-def _why(problem: Exception, launch: Launch | None) -> str:
-    """Say why a command could not be started; where it was looked for, if that matters."""
-    if not isinstance(problem, (MissingVariables, OSError, ValueError)):
-        from mcpagg_runtime.rare.secrecy import where
-
-        why = f"{where(problem)}: {problem}"
-    elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
-        why = not_found(launch.argv[0], launch.env)
-    else:
-        why = str(problem)
-    return launch.redact(why) if launch is not None else why

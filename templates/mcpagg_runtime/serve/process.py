@@ -11,17 +11,16 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Message
+from mcpagg_runtime.base.message import LARGE_BYTES, MAXIMUM_LINE_BYTES, Lines, Message
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll, widen
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
-from mcpagg_runtime.serve.large import LargeLines
-from mcpagg_runtime.spawn.platforms import describe
 from mcpagg_runtime.spawn.spawning import KILL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.spawn.spawning import Spawned
 
 
@@ -286,7 +285,45 @@ class Process:
         while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
             pass  # what it has said is still to come
         self.silent.wait(LAST_WORDS_SECONDS)
+        if self._claim.locked():  # there is nothing to report
+            self.close()
+            return
+        from mcpagg_runtime.rare.reasons import describe
+
         self.end(describe(status))
+
+
+class LargeLines(Lines):
+    """Cuts what a server says into lines, each of which is its bytes or a LargeLine."""
+
+    def __init__(self, too_long: Callable[[], object], begun: Callable[[], object]) -> None:
+        """`begun` is called when a line turns out to be large."""
+        super().__init__(too_long)
+        self._begun = begun
+        self._large: LargeLine | None = None
+
+    def _keep(self, data: bytes) -> None:
+        super()._keep(data)
+        if self.size <= LARGE_BYTES:
+            return
+        parts, self.parts = self.parts, []
+        if not parts:  # it is too long: nothing of it is kept
+            self._large = None
+            return
+        if self._large is None:
+            from mcpagg_runtime.rare.large import LargeLine
+
+            self._large = LargeLine()
+            self._begun()
+        for part in parts:
+            self._large.add(part)
+
+    def ended(self) -> Any:
+        """Return the line that has ended."""
+        if self.size <= LARGE_BYTES:
+            return super().ended()
+        line, self._large = self._large, None
+        return line
 
 
 def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Where systems differ: names of variables, programs, the processes of a child, exit codes.
+"""Where systems differ: names of variables, programs, the processes of a child.
 
 What Windows alone needs is in modules of its own, which are loaded there and nowhere else.
 """
@@ -22,30 +22,6 @@ if TYPE_CHECKING:
 
 
 WINDOWS = sys.platform == "win32"
-
-# Where package managers and version managers put programs.
-OFTEN_USED_FOLDERS = (
-    "/opt/homebrew/bin",
-    "/usr/local/bin",
-    "~/.local/bin",
-    "~/.nvm/versions/node/*/bin",
-    "~/.volta/bin",
-    "~/.bun/bin",
-    "~/.cargo/bin",
-    "~/.pyenv/shims",
-)
-# What Windows says of processes that did not end by themselves.
-# https://learn.microsoft.com/openspecs/windows_protocols/ms-erref, NTSTATUS
-CRASHES = {
-    0xC0000005: "access violation",
-    0xC00000FD: "stack overflow",
-    0xC0000135: "a DLL was not found",
-    0xC0000142: "a DLL could not be initialized",
-    0xC0000374: "heap corruption",
-    0xC0000409: "it aborted",
-}
-INTERRUPTED = 0xC000013A
-FIRST_CRASH = 0xC0000000
 
 
 def variable_key(name: str, windows: bool = WINDOWS) -> str:
@@ -71,37 +47,6 @@ def find_program(command: str, env: Mapping[str, str], folder: str) -> str | Non
 def is_program(path: str) -> bool:
     """Whether a path is that of a file that may be executed."""
     return os.path.isfile(path) and os.access(path, os.X_OK)
-
-
-def not_found(command: str, env: Mapping[str, str]) -> str:
-    """Say where a bare name was looked up, and what to do."""
-    searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
-    return f"{searched}; {where_to_find(command)}"
-
-
-def where_to_find(command: str) -> str:
-    """Say what to do about a bare name that is not on the PATH.
-
-    A desktop does not know the folders that only a shell adds to the PATH.
-    """
-    for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-        for folder in _matching(os.path.expanduser(pattern)):
-            place = os.path.join(folder, command)
-            if is_program(place):
-                return f"write {place} as `command`, or add its folder to PATH in `env`"
-    return "install it, or write its absolute path"
-
-
-def _matching(pattern: str) -> list[str]:
-    """Return the folders that a pattern stands for, which may hold one `*`; the last name first."""
-    before, star, after = pattern.partition("*")
-    if not star:
-        return [pattern]
-    try:
-        names = sorted(os.listdir(before), reverse=True)
-    except OSError:
-        return []
-    return [before + name + after for name in names]
 
 
 def command_line(argv: Sequence[str]) -> Sequence[str] | str:
@@ -160,25 +105,3 @@ class SessionGroup:
             except PermissionError:  # macOS: the group has only zombies left
                 return False
         return True
-
-
-def describe(status: int) -> str:
-    """Say how a process ended, from its return code: negative is minus a signal."""
-    if status == INTERRUPTED:
-        return "was interrupted"
-    if status >= FIRST_CRASH:
-        known = CRASHES.get(status)
-        return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
-    if status >= 0:
-        return f"exited with status {status}"
-    import signal
-
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
-
-
-def crashed(status: int) -> bool:
-    """Whether a process did not end by itself: by a signal, or by what Windows calls an error."""
-    return status < 0 or status >= FIRST_CRASH

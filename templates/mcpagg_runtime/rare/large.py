@@ -9,24 +9,22 @@ from __future__ import annotations
 
 import sys
 from codecs import utf_8_decode
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import BLANK, Malformed, members, skip
-from mcpagg_runtime.base.message import Json, Lines
+from mcpagg_runtime.base.message import Json
 from mcpagg_runtime.start.values import scan, string_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from mmap import mmap
     from typing import Any
 
     from mcpagg_runtime.base.jsontext import Members, Span
     from mcpagg_runtime.base.message import Piece
 
-# What is kept of a longer line, and may be passed on unread.
-LARGE_BYTES = 1 << 18
-# How much of it is kept in one piece, looked at in one go, and read at either end of a result.
+# How much of a large line is kept in one piece, looked at in one go, and read at either end of a
+# result.
 PAGE_BYTES = 1 << 21
 BLOCK_BYTES = 1 << 16
 END_BYTES = 1 << 12
@@ -150,37 +148,11 @@ def _new_page() -> mmap:
     if sys.platform != "linux":
         return mmap.mmap(-1, PAGE_BYTES)
     page = mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with suppress(OSError):
+    try:
         page.madvise(mmap.MADV_HUGEPAGE)
+    except OSError:  # a system without
+        return page
     return page
-
-
-class LargeLines(Lines):
-    """Cuts what a server says into lines, each of which is its bytes or a LargeLine."""
-
-    def __init__(self, too_long: Callable[[], object], begun: Callable[[], object]) -> None:
-        """`begun` is called when a line turns out to be large."""
-        super().__init__(too_long)
-        self._begun = begun
-        self._large = LargeLine()
-
-    def _keep(self, data: bytes) -> None:
-        super()._keep(data)
-        if self.size > LARGE_BYTES:
-            parts, self.parts = self.parts, []
-            if not parts:  # it is too long: nothing of it is kept
-                self._large = LargeLine()
-            elif not self._large.size:
-                self._begun()
-            for part in parts:
-                self._large.add(part)
-
-    def ended(self) -> Any:
-        """Return the line that has ended."""
-        if self.size <= LARGE_BYTES:
-            return super().ended()
-        line, self._large = self._large, LargeLine()
-        return line
 
 
 class LargeResult(Json):
