@@ -1,6 +1,7 @@
 """Large structured results in the four pairings of eras: time, CPU, and memory that is given back.
 
-The direct call is one of a client in the server's own era.
+The direct call is one of a client in the server's own era, and so is the one through the relay:
+the least that a proxy does which sends nothing of a line before its end has come.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import partial
 from statistics import median
 
 from bench import FAILURES, Bench
-from contenders import BLOB
+from contenders import BLOB, RELAY
 from pipe import FLOOR, Open, Pipe, listed
 from processes import cpu, peak, resident
 
@@ -49,7 +50,8 @@ def opened(bench: Bench, child: str) -> dict[str, Warm]:
     """Start all that can stand before a child of an era; a peer is asked as a legacy client."""
     entry = {"command": sys.executable, "args": [BLOB, child]}
     config = bench.workshop.written(child, {"blobs": entry})
-    commands = {"direct": (child, [*FLOOR, BLOB, child])}
+    direct = [*FLOOR, BLOB, child]
+    commands = {"direct": (child, direct), "relay": (child, [*FLOOR, RELAY, "lines", *direct])}
     proxy = bench.workshop.proxy(config)
     if proxy:
         commands |= {f"mcpagg, {client} client": (client, [*FLOOR, proxy]) for client in ERAS}

@@ -1,6 +1,7 @@
 """The least that a proxy of this kind can do, as a limit to measure against.
 
     python3 relay.py bytes COMMAND …     passes what is read, unread: two threads, nothing else
+    python3 relay.py lines COMMAND …     the same, but nothing of a line before its end has come
     python3 relay.py ids COMMAND …       cuts it into lines, and gives each request an id of its own
 
 It knows one way to write messages, that of the client and the server of these benchmarks, and loses
@@ -24,6 +25,17 @@ def pump(source: int, target: int) -> None:
     """Pass bytes on until they end."""
     while data := os.read(source, CHUNK):
         os.write(target, data)
+
+
+def pump_lines(source: int, target: int) -> None:
+    """Pass bytes on as soon as the line that they are of has ended."""
+    kept: list[bytes] = []
+    while data := os.read(source, CHUNK):
+        kept.append(data)
+        if data.endswith(b"\n"):
+            for part in kept:
+                os.write(target, part)
+            kept.clear()
 
 
 class Ids:
@@ -77,7 +89,7 @@ def main() -> None:
         start_new_thread(lambda: ids.pump(answers, 1, answers=True), ())
         ids.pump(0, requests, answers=False)
     else:
-        start_new_thread(pump, (answers, 1))
+        start_new_thread(pump_lines if how == "lines" else pump, (answers, 1))
         pump(0, requests)
     server.stdin.close()
     server.wait()
