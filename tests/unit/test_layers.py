@@ -170,6 +170,12 @@ def test_a_module_that_a_start_needs_imports_nothing_slow(name: str) -> None:
     assert slow == []
 
 
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("base.", "serve."))])
+def test_what_a_first_call_compiles_imports_nothing_slow(name: str) -> None:
+    slow = [found for found in imports(MODULES[name], top=True) if found[1] in SLOW - {"os"}]
+    assert slow == []
+
+
 @pytest.fixture
 def forgotten() -> Iterator[None]:
     """Have no module of the project imported, so that no cycle hides behind what was."""
