@@ -4,7 +4,9 @@ The rules are those of the emitted file. What differs is that one thread asks, a
 
 A handshake is tried first: it works with every legacy server, and with those that speak both eras.
 The specification recommends to probe with `server/discover` instead, but some servers exit on it.
-So a child gets that request only after it has refused all handshakes.
+So a child gets that request only after it has refused all handshakes. One that speaks both eras
+thus speaks the one of most clients, whose results then pass with their text; to learn of the other
+one would take a second start of every server, or a wait for those that do not answer.
 """
 
 from __future__ import annotations
