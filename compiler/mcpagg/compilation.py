@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from mcpagg.approval import approving
 from mcpagg.config import read_config
 from mcpagg.config.selection import filtered
-from mcpagg.dry_run import DryRun
 from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.output import is_extension
@@ -37,6 +36,7 @@ from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 if TYPE_CHECKING:
     from mcpagg.approval import Approval
     from mcpagg.costs import Cost
+    from mcpagg.dry_run import DryRun
     from mcpagg.linking import Linked
     from mcpagg.lint import Finding
 
@@ -176,6 +176,8 @@ def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
     Raises:
         ConfigError: the config cannot be understood.
     """
+    from mcpagg.dry_run import DryRun
+
     warnings: list[Problem] = []
     job = Job(source=source, environ=environ, warn=warnings.append)
     spec, fault = _understood(job), None

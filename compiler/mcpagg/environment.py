@@ -14,7 +14,6 @@ from typing import Any
 
 from mcpagg.config.findings import Place, where
 from mcpagg.problems import EnvironmentFault, Problem
-from mcpagg.programs import find_fault, find_package
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Launch, Location, MissingVariables, prepare
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, resolve
@@ -90,6 +89,8 @@ def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
 
     `seen` {server: version} is what servers said their version is when the snapshot was taken.
     """
+    from mcpagg.programs import find_package  # what starts no server needs none of it
+
     found = []
     for server in spec.servers:
         package = find_package(server.command, server.args)
@@ -112,6 +113,8 @@ def _missing(
     minimal: bool,
 ) -> list[Problem]:
     """Return what a start of the server would not find."""
+    from mcpagg.programs import find_fault  # as above
+
     root = Place()
 
     def at(location: Location) -> Place:
