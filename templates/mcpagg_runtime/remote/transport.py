@@ -120,6 +120,10 @@ class RemoteConnection:
     Each request has a thread, and a connection, of its own until it is answered; what needs no
     answer is sent in order by one more. A failure ends the life only if the server has never
     answered: later ones fail the request that they are about, since the next may go well.
+
+    `ended` is called once, with why the life is over; `failed` with the id of a request and why it
+    gets no answer. Both texts complete "Server 'x' …". `renewed` is called when the server has
+    forgotten what it was told and has shaken hands again.
     """
 
     def __init__(
@@ -133,13 +137,9 @@ class RemoteConnection:
         agent: str = "mcpagg",
         config: str = "CONFIG",
     ) -> None:
-        """`receive` takes the lines of the server.
+        """`receive` takes the lines of the server, `tool` gives the JSON text of a tool, or "".
 
-        `ended` is called once, with why the life is over; `failed` with the id of a request and why
-        it gets no answer. Both texts complete "Server 'x' …". `renewed` is called when the server
-        has forgotten what it was told and has shaken hands again. `tool` gives the JSON text of a
-        tool by its own name, or "". `config` is the path of the config, by
-        which a person logs in there.
+        `config` is the path of the config, by which a person logs in there.
 
         Raises:
             ValueError: its URL, or one of its headers, is of no use.
