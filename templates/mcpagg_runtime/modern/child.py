@@ -152,6 +152,7 @@ class ModernChildPort:
         self._answers = answers
         self._connection = child.connection
         self._effects = child.connection.effects
+        self._send = self._effects.sender(child)
         self._asking, self._info = "{}", ""
         """What the proxy says of itself in its own requests."""
         self._level = ""
@@ -190,9 +191,6 @@ class ModernChildPort:
         else:
             self._start(message)
 
-    def _send(self, message: Message) -> None:
-        self._effects.send(self._child, message)
-
     def _discover(self, message: Message) -> None:
         params = message.json("params")
         self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
@@ -202,7 +200,8 @@ class ModernChildPort:
     def _start(self, message: Message) -> None:
         call = self._connection.calls.get(message.number)
         one = PendingRequest(message, message.method or "", call.client if call else None)
-        if call is not None and message.method == "tools/call":
+        # A modern client knows the schema as it is, and gets the result as it is.
+        if call is not None and message.method == "tools/call" and not call.client.is_modern:
             served = self._answers.catalogues["tools"].served(self._child.name)
             found = [item for item in served if item.original == call.original]
             one.wraps = bool(found) and wraps_output(found[0].listed(""))
@@ -285,7 +284,8 @@ class ModernChildPort:
             self._streams.ended(minted(message.params.get("requestId")))
         else:
             self._say(notification(message.method, _unmarked(message)))
-        self._settle_lost()
+        if self._lost.errors:
+            self._settle_lost()
 
     def _say(self, message: Message) -> None:
         """Let the router have what the child says, in the form that it knows."""
