@@ -112,7 +112,7 @@ class Router:
         """A client will send nothing more: no server waits for its answers any longer."""
         client.may_answer = False
         for child in self.children.values():
-            child.requests.leave(client)
+            child.requests.input_ended(client)
 
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
@@ -127,7 +127,7 @@ class Router:
             child = self.children[server]
             self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
         for child in self.children.values():
-            child.requests.leave(client)
+            child.requests.disconnected(client)
         for uri, server in watched.items():
             child = self.children[server]
             if child.lifecycle.is_ready and uri not in self.clients.watched(server):

@@ -243,9 +243,16 @@ class ServerRequests:
         if found:
             self._end(found[-1], message.params_text)
 
-    def leave(self, client: Client) -> None:
+    def input_ended(self, client: Client) -> None:
         """Answer what a client was asked that will send no more answers; what it sent counts."""
-        for asked in [one for one in self.pending if one.client is client and one.reply is None]:
+        self._leave([one for one in self.pending if one.client is client and one.reply is None])
+
+    def disconnected(self, client: Client) -> None:
+        """Answer what a client was asked that is gone, with the calls that its answers were for."""
+        self._leave([one for one in self.pending if one.client is client])
+
+    def _leave(self, left: list[ServerRequest]) -> None:
+        for asked in left:
             self.pending.remove(asked)
             self._refuse(asked, METHOD_NOT_FOUND, GONE)
 
