@@ -17,6 +17,7 @@ from mcpagg_runtime.base.protocol import MODERN_VERSION, SERVER_KEY
 from mcpagg_runtime.rare import large
 from mcpagg_runtime.rare.large import (
     BLOCK_BYTES,
+    END_BYTES,
     PAGE_BYTES,
     LargeLine,
     LargeResult,
@@ -106,6 +107,23 @@ def test_a_member_is_seen_wherever_it_stands(before: int) -> None:
     assert LargeLine(line.encode()).mentions(b'"_meta"')
 
 
+@pytest.mark.parametrize("member", ['"resultType":"complete"', '"isError": true', '"ttlMs":500'])
+def test_a_value_that_is_cut_where_reading_ends_is_not_taken_for_another(member: str) -> None:
+    [(name, value)] = json.loads(f"{{{member}}}").items()
+    for before in range(END_BYTES - 40, END_BYTES):
+        line = LINE % ("y" * before + f'",{member},"z":"{FILL}')
+        result = unread(line, {name: ""})
+        assert result is None or result.value[name] == value
+
+
+def test_an_answer_that_nobody_has_read_is_to_no_other_request() -> None:
+    result = unread(LINE[:-1] % FILL + ',"id":8,"y":{}}')
+    assert result is not None
+    for number in (7, 8):
+        line = b"".join(message.result(str(number), result).pieces())
+        assert json.loads(line)["id"] == number
+
+
 # --- What is spliced ------------------------------------------------------------------------------
 
 
@@ -172,6 +190,16 @@ def test_a_member_is_seen_wherever_it_stands(before: int) -> None:
         ("modern", "legacy", '{"content":TEXT,"resultType":"complete","x":TEXT}', None),
         ("modern", "legacy", '{"content":TEXT,"structuredContent":[],"x":TEXT}', None),
         ("legacy", "legacy", '{"content":TEXT,"x":{"jsonrpc":"2.0"}}', None),
+        # So is what stands twice, of which the last counts, and what hides its name.
+        ("legacy", "modern", '{"_meta":{},"content":TEXT,"_meta":{"v":1.0}}', None),
+        (
+            "legacy",
+            "modern",
+            '{"_meta":{},"content":TEXT,"_meta":{},"structuredContent":ROWS}',
+            None,
+        ),
+        ("legacy", "modern", '{"content":TEXT,"\\u005fmeta":{},"structuredContent":ROWS}', None),
+        ("modern", "legacy", '{"content":TEXT,"result\\u0054ype":"complete","x":TEXT}', None),
     ],
 )
 @pytest.mark.parametrize(

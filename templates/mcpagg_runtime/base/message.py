@@ -253,8 +253,10 @@ class Message:
         large = self.members["result"].pieces if "result" in self.members else ()
         if not large:
             return (self.line(),)
-        head = f'{{"jsonrpc":"2.0","id":{self.id_text},"result":'
-        return (head.encode("utf-8"), *large, b"}\n")
+        # The id comes last: of a name that stands twice, the last value counts, and a result that
+        # nobody has read might end too early, with another id behind it.
+        tail = f',"jsonrpc":"2.0","id":{self.id_text}}}\n'
+        return (b'{"result":', *large, tail.encode("utf-8"))
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""

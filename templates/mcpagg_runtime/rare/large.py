@@ -39,6 +39,8 @@ _RESULT = b'"result":'
 _ENVELOPE_BYTES = 60
 # What servers that quote by hand leave in a string, where JSON has none of it.
 _CONTROLS = (b"\t", b"\r", b"\x1b")
+# How a letter in a name is written only to hide it from those who look for the name.
+_ESCAPE, _ESCAPED_LETTERS = b"\\u00", (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
 # What stands for a value that is not read, by its first character.
 _UNREAD_VALUES: dict[str, Any] = {"{": {}, "[": [], '"': ""}
 
@@ -121,8 +123,9 @@ class LargeLine:
         """Return the result that stands there; None if it has to be read.
 
         That is if it seems to be no text, or more than one message, and if some of the members
-        `wanted` may stand where it is not read. For each of these, `wanted` has the characters that
-        its value may begin with there: it makes no difference then.
+        `wanted` may stand, or stand once more, where it is not read. For each of these, `wanted`
+        has the characters that its value may begin with there: it makes no difference then. Of an
+        array, nobody looks at more than that it is there.
         """
         start, end = place
         head, before, opened = _head(self._text(start, start + END_BYTES), wanted)
@@ -130,9 +133,16 @@ class LargeLine:
         start += len((head.text[:-1] + before).encode("utf-8"))
         end -= len((behind + tail.text[1:]).encode("utf-8"))
         unread = self.cut(start, end)
-        known = {*head.value, *tail.value, *opened}
+        arrays = [name for name, value in head.value.items() if type(value) is list]
+        known = {*arrays, *tail.value, *opened}
         sought = {name: first for name, first in wanted.items() if name not in known}
-        if not self.is_text or not _is_free_of(unread, {"jsonrpc": "", **sought}):
+        is_cut = any(name in wanted and value in (None, "") for name, value in opened.items())
+        stands_twice = not head.value.keys().isdisjoint(tail.value)
+        if is_cut or stands_twice or not self.is_text:
+            return None
+        if wanted and any(map(_has_escaped_letter, _windows(unread))):
+            return None
+        if not _is_free_of(unread, {"jsonrpc": "", **sought}):
             return None
         return LargeResult(head, before, unread, opened, behind, tail)
 
@@ -323,6 +333,10 @@ def _is_free_of(pieces: Iterable[memoryview], names: Mapping[str, str]) -> bool:
         for window in _windows(pieces)
         for byte, name, first in sought
     )
+
+
+def _has_escaped_letter(text: bytes) -> bool:
+    return _ESCAPE in text and any(letter in text for letter in _ESCAPED_LETTERS)
 
 
 def _has_member(text: bytes, name: bytes, first: bytes) -> bool:
