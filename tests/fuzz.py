@@ -44,10 +44,11 @@ from mcpagg_runtime.base.answers import Answers, answer_line
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import members
+from mcpagg_runtime.base.message import Fragment
 from mcpagg_runtime.base.protocol import LEVEL_KEY, MODERN_VERSION, SUBSCRIPTION_KEY
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.effects import SEND, SLEEP, START, STOP
-from mcpagg_runtime.serve.messages import Fragment, read_line
+from mcpagg_runtime.serve.messages import read_line
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 if TYPE_CHECKING:

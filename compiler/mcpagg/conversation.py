@@ -13,14 +13,14 @@ from mcpagg import __version__
 from mcpagg.jsontext import dumps
 from mcpagg.snapshot import Json
 from mcpagg_runtime.base.catalogue import TOOLS
-from mcpagg_runtime.base.message import Message, error, failure, id_text, request, result
+from mcpagg_runtime.base.message import Fragment, Message, error, failure, id_text, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
 from mcpagg_runtime.rare.large import LargeLine
 from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
 from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.messages import Fragment, answered, read_line
+from mcpagg_runtime.serve.messages import answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.spawning import spawn

@@ -11,8 +11,8 @@ from core import ASKABLE, Json, enveloped, failure, plan, request, result, tool
 from mcpagg_runtime.base.answers import LIST_MILLISECONDS, Answers, answer_line
 from mcpagg_runtime.base.catalogue import wraps_output
 from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.jsontext import Json as Text
 from mcpagg_runtime.base.jsontext import edited
-from mcpagg_runtime.base.message import Json as Text
 from mcpagg_runtime.base.message import Message
 from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from mcpagg_runtime.base.jsontext import edited
-from mcpagg_runtime.base.message import Json, Message, notification, read_message, result
+from mcpagg_runtime.base.jsontext import Json, edited
+from mcpagg_runtime.base.message import Message, notification, read_message, result
 
 RESULT = '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" }'
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.values import quote, scan, string_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     Span = tuple[int, int]
+    Piece = bytes | memoryview
     Members = dict[str, tuple[Any, int, int]]
     Noted = tuple[Members, list[str]]
     """The members of an object, and their names as they stand: twice where one stands twice."""
@@ -295,3 +296,98 @@ def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
     for (start, end), replacement in sorted(changes, reverse=True):
         text = f"{text[:start]}{replacement}{text[end:]}"
     return text
+
+
+UNREAD: Any = object()
+
+
+class Json:
+    """One JSON value: its text, and what has been read of it.
+
+    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
+    when first asked for, if it has not been read with what surrounds it.
+    """
+
+    __slots__ = ("_base", "_end", "_noted", "_source", "_start", "_value")
+
+    def __init__(
+        self,
+        source: str,
+        start: int = 0,
+        end: int = -1,
+        value: Any = UNREAD,
+        noted: Noted | None = None,
+    ) -> None:
+        """`value` and `noted`, the members of an object, are given if they have been read."""
+        self._source = source
+        self._start = self._base = start
+        self._end = end if end >= 0 else len(source)
+        self._value = value
+        self._noted = noted
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The JSON text in UTF-8 if it is kept so, else nothing."""
+        return ()
+
+    @property
+    def text(self) -> str:
+        """The JSON text."""
+        if self._end - self._start < len(self._source):
+            self._source = self._source[self._start : self._end]
+            self._start, self._end = 0, len(self._source)
+        return self._source
+
+    @property
+    def value(self) -> Any:
+        """The value; one that came in a large text was read a few levels deep, see `outline`."""
+        if self._value is UNREAD:
+            self._value = parse(self.text)
+        return self._value
+
+    def _members(self) -> Noted:
+        """Return the members of an object, with their places relative to `_base`."""
+        if self._noted is None:
+            self._base = 0
+            self._noted = {}, []
+            read_members(self.text, skip(self.text, 0), *self._noted)
+        return self._noted
+
+    def stands_twice(self, member: str) -> bool:
+        """Whether a member of the object stands more than once, in whatever case."""
+        return [*map(str.casefold, self._members()[1])].count(member) > 1
+
+    def place(self, path: tuple[str, ...]) -> Span:
+        """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
+        found = self._members()[0].get(path[0])
+        if found is None:
+            return 0, 0
+        start, end = found[1] - self._base, found[2] - self._base
+        if len(path) == 1:
+            return start, end
+        begin, stop = place_of(self.text[start:end], path[1:])
+        return (start + begin, start + stop) if stop else (0, 0)
+
+    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> Json:
+        """Return the object without some members, and with others {name: JSON text}.
+
+        See `edited` for what stays; nothing is read again that has been read.
+        """
+        known = self.value
+        if not any(name in known for name in (*drop, *add)):
+            return Json(extended(self.text, add))
+        kept = {name: self.part(name) for name in known if name not in drop}
+        return Json(obj({**kept, **add}))
+
+    def part(self, *path: str) -> str:
+        """Return the JSON text of the value that `path` leads to, "" if there is none."""
+        start, end = self.place(path)
+        return self.text[start:end]
+
+    def mentions(self, text: str) -> bool:
+        """Whether a text stands anywhere in it."""
+        return text in self.text
+
+    def whole(self) -> Json:
+        """Return it with all that it has, which one that is large may not show as `value`."""
+        return self

@@ -12,26 +12,25 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import (
     BLANK,
+    UNREAD,
+    Json,
     Malformed,
     NotAnObject,
     elements,
-    extended,
     obj,
     parse,
-    place_of,
     read_members,
     skip,
 )
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from mcpagg_runtime.base.jsontext import Members, Noted, Span
+    from mcpagg_runtime.base.jsontext import Members, Noted, Piece
 
     Id = int | str
-    Piece = bytes | memoryview
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
@@ -44,101 +43,6 @@ NOTED = 1 << 13
 
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
-
-
-_UNREAD: Any = object()
-
-
-class Json:
-    """One JSON value: its text, and what has been read of it.
-
-    The text may be a part of a longer one; it is cut out when first asked for. The value is parsed
-    when first asked for, if it has not been read with what surrounds it.
-    """
-
-    __slots__ = ("_base", "_end", "_noted", "_source", "_start", "_value")
-
-    def __init__(
-        self,
-        source: str,
-        start: int = 0,
-        end: int = -1,
-        value: Any = _UNREAD,
-        noted: Noted | None = None,
-    ) -> None:
-        """`value` and `noted`, the members of an object, are given if they have been read."""
-        self._source = source
-        self._start = self._base = start
-        self._end = end if end >= 0 else len(source)
-        self._value = value
-        self._noted = noted
-
-    @property
-    def pieces(self) -> Sequence[Piece]:
-        """The JSON text in UTF-8 if it is kept so, else nothing."""
-        return ()
-
-    @property
-    def text(self) -> str:
-        """The JSON text."""
-        if self._end - self._start < len(self._source):
-            self._source = self._source[self._start : self._end]
-            self._start, self._end = 0, len(self._source)
-        return self._source
-
-    @property
-    def value(self) -> Any:
-        """The value; one that came in a large text was read a few levels deep, see `outline`."""
-        if self._value is _UNREAD:
-            self._value = parse(self.text)
-        return self._value
-
-    def _members(self) -> Noted:
-        """Return the members of an object, with their places relative to `_base`."""
-        if self._noted is None:
-            self._base = 0
-            self._noted = {}, []
-            read_members(self.text, skip(self.text, 0), *self._noted)
-        return self._noted
-
-    def stands_twice(self, member: str) -> bool:
-        """Whether a member of the object stands more than once, in whatever case."""
-        return [*map(str.casefold, self._members()[1])].count(member) > 1
-
-    def place(self, path: tuple[str, ...]) -> Span:
-        """Return where the value that `path` leads to stands in the text, (0, 0) if nowhere."""
-        found = self._members()[0].get(path[0])
-        if found is None:
-            return 0, 0
-        start, end = found[1] - self._base, found[2] - self._base
-        if len(path) == 1:
-            return start, end
-        begin, stop = place_of(self.text[start:end], path[1:])
-        return (start + begin, start + stop) if stop else (0, 0)
-
-    def edited(self, drop: Collection[str] = (), add: Mapping[str, str] = {}) -> Json:
-        """Return the object without some members, and with others {name: JSON text}.
-
-        See `edited` for what stays; nothing is read again that has been read.
-        """
-        known = self.value
-        if not any(name in known for name in (*drop, *add)):
-            return Json(extended(self.text, add))
-        kept = {name: self.part(name) for name in known if name not in drop}
-        return Json(obj({**kept, **add}))
-
-    def part(self, *path: str) -> str:
-        """Return the JSON text of the value that `path` leads to, "" if there is none."""
-        start, end = self.place(path)
-        return self.text[start:end]
-
-    def mentions(self, text: str) -> bool:
-        """Whether a text stands anywhere in it."""
-        return text in self.text
-
-    def whole(self) -> Json:
-        """Return it with all that it has, which one that is large may not show as `value`."""
-        return self
 
 
 class Message:
@@ -162,7 +66,7 @@ class Message:
         members_: dict[str, Json],
         method: str | None = None,
         id_text: str = "",
-        identifier: Any = _UNREAD,
+        identifier: Any = UNREAD,
     ) -> None:
         """`identifier` is the value of `id_text`, if that has been read."""
         self.members = members_
@@ -178,14 +82,14 @@ class Message:
         self._line = b""
 
     def _identifier(self) -> Any:
-        if self._id is _UNREAD:
+        if self._id is UNREAD:
             self._id = parse(self.id_text) if self.id_text else None
         return self._id
 
     @property
     def id(self) -> Id | None:
         """Its id, None if it has none, or an illegal one."""
-        identifier = self._identifier() if self._id is _UNREAD else self._id
+        identifier = self._identifier() if self._id is UNREAD else self._id
         return identifier if type(identifier) in (int, str) else None
 
     @property
@@ -272,6 +176,26 @@ class Message:
             parts.append("}\n")
             self._line = "".join(parts).encode("utf-8")
         return self._line
+
+
+class Fragment:
+    """What looks like a message of a server and cannot be read as one.
+
+    `problem` says why. `id` is its id, None where none can be found; `method` is its method, ""
+    where none can be found: it is an answer then, or as good as one.
+    """
+
+    __slots__ = ("id", "method", "problem")
+
+    def __init__(self, identifier: Id | None, method: str, problem: str) -> None:
+        self.id = identifier
+        self.method = method
+        self.problem = problem
+
+    @property
+    def number(self) -> int:
+        """The id of ours that it answers, 0 for none."""
+        return minted(self.id)
 
 
 _EMPTY = Json("{}", value={})

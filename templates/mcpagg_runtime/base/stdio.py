@@ -44,7 +44,7 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.base.message import Piece
+    from mcpagg_runtime.base.jsontext import Piece
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.opening import Opening

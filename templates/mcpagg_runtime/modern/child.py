@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import wraps_output
 from mcpagg_runtime.base.jsontext import edited, members, obj
-from mcpagg_runtime.base.message import error, failure, minted, notification, request, result
+from mcpagg_runtime.base.message import (
+    Fragment,
+    error,
+    failure,
+    minted,
+    notification,
+    request,
+    result,
+)
 from mcpagg_runtime.base.protocol import (
     ACKNOWLEDGED,
     CANCELLED,
@@ -37,7 +45,6 @@ from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import introduction_fault
 from mcpagg_runtime.serve.lost_answers import LostAnswers
-from mcpagg_runtime.serve.messages import Fragment
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -46,7 +53,8 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.base.client import Client
-    from mcpagg_runtime.base.message import Json, Message
+    from mcpagg_runtime.base.jsontext import Json
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Call
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.base.client import ModernRequest, is_enveloped
-from mcpagg_runtime.base.jsontext import Malformed, edited, elements, obj, parse, place_of
-from mcpagg_runtime.base.message import Json, Message, error, failure, notification, request, result
+from mcpagg_runtime.base.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
+from mcpagg_runtime.base.message import Message, error, failure, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     ENVELOPE,

@@ -12,7 +12,7 @@ from mcpagg_runtime.base.jsontext import edited, obj
 from mcpagg_runtime.base.protocol import SERVER_KEY
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.base.message import Json
+    from mcpagg_runtime.base.jsontext import Json
     from mcpagg_runtime.base.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.

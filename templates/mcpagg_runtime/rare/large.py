@@ -11,8 +11,7 @@ import sys
 from codecs import utf_8_decode
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import BLANK, Malformed, members, skip
-from mcpagg_runtime.base.message import Json
+from mcpagg_runtime.base.jsontext import BLANK, Json, Malformed, members, skip
 from mcpagg_runtime.start.values import scan, string_at
 
 if TYPE_CHECKING:
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
     from mmap import mmap
     from typing import Any
 
-    from mcpagg_runtime.base.jsontext import Members, Span
-    from mcpagg_runtime.base.message import Piece
+    from mcpagg_runtime.base.jsontext import Members, Piece, Span
 
 # How much of a large line is kept in one piece, looked at in one go, and read at either end of a
 # result.

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Malformed, members, read_members
-from mcpagg_runtime.base.message import decode, is_id, read_message
+from mcpagg_runtime.base.message import Fragment, decode, is_id, read_message
 from mcpagg_runtime.rare.secrecy import printable
-from mcpagg_runtime.serve.messages import Fragment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from mcpagg_runtime.base.polling import writable
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from mcpagg_runtime.base.message import Piece
+    from mcpagg_runtime.base.jsontext import Piece
 
     Pieces = list[Piece]
 

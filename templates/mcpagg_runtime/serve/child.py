@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
-from mcpagg_runtime.base.message import error, failure, id_text, notification
+from mcpagg_runtime.base.message import Fragment, error, failure, id_text, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INITIALIZED,
@@ -22,7 +22,6 @@ from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
-from mcpagg_runtime.serve.messages import Fragment
 from mcpagg_runtime.serve.server_requests import ServerRequests
 from mcpagg_runtime.start.values import quote
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.client import ModernRequest
-from mcpagg_runtime.base.jsontext import edited, members, obj, parse
-from mcpagg_runtime.base.message import Json, error, notification
+from mcpagg_runtime.base.jsontext import Json, edited, members, obj, parse
+from mcpagg_runtime.base.message import error, notification
 from mcpagg_runtime.base.protocol import (
     CLIENT_METHODS,
     INVALID_PARAMS,

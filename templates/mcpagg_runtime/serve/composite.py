@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import Json
+from mcpagg_runtime.base.jsontext import Json
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import LARGE, obj, spliced
-from mcpagg_runtime.base.message import LARGE_BYTES, Json, Message, error, request, result
+from mcpagg_runtime.base.jsontext import LARGE, Json, obj, spliced
+from mcpagg_runtime.base.message import LARGE_BYTES, Message, error, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lost_answers import LostAnswers
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.jsontext import Span
+    from mcpagg_runtime.base.message import Fragment
     from mcpagg_runtime.base.plan import Options
     from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
-    from mcpagg_runtime.serve.messages import Fragment
     from mcpagg_runtime.serve.uris import Origins
 
     Received = tuple[list[Message | Fragment], str]

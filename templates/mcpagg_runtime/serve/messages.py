@@ -5,32 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.message import decode, minted, read_message
+from mcpagg_runtime.base.message import Fragment, decode, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mcpagg_runtime.base.message import Id, Message
-
-
-class Fragment:
-    """What looks like a message of a server and cannot be read as one.
-
-    `problem` says why. `id` is its id, None where none can be found; `method` is its method, ""
-    where none can be found: it is an answer then, or as good as one.
-    """
-
-    __slots__ = ("id", "method", "problem")
-
-    def __init__(self, identifier: Id | None, method: str, problem: str) -> None:
-        self.id = identifier
-        self.method = method
-        self.problem = problem
-
-    @property
-    def number(self) -> int:
-        """The id of ours that it answers, 0 for none."""
-        return minted(self.id)
+    from mcpagg_runtime.base.message import Message
 
 
 def read_line(

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from mcpagg_runtime.base.message import Json, Message
+    from mcpagg_runtime.base.jsontext import Json
+    from mcpagg_runtime.base.message import Message
 
 # The headers that every such request has, in lower case.
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")

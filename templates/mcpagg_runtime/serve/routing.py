@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS, Item, Kind
-from mcpagg_runtime.base.message import Json, error, failure
+from mcpagg_runtime.base.jsontext import Json
+from mcpagg_runtime.base.message import error, failure
 from mcpagg_runtime.base.protocol import INVALID_PARAMS
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
