@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+from proxies import posix
 
 from mcpagg.bundle import DEFERRED, Bundle, bundle, runtime_digest
 from mcpagg.modules import PACKAGE, PARTS, BundleError, all_taken_apart
@@ -295,6 +296,15 @@ def test_a_part_is_loaded_once_whoever_asks(tmp_path: Path) -> None:
     file = tmp_path / "server.py"
     emitted(file, part, f"{ask}\nload_part('serve')\nprint(loaded)")
     assert run(file).stdout == "[1]\n"
+
+
+@posix("Windows has no such limit")
+def test_a_part_is_loaded_where_only_the_spare_descriptor_is_left(tmp_path: Path) -> None:
+    spare = "import os, resource\nSPARE.append(os.open(os.devnull, os.O_RDONLY))\n"
+    limit = "resource.setrlimit(resource.RLIMIT_NOFILE, (SPARE[0] + 1,) * 2)\nload_part('serve')"
+    file = tmp_path / "server.py"
+    emitted(file, "os.open(os.devnull, os.O_RDONLY)\nprint('loaded')\n", spare + limit)
+    assert run(file).stdout == "loaded\n"
 
 
 def test_a_part_that_does_not_load_is_tried_again(tmp_path: Path) -> None:

@@ -8,14 +8,16 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from proxies import posix
 
+from mcpagg_runtime.serve.lives import Lives
 from mcpagg_runtime.spawn import spawning
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS, Spawned, spawn, spawn_early
+from mcpagg_runtime.start import parts
 
 RUNS = {"command": sys.executable, "args": ["-c", "print(input())"]}
 
@@ -183,3 +185,9 @@ def test_a_process_that_nobody_looks_after_is_ended_and_its_pipes_are_closed() -
     for descriptor in spawned.pipes:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(descriptor)
+
+
+def test_a_descriptor_is_kept_for_what_reports_that_there_are_too_many() -> None:
+    lives: list[Any] = [Lives(cast("Any", None), folder) for folder in ("a", "b")]
+    [spare] = parts.SPARE
+    assert os.path.samestat(os.fstat(spare), os.stat(os.devnull)), lives

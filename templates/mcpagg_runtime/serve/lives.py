@@ -11,6 +11,7 @@ from mcpagg_runtime.serve.messages import answered
 from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.spawning import spawn
+from mcpagg_runtime.start.parts import SPARE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +92,7 @@ class Lives:
 
     def __init__(self, host: Host, folder: str) -> None:
         """`folder` is the one from which the launch table's relative paths are meant."""
+        _keep_spare()
         self._host = host
         self._folder = folder
         self.current: dict[Peer, Life] = {}
@@ -261,6 +263,15 @@ class Lives:
             f"mcpagg/{host.plan.compiler}",
             config,
         )
+
+
+def _keep_spare() -> None:
+    """Keep a descriptor, since lives may take all that there are."""
+    try:
+        if not SPARE:
+            SPARE.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return  # there is none
 
 
 def _apart(work: Callable[..., None], *arguments: Any) -> bool:

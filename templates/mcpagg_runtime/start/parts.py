@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 # {name: (the line where its text begins, the text)}; None once the part is loaded.
 _PARTS: dict[str, tuple[int, str] | None] = {}
 _LOADING = _thread.RLock()
+# A descriptor that is kept for when there is no other: a part may import modules, which opens
+# files, and what reports that there are too many open is in such a part.
+SPARE: list[int] = []
 
 
 def define_part(name: str, text: str) -> None:
@@ -30,7 +33,15 @@ def load_part(name: str) -> None:
     with _LOADING:
         part = _PARTS[name]
         if part is not None:
-            _run(name, *part)
+            try:
+                _run(name, *part)
+            except (ImportError, OSError):
+                if not SPARE:
+                    raise
+                import os
+
+                os.close(SPARE.pop())
+                _run(name, *part)
             _PARTS[name] = None
 
 
