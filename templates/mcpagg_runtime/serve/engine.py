@@ -252,8 +252,7 @@ class Engine:
 
     def _say(self, text: str) -> None:
         """Write a line on standard error."""
-        line = f"{self.plan.name}: {self.redact(text)}\n"
-        self._stderr.send(line.encode("utf-8", "replace"))
+        self._stderr.send(f"{self.plan.name}: {self.redact(text)}\n".encode("utf-8", "replace"))
 
     def _report(self, fault: Exception) -> str:
         """Write a line about a fault of ours; return its kind and place."""
