@@ -17,8 +17,8 @@ from mcpagg.recorded import NOTHING, Contents
 from mcpagg.review import CLASSES, STRUCTURAL
 from mcpagg.review.changes import Change, compare, summaries
 from mcpagg.review.describing import excerpts
+from mcpagg.review.machine_readable import LEVELS, as_json, as_sarif
 from mcpagg.review.markdown import LONGEST, as_markdown
-from mcpagg.review.programs import LEVELS, as_json, as_sarif
 from mcpagg.review.report import as_lines, as_summary
 from mcpagg.review.reviewing import Review
 from mcpagg.snapshot import ChildSnapshot, Snapshot

@@ -23,8 +23,8 @@ from mcpagg.review.describing import (
     values,
     visible,
 )
+from mcpagg.review.machine_readable import as_json, as_sarif, fault_as_json
 from mcpagg.review.markdown import as_markdown, fault_as_markdown
-from mcpagg.review.programs import as_json, as_sarif, fault_as_json
 from mcpagg.review.reviewing import Review
 
 FORMS = {"json": as_json, "markdown": as_markdown, "sarif": as_sarif}
