@@ -14,6 +14,7 @@ from core import (
     World,
     call,
     failure,
+    notification,
     request,
     result,
     tool,
@@ -586,6 +587,29 @@ def test_a_child_that_does_not_list_its_tools_keeps_its_snapshot() -> None:
     world.wait(100)
     assert world.names(client) == ["a:x"]
     assert world.idle()
+
+
+def test_a_call_waits_no_longer_for_a_child_that_announces_changes_and_lists_nothing() -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.ready("a")
+    world.say(client, call(1, "a:new"))
+    world.say(a, {"method": TOOLS_CHANGED["method"]})
+    world.lines(a)
+    world.wait(61)
+    assert world.received(client) == [failure(1, -32601, "Tool not found: a:new")]
+    assert [message["method"] for message in world.received(a)] == ["tools/list"]
+
+
+def test_a_call_that_was_taken_back_has_no_list_compared_before_its_time() -> None:
+    world = World({"a": ["x"]})
+    client, a = world.client(), world.ready("a")
+    world.say(client, call(1, "a:new"))
+    world.say(client, notification("notifications/cancelled", {"requestId": 1}))
+    world.give_list(a, ["x", "new"])
+    assert (world.lines(client), world.said) == ([], [])
+    world.wait(SETTLE_SECONDS)
+    world.give_list(a, ["x", "new"])
+    assert world.received(client) == [TOOLS_CHANGED]
 
 
 @pytest.mark.parametrize(

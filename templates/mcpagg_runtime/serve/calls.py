@@ -234,6 +234,7 @@ class CallQueue:
         for line in (self._waiting, self._unknown):
             if call in line:
                 line.remove(call)
+                self._lists["tools"].is_awaited = bool(self._unknown)
                 return
         if self._connection.calls.pop(call.number, None) is not None:
             self._connection.send(notification(CANCELLED, params(str(call.number))))

@@ -138,7 +138,7 @@ class ListReader:
         """When the next reading is due."""
         self._pause = 0.0
         """How long after an announcement it is read."""
-        self._is_awaited = False
+        self.is_awaited = False
         """Whether a call waits for what is on it: it is compared at once then."""
         self._served_at = -FOREVER
         self._drift_at_start: str | None = None
@@ -173,7 +173,7 @@ class ListReader:
 
     def read_for_call(self) -> None:
         """A call waits for what is on the list by now: read it as soon as the child is ready."""
-        self._is_awaited = True
+        self.is_awaited = True
         if self._lifecycle.is_ready:
             self.read()
 
@@ -192,8 +192,9 @@ class ListReader:
     def tick(self, now: float) -> None:
         """Give up a reading that takes too long, and begin one that is due."""
         if self._reading is not None and self._reading.deadline <= now:
+            # The next one begins at the next tick: calls that waited for this one go first.
             self._unread(f"no answer within {self._connection.options.connect_timeout:g} s")
-        if self._again_at <= now:
+        elif self._again_at <= now:
             self.read()
         self._effects.arm(self._again_at if self._reading is None else self._reading.deadline)
         if self.give_up_at > now:
@@ -235,7 +236,7 @@ class ListReader:
             self._say(self.kind.name, f"{what}; its snapshot is withheld")
         else:
             self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
-        self.compared, self._is_awaited = True, False
+        self.compared, self.is_awaited = True, False
 
     def _end_reading(self) -> None:
         if self._reading is not None:
@@ -250,14 +251,14 @@ class ListReader:
         shows_pages = client is not None and PAGES in client.extensions
         difference = drift(self._catalogue, self._server, items, shows_pages)
         settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
-        if difference and now < settled_at and not self._is_awaited:
+        if difference and now < settled_at and not self.is_awaited:
             self._again_at = self._effects.arm(settled_at)
             return
         self._apply(items, difference)
         self._report(difference)
         # A change that was announced meanwhile may have come behind the page that it is about.
         overtaken = self._guarded and self._again_at < FOREVER
-        self.compared, self._is_awaited = not overtaken, False
+        self.compared, self.is_awaited = not overtaken, False
         if not overtaken:
             self.give_up_at = FOREVER
         elif self.give_up_at == FOREVER:
