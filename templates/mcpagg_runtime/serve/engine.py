@@ -190,6 +190,7 @@ class Engine:
         self.end_subscriptions()
         with self._lives.spawning, self.lock:
             self.is_closing = True
+            self._alarm.wake()  # its thread keeps all of this alive
         self._lives.close()
         self._stderr.flush(1.0)
         if self.log is not None:
@@ -369,9 +370,14 @@ class Alarm:
                 self._woken, self.due = None, FOREVER  # the next event tries again
                 was_told, self._is_told = self._is_told, True
                 return was_told
-        elif self._woken.locked():
-            self._woken.release()
+        else:
+            self.wake()
         return True
+
+    def wake(self) -> None:
+        """Have `ring` called now, if there is a thread that calls it."""
+        if self._woken is not None and self._woken.locked():
+            self._woken.release()
 
     def _run(self) -> None:
         while True:

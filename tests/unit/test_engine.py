@@ -1,0 +1,31 @@
+"""What an engine holds on to, and how long."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+from typing import Any
+
+from core import plan
+from wire import TIMEOUT, wait_until
+
+from mcpagg_runtime.base.answers import Answers
+from mcpagg_runtime.serve.core import Core
+from mcpagg_runtime.serve.engine import Engine
+
+
+def test_nothing_is_left_of_an_engine_that_was_closed_before_a_time_limit() -> None:
+    def limit(core: Core) -> list[Any]:
+        core.effects.arm(core.effects.clock() + 1000)
+        return []
+
+    engine = Engine(Answers(plan({"db": ["query"]})), ".")
+    rung = threading.Event()
+    engine._alarm.note = lambda due: rung.set()  # type: ignore[method-assign]
+    engine.attempt(limit)
+    assert rung.wait(TIMEOUT)
+    left = weakref.ref(engine)
+    engine.close()
+    del engine
+    wait_until(lambda: gc.collect() >= 0 and left() is None)
