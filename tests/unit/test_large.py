@@ -120,8 +120,9 @@ def test_an_answer_that_nobody_has_read_is_to_no_other_request() -> None:
     result = unread(LINE[:-1] % FILL + ',"id":8,"y":{}}')
     assert result is not None
     for number in (7, 8):
-        line = b"".join(message.result(str(number), result).pieces())
-        assert json.loads(line)["id"] == number
+        answer = message.result(str(number), result)
+        assert json.loads(answer.line())["id"] == number
+        assert b"".join(answer.pieces()) == answer.line()
 
 
 # --- What is spliced ------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def test_only_members_at_the_top_are_spliced(
     world.say(a, line)
     [got] = world.lines(peer)
     if passed is not None:
-        assert got == f'{{"jsonrpc":"2.0","id":"mine","result":{filled(passed)}}}'
+        assert got == f'{{"result":{filled(passed)},"jsonrpc":"2.0","id":"mine"}}'
     else:
         spliced = ("resultType", "structuredContent", "_meta")
         kept = {n: value for n, value in json.loads(text).items() if n not in spliced}

@@ -164,6 +164,8 @@ class Message:
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
+        if not self._line and "result" in self.members and self.members["result"].pieces:
+            self._line = b"".join(self.pieces())
         if not self._line:
             parts = ['{"jsonrpc":"2.0"']
             if self.id_text:
