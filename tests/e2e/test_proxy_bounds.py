@@ -145,8 +145,13 @@ class Deaf:
 
     def peak(self) -> int:
         """Return the most memory that the proxy ever had, in bytes; 0 when it is gone."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return int((status.partition("VmHWM:")[2].split() or ["0"])[0]) * 1024
+        return memory(self.process.pid, "VmHWM")
+
+
+def memory(pid: int, what: str) -> int:
+    """Return what Linux says of a process's memory, in bytes; 0 when it is gone."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int((status.partition(f"{what}:")[2].split() or ["0"])[0]) * 1024
 
 
 def flooding(tmp_path: Path) -> Path:
@@ -158,6 +163,15 @@ def flooding(tmp_path: Path) -> Path:
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux about pipes and memory")
+
+
+@linux
+def test_the_memory_of_a_large_request_is_given_back(tmp_path: Path) -> None:
+    with served(compiled(tmp_path, {"odd": stub_entry(tools=["echo"])})) as wire:
+        call(wire, "odd:echo")
+        before = memory(wire.process.pid, "VmRSS")
+        assert len(text(call(wire, "odd:echo", fill="x" * 8 * MIB))) > 8 * MIB
+        assert memory(wire.process.pid, "VmRSS") < before + 4 * MIB
 
 
 @linux

@@ -22,7 +22,7 @@ from core import (
     retried,
 )
 
-from mcpagg_runtime.base.client import Client
+from mcpagg_runtime.base.client import Client, ModernRequest
 from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     LEVEL_KEY,
@@ -200,6 +200,15 @@ def test_a_client_may_leave_in_the_middle_of_calls() -> None:
     ]
     assert scene.received() == []
     assert scene.world.idle()
+
+
+def test_an_ended_call_keeps_no_memory_although_it_started_a_server() -> None:
+    scene = Scene()
+    starter = scene.client.starter
+    assert isinstance(starter, ModernRequest)
+    assert starter.message.params["name"] == "a:t"
+    scene.end(1)
+    assert starter.message.params == {}
 
 
 def test_a_call_is_owed_until_it_is_answered_or_suspended() -> None:

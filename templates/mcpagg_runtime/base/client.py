@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import members, obj
-from mcpagg_runtime.base.message import error
+from mcpagg_runtime.base.message import Message, error
 from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
@@ -28,8 +28,6 @@ from mcpagg_runtime.start.values import quote
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
-
-    from mcpagg_runtime.base.message import Message
 
     Member = tuple[Any, int, int]
 
@@ -174,11 +172,19 @@ class ModernRequest(Client):
         self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
 
+    def release(self) -> None:
+        """Keep its message no longer, which may be large: servers know who started them."""
+        self.message = _RELEASED
+
     def wanted(self, method: str) -> Mapping[str, str]:
         """Return which members of a method's result `completed` looks at."""
         from mcpagg_runtime.modern.results import completed_members
 
         return completed_members(method)
+
+
+# What stands for the message of a request that has been answered.
+_RELEASED = Message({})
 
 
 def _text(text: str, found: Mapping[str, tuple[Any, int, int]], name: str) -> str:

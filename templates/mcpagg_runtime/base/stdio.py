@@ -141,6 +141,8 @@ class Stdio:
                 self._open()
             elif data:
                 self._receive(lines.feed(data))
+                # The end of a large line, kept, would keep the memory of all that stood before it.
+                del data
             else:
                 self._receive([lines.rest()])
                 self.waiting = True

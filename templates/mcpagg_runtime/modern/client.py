@@ -93,6 +93,8 @@ class PendingCall:
         """Let the router forget the call."""
         if self.is_known:
             self._router.disconnect(self.request)
+        if self.request.identifier:  # else its client may resume it
+            self.request.release()
 
     def _say(self, message: Message) -> None:
         """Say something to the router, on behalf of the client."""
