@@ -23,8 +23,10 @@ from core import (
     tool,
 )
 
+from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import LARGE
+from mcpagg_runtime.base.protocol import METHODS, Method
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST
 
@@ -1140,3 +1142,47 @@ def test_a_large_result_passes_as_it_is(letter: str, before: str, modern: bool) 
     [answer] = world.received(client)
     assert answer["id"] == "x"
     assert {name: answer["result"][name] for name in value} == value
+
+
+# --- The table of methods -----------------------------------------------------------------------
+
+
+def test_each_row_of_the_table_of_methods_is_consistent() -> None:
+    kinds = {kind.name for kind in KINDS}
+    for method, row in METHODS.items():
+        assert row.member in ("name", "uri", "ref", ""), method
+        assert (row.member == "name") == (row.kind in kinds) == bool(row.kind), method
+        assert not (row.asks or row.cached or row.repeated) or row.modern, method
+        assert not row.repeated or row.member in ("name", "uri"), method
+
+
+@pytest.mark.parametrize("policy", ["live", "warn", "refuse"])
+@pytest.mark.parametrize("modern", [False, True])
+def test_a_row_is_all_that_a_method_needs_to_be_routed_by_name(
+    policy: str, modern: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = Method("tools", "name", "tools", cached=True)
+    monkeypatch.setitem(METHODS, "scratch/run", row)
+    world = World({"a": ["t"], "b": ["t"]}, on_drift=policy)
+    client, b = world.client(), world.up("b")
+    asked = request("x", "scratch/run", {"name": "b:t", "n": 1})
+    world.say(client, enveloped(asked) if modern else asked)
+    [to_b] = [line for line in world.received(b) if line["method"] == "scratch/run"]
+    assert {name: to_b["params"][name] for name in ("name", "n")} == {"name": "t", "n": 1}
+    world.say(b, result(to_b["id"], {"ran": True}))
+    [answer] = world.received(client)
+    assert (answer["id"], answer["result"]["ran"]) == ("x", True)
+    assert ("ttlMs" in answer["result"]) == modern
+    missing = request("y", "scratch/run", {"name": "nowhere:t"})
+    assert world.ask(world.client(), missing)["error"]["code"] == -32601
+
+
+def test_a_row_is_all_that_a_method_needs_to_be_routed_by_uri(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(METHODS, "scratch/see", Method("resources", "uri"))
+    world = World({"a": ["t"]}, resources={"a": ["file:///x"]})
+    client, a = world.client(), world.up("a")
+    world.say(client, request("x", "scratch/see", {"uri": "file:///x"}))
+    [to_a] = world.received(a)
+    assert (to_a["method"], to_a["params"]) == ("scratch/see", {"uri": "file:///x"})

@@ -12,11 +12,11 @@ from mcpagg_runtime.base.protocol import (
     INITIALIZED,
     INVALID_PARAMS,
     LISTEN,
-    MAY_ASK,
     METHOD_NOT_FOUND,
+    METHODS,
     MODERN_VERSION,
+    OTHER,
     PROTOCOL_METHODS,
-    SKILL_METHODS,
     VERSION_KEY,
 )
 from mcpagg_runtime.start.greeting import introduction
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
 
-# What modern clients ask that needs a child.
-FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {LISTEN, "completion/complete"}
 LIST_MILLISECONDS = 3_600_000
 
 
@@ -55,7 +53,7 @@ class Answers:
 
         Methods of an extension often begin with its name, or with the last part of that.
         """
-        if method in PROTOCOL_METHODS:
+        if method in METHODS or method in PROTOCOL_METHODS:
             return []
         likely = {}
         for server, facts in self.plan.children.items():
@@ -116,7 +114,8 @@ class Answers:
         if method == "server/discover":
             return result(identifier, self._discovery())
         listed = method in self._lists
-        if listed or method in FORWARDED_METHODS or self.extenders(method):
+        forwarded = method == LISTEN or METHODS.get(method, OTHER).modern
+        if listed or forwarded or self.extenders(method):
             request.connection.starter = request
             return self._listed(request, message) if listed else None
         return failure(identifier, error(METHOD_NOT_FOUND, f"Method not found: {method}"))

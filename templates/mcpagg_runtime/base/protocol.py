@@ -50,22 +50,52 @@ CLIENT_METHODS = {
     "roots/list": "roots",
 }
 
-# What goes to a server, and the capability that some server must have declared for it.
-FORWARDED = {
-    "tools/call": "tools",
-    "prompts/get": "prompts",
-    "resources/read": "resources",
-    "resources/subscribe": "resources",
-    "resources/unsubscribe": "resources",
-    "completion/complete": "completions",
-    "logging/setLevel": "logging",
-    "skills/get": SKILLS_EXTENSION,
-    "resources/directory/read": SKILLS_EXTENSION,
+
+class Method:
+    """What a method is that clients call and servers answer; METHODS has one row for each.
+
+    `capability` is what some server must have declared for it. `member` is the member of params
+    that says what it is for, by which it is routed: "name", "uri", "ref", or "" for none; `kind`
+    is the name of the list (see KINDS) that a "name" is looked up in. `asks` says whether a modern
+    client may be asked for input before the result, `cached` whether a modern result has cache
+    hints, `repeated` whether a header of HTTP repeats `member`, and `modern` whether the modern
+    revision has the method.
+    """
+
+    __slots__ = ("asks", "cached", "capability", "kind", "member", "modern", "repeated")
+
+    def __init__(
+        self,
+        capability: str,
+        member: str = "",
+        kind: str = "",
+        *,
+        asks: bool = False,
+        cached: bool = False,
+        repeated: bool = False,
+        modern: bool = True,
+    ) -> None:
+        self.capability = capability
+        self.member = member
+        self.kind = kind
+        self.asks = asks
+        self.cached = cached
+        self.repeated = repeated
+        self.modern = modern
+
+
+METHODS = {
+    "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
+    "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
+    "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
+    "resources/subscribe": Method("resources", "uri", modern=False),
+    "resources/unsubscribe": Method("resources", "uri", modern=False),
+    "completion/complete": Method("completions", "ref"),
+    "logging/setLevel": Method("logging", modern=False),
+    "skills/get": Method(SKILLS_EXTENSION, "uri", cached=True),
+    "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
 }
-# What is asked of the servers that have skills.
-SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
-# For these, and no other request, may a modern client be asked for input before the result.
-MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+OTHER = Method("", modern=False)  # what every method is that has no row
 LISTEN = "subscriptions/listen"
 
 INITIALIZED = "notifications/initialized"
@@ -87,11 +117,11 @@ OF_SERVERS = LISTS_CHANGED | {
     ACKNOWLEDGED,
 }
 
-# What the protocol itself defines, in any revision: no extension's, so no server with one is asked
-# for it. https://modelcontextprotocol.io/specification, the schemas
+# What else the protocol itself defines, in any revision: no extension's, so no server with one is
+# asked for it. https://modelcontextprotocol.io/specification, the schemas
 PROTOCOL_METHODS = frozenset(
     {
-        *("initialize", "ping", "server/discover", LISTEN, *FORWARDED, *CLIENT_METHODS),
+        *("initialize", "ping", "server/discover", LISTEN, *CLIENT_METHODS),
         *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
         *("skills/list", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"),
     }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS
 from mcpagg_runtime.base.client import ModernRequest, is_enveloped
 from mcpagg_runtime.base.jsontext import Json, Malformed, edited, elements, obj, parse, place_of
 from mcpagg_runtime.base.message import Message, error, failure, notification, request, result
@@ -21,8 +20,9 @@ from mcpagg_runtime.base.protocol import (
     LEGACY,
     LISTEN,
     LOG_MESSAGE,
-    MAY_ASK,
     METHOD_NOT_FOUND,
+    METHODS,
+    OTHER,
     PROGRESS,
     RESOURCE_NOT_FOUND,
     SERVER_MARK,
@@ -160,7 +160,7 @@ class PendingCall:
     def _requires_visits(self, message: Message) -> bool:
         """Ask the client to visit the URLs that an error names; then it makes its call again."""
         asking = self.request
-        if asking.message.method not in MAY_ASK or not _visits_urls(asking):
+        if not _may_be_asked(asking) or not _visits_urls(asking):
             return False
         server, several = self._port.server_of(asking.message), len(self._router.children) > 1
         for number, params in enumerate(_visits(message)):
@@ -175,7 +175,7 @@ class PendingCall:
     def _require(self, message: Message) -> None:
         """A child asks the client something."""
         number = message.number
-        if self.request.message.method not in MAY_ASK:
+        if not _may_be_asked(self.request):
             refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
             self._port.later(lambda: self._say(failure(str(number), refusal)))
             return
@@ -327,19 +327,20 @@ class ModernClients:
 
     def _knows_no_state(self, message: Message) -> bool:
         """Whether no child that a call may be for has request states of its own."""
-        name = message.params.get("uri" if message.method == "resources/read" else "name")
+        row = METHODS.get(message.method or "", OTHER)
+        name = message.params.get(row.member) if row.asks else None
         if type(name) is not str:
             return True
-        if message.method == "resources/read":
+        if row.member == "uri":
             return all(child.era == LEGACY for child in self.router.resources.owners(name))
         child = self.router.children.get(self.server_of(message))
         return child is not None and child.era == LEGACY
 
     def server_of(self, message: Message) -> str:
-        """Return the server that a call of a tool or a prompt is for, "" if that is not known."""
-        kind = PROMPTS if message.method == "prompts/get" else TOOLS
+        """Return the server that a call is for whose name is in a list, "" if that is not known."""
+        kind = METHODS.get(message.method or "", OTHER).kind
         name = message.params.get("name")
-        items = self.router.names.named(kind, name) if type(name) is str else []
+        items = self.router.names.named(kind, name) if kind and type(name) is str else []
         return items[0].server if len(items) == 1 else ""
 
     # What ends
@@ -428,6 +429,11 @@ def _modern_params(params: str) -> str:
     mark = Json(params).part("_meta", SERVER_MARK)
     add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
     return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+
+def _may_be_asked(request: ModernRequest) -> bool:
+    """Whether a client may be asked for input before the result of its request."""
+    return METHODS.get(request.message.method or "", OTHER).asks
 
 
 def _visits_urls(request: ModernRequest) -> bool:

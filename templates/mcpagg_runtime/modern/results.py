@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import edited, obj
-from mcpagg_runtime.base.protocol import SERVER_KEY
+from mcpagg_runtime.base.protocol import METHODS, OTHER, SERVER_KEY
 
 if TYPE_CHECKING:
     from mcpagg_runtime.base.jsontext import Json
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-CACHED = ("resources/read", "skills/get")
 # What only this revision's results have.
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
@@ -27,7 +26,7 @@ def completed_members(method: str) -> dict[str, str]:
     names = ["resultType", "_meta"]
     if method == "tools/call":
         names.append("content")
-    if method in CACHED:
+    if METHODS.get(method, OTHER).cached:
         names += UNCACHED
     return dict.fromkeys(names, "")
 
@@ -44,7 +43,7 @@ def completed(result: Json, plan: Plan, method: str) -> Json:
             add["resultType"] = '"complete"'
         if method == "tools/call" and "content" not in value:
             add["content"] = "[]"
-        if method in CACHED:
+        if METHODS.get(method, OTHER).cached:
             add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
     meta = value.get("_meta")
     if type(meta) is not dict:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import Message, result
-from mcpagg_runtime.base.protocol import INVALID_PARAMS, RESOURCE_NOT_FOUND, SKILL_METHODS
+from mcpagg_runtime.base.protocol import (
+    INVALID_PARAMS,
+    METHODS,
+    RESOURCE_NOT_FOUND,
+    SKILLS_EXTENSION,
+)
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.listing import hides_address
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 
 # Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
 APP_SCHEME = "ui://"
+# What is asked of the servers that have skills.
+SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
 # What a URI that is listed for a skill is read by.
 READING_METHODS = SKILL_METHODS | {"resources/read"}
 

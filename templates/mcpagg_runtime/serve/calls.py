@@ -13,6 +13,8 @@ from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
+    METHODS,
+    OTHER,
     PROGRESS,
     REQUEST_TIMEOUT,
     RESOURCE_NOT_FOUND,
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 # With these a server says that it does not know what it is asked for; some SDKs say 0.
 UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-# Which list a call asks for an item of by name.
-ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
 
 
 class CallQueue:
@@ -169,7 +169,7 @@ class CallQueue:
             return True
         if call.path != ("name",):
             return False
-        item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
+        item = self._catalogues[METHODS[call.method].kind].find(call.name)
         if item is None or item.server != self._connection.name:
             self._refuse(call, tool_not_found(call.name))
             return True
@@ -181,7 +181,7 @@ class CallQueue:
             self._lifecycle.touch()
         self._connection.forward(call)
         requests = self._requests
-        if not requests.deferred or call.method not in ASKS_FOR:
+        if not requests.deferred or not METHODS.get(call.method, OTHER).kind:
             return False
         return requests.ask_deferred(call.client)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import KINDS, TEMPLATES, TOOLS
 from mcpagg_runtime.base.jsontext import Malformed
-from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, MODERN, PAGES
+from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
 from mcpagg_runtime.serve.differences import Difference, differs, drift
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing, listed
@@ -336,9 +336,13 @@ class ListReader:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
         kind = self.kind
         # A prompt may be called like a tool; what is completed is a prompt or a template.
-        meant = method.startswith((kind.name, kind.capability)) or (
-            method == "completion/complete" and kind is not TOOLS
-        )
+        row = METHODS.get(method, OTHER)
+        if row.kind:
+            meant = row.kind == kind.name
+        elif row.member == "ref":
+            meant = kind is not TOOLS
+        else:
+            meant = method.startswith((kind.name, kind.capability))
         for refused, reason in self.refused.items() if meant else ():
             if name == refused or (kind is TEMPLATES and fits(refused, name)):
                 return reason

@@ -11,7 +11,7 @@ from binascii import Error, a2b_base64, b2a_base64
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import parse
-from mcpagg_runtime.base.protocol import MODERN_VERSION, VERSION_KEY
+from mcpagg_runtime.base.protocol import METHODS, MODERN_VERSION, OTHER, VERSION_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 # The headers that every such request has, in lower case.
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
-# Which member of params the header Mcp-Name repeats.
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 PARAMETER = "mcp-param-"
 # The member of a property in an input schema that has a header repeat the argument.
 MARK = "x-mcp-header"
@@ -108,11 +106,11 @@ def modern_headers(message: Message, tool: Callable[[str], str]) -> dict[str, st
     """Return the headers of a message; `tool` gives the JSON text of a tool by its name, or ""."""
     method = message.method or ""
     headers = {"MCP-Protocol-Version": MODERN_VERSION, "Mcp-Method": encoded(method)}
-    member = NAMED_BY.get(method)
+    row = METHODS.get(method, OTHER)
     params = message.members.get("params")
-    if member is None or params is None:
+    if not row.repeated or params is None:
         return headers
-    name = parse(params.part(member) or "null")
+    name = parse(params.part(row.member) or "null")
     if type(name) is str:
         headers["Mcp-Name"] = encoded(name)
         if method == "tools/call":
@@ -169,10 +167,10 @@ def mismatch(values: Callable[[str], list[str]], message: Message, tool: str) ->
         return f"mcp-protocol-version is not {VERSION_KEY} in params._meta"
     if method != message.method:
         return "mcp-method is not the method of the request"
-    member = NAMED_BY.get(method, "")
-    said = message.params.get(member) if member else None
+    row = METHODS.get(method, OTHER)
+    said = message.params.get(row.member) if row.repeated else None
     if said is not None and decoded(named) != said:
-        return f"mcp-name is not {member} in params"
+        return f"mcp-name is not {row.member} in params"
     if MARK not in tool:
         return ""
     for path, header, kind in marked(parse(tool).get("inputSchema")):

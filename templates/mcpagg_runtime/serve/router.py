@@ -12,13 +12,14 @@ from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, edited, obj
 from mcpagg_runtime.base.message import error, failure, is_id, notification, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
-    FORWARDED,
     INITIALIZED,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LEVELS,
     METHOD_NOT_FOUND,
+    METHODS,
     OF_SERVERS,
+    OTHER,
     PARSE_ERROR,
     PROGRESS,
     ROOTS_CHANGED,
@@ -179,8 +180,9 @@ class Router:
     def _client_request(self, client: Client, message: Message) -> None:
         """Forward what some server declared, answer the rest from the file, or not at all."""
         method = message.method or ""
-        if FORWARDED.get(method) in self.answers.declared:
-            self._forward(client, message, method)
+        row = METHODS.get(method, OTHER)
+        if row.capability in self.answers.declared:
+            self._forward(client, message, row.member)
             return
         answer = self.answers.answer(client, message)
         if answer is not None:
@@ -188,7 +190,7 @@ class Router:
         else:
             self._extension(client, message)
 
-    def _forward(self, client: Client, message: Message, method: str) -> None:
+    def _forward(self, client: Client, message: Message, member: str) -> None:
         """Give a request to whoever routes such requests, if it says once what it is for."""
         if message.params or message.value("params") in ({}, None):
             fault = ambiguity(message)
@@ -196,14 +198,14 @@ class Router:
             fault = "params must be an object"
         if fault:
             self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-        elif method in ("tools/call", "prompts/get"):
+        elif member == "name":
             self.names.call(client, message)
-        elif method == "logging/setLevel":
-            self._set_level(client, message)
-        elif method == "completion/complete":
+        elif member == "uri":
+            self.resources.request(client, message)
+        elif member == "ref":
             self._complete(client, message)
         else:
-            self.resources.request(client, message)
+            self._set_level(client, message)
 
     def _set_level(self, client: Client, message: Message) -> None:
         """Pass a log level on to every child that logs, now or once it is up."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import PROMPTS, TOOLS, Item, Kind
+from mcpagg_runtime.base.catalogue import TOOLS, Item, Kind
 from mcpagg_runtime.base.jsontext import Json
 from mcpagg_runtime.base.message import error, failure
-from mcpagg_runtime.base.protocol import INVALID_PARAMS
+from mcpagg_runtime.base.protocol import INVALID_PARAMS, METHODS, OTHER
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.connection import Call
@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     Dispatching = Callable[[Mapping[str, Child]], "Dispatch"]
 
 
-# How errors about names that are in no list begin.
-_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
-# The member of params by which the proxy decides where a request goes and whether it may.
-_ROUTED = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "resources/subscribe": "uri",
-    "resources/unsubscribe": "uri",
-    "skills/get": "uri",
-    "resources/directory/read": "uri",
-    "completion/complete": "ref",
-}
 _OF_REFERENCE = ("type", "name", "uri")
 
 
@@ -108,14 +95,14 @@ class NameRouting:
     def call(self, client: Client, message: Message) -> None:
         """Route a call of a tool or a prompt."""
         name = message.params.get("name")
-        kind = TOOLS if message.method == "tools/call" else PROMPTS
         if type(name) is not str:
             self._deny(client, message, f"{message.method} needs a name in params")
             return
-        item = self._catalogues[kind.name].find(name)
+        catalogue = self._catalogues[METHODS[message.method or ""].kind]
+        item = catalogue.find(name)
         if item is None:
             if not self._dispatch.refuse_withheld(client, message, name):
-                self._call_by_own_name(client, message, kind, name)
+                self._call_by_own_name(client, message, catalogue.kind, name)
         elif item.server:
             self._send(client, message, name, item)
         else:
@@ -138,16 +125,16 @@ class NameRouting:
 
         Pages and prompts of a server call its tools as it named them itself.
         """
-        items = self.named(kind, name)
+        items = self.named(kind.name, name)
         if len(items) == 1:
             self._call_listed(client, message, kind, items[0])
         elif items:
             meant = " or ".join([getattr(item, client.spelling) for item in items])
-            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}; say {meant}")
+            self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
         elif kind is TOOLS:
             self._call_unknown(client, message, name)
         else:
-            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+            self._deny(client, message, f"{_unknown(kind)}: {name}")
 
     def _call_listed(self, client: Client, message: Message, kind: Kind, item: Item) -> None:
         """Route a call as if it had the listed name, which may be withheld, or gone."""
@@ -159,14 +146,14 @@ class NameRouting:
         elif kind is TOOLS:
             self._dispatch.refuse(client, message, tool_not_found(name))
         else:
-            self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
+            self._deny(client, message, f"{_unknown(kind)}: {name}")
 
-    def named(self, kind: Kind, name: str) -> list[Item]:
+    def named(self, kind: str, name: str) -> list[Item]:
         """Return the item that is listed under `name`, else those that servers have under it.
 
         Under `refuse` one that is withheld counts: its name must not lead to another server.
         """
-        catalogue = self._catalogues[kind.name]
+        catalogue = self._catalogues[kind]
         listed = catalogue.find(name)
         if listed is not None:
             return [listed]
@@ -205,7 +192,7 @@ class NameRouting:
 
     def complete(self, client: Client, message: Message, name: str) -> None:
         """Ask the owner of a prompt for completions."""
-        items = self.named(PROMPTS, name)
+        items = self.named("prompts", name)
         if len(items) == 1:
             self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
         else:
@@ -215,14 +202,21 @@ class NameRouting:
         self._dispatch.deny(client, message, INVALID_PARAMS, text)
 
 
+def _unknown(kind: Kind) -> str:
+    """Return how errors about a name that is in no list of a kind begin."""
+    if kind is TOOLS:
+        return "Tool name must be prefixed with server key"
+    return f"{kind.name[:-1].capitalize()} not found"
+
+
 def ambiguity(message: Message) -> str:
     """Say what a request names more than once of what it is for, "" for nothing.
 
     What an object means that has a name twice is not defined (RFC 8259, section 4): a server may
     read another one of the two than the proxy has checked and replaced. Some ignore case, too.
     """
-    member = _ROUTED.get(message.method or "")
-    if member is None or not message.params:
+    member = METHODS.get(message.method or "", OTHER).member
+    if not member or not message.params:
         return ""
     params = message.members["params"]
     if params.stands_twice(member):

@@ -13,7 +13,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import obj, parse
-from mcpagg_runtime.serve.calls import ASKS_FOR
+from mcpagg_runtime.base.protocol import METHODS, OTHER
 from mcpagg_runtime.serve.routing import Dispatch
 from mcpagg_runtime.start.values import quote
 
@@ -131,7 +131,10 @@ class LoggedDispatch(Dispatch):
 
 def _asked(method: str, name: str) -> dict[str, str]:
     """Return what is logged of a request: nothing of one for a resource but that it is one."""
-    return {"method": quote(method), "name": quote(name) if method in ASKS_FOR else "null"}
+    return {
+        "method": quote(method),
+        "name": quote(name) if METHODS.get(method, OTHER).kind else "null",
+    }
 
 
 def _outcome(answer: Message | None) -> tuple[str, int | None]:
@@ -204,7 +207,7 @@ class Spans:
 
     def begin(self, call: Call, server: str) -> Any:
         """Begin the span of a call."""
-        name = call.name if call.method in ASKS_FOR else ""
+        name = call.name if METHODS.get(call.method, OTHER).kind else ""
         attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
         if call.method == "tools/call":
             attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
