@@ -7,7 +7,14 @@ import json
 import pytest
 
 from mcpagg_runtime.base.jsontext import Json, edited
-from mcpagg_runtime.base.message import Message, notification, read_message, result
+from mcpagg_runtime.base.message import (
+    LARGE_BYTES,
+    Message,
+    notification,
+    read_message,
+    request,
+    result,
+)
 
 RESULT = '{ "a" : 1.0, "b":{"c" : [1e999]} ,"d":"\\ud800" }'
 
@@ -80,3 +87,12 @@ def test_what_is_no_object_counts_as_an_empty_one(message: Message) -> None:
 def test_an_error_has_a_code_only_if_that_is_an_integer(code: str) -> None:
     assert read_message(f'{{"id":1,"error":{{"code":{code},"message":"m"}}}}').code is None
     assert read_message('{"id":1,"error":{"code":-1,"message":"m"}}').code == -1
+
+
+@pytest.mark.parametrize("fill", ["x", "0", "\u00e9"])
+def test_a_large_request_is_sent_in_pieces_that_are_its_line(fill: str) -> None:
+    params = json.dumps({"name": "t0", "arguments": {"text": fill * LARGE_BYTES}})
+    sent = request(10, "tools/call0", params)
+    pieces = sent.pieces()
+    assert len(pieces) == 3
+    assert b"".join(pieces) == sent.line()

@@ -293,9 +293,11 @@ def extended(text: str, add: Mapping[str, str]) -> str:
 
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
     """Return a text with some places of it replaced."""
-    for (start, end), replacement in sorted(changes, reverse=True):
-        text = f"{text[:start]}{replacement}{text[end:]}"
-    return text
+    parts, done = [], 0
+    for (start, end), replacement in sorted(changes):
+        parts += [text[done:start], replacement]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 UNREAD: Any = object()

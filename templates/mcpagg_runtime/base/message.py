@@ -156,7 +156,12 @@ class Message:
         """Return the line that the message is sent as, in pieces where it is large."""
         large = self.members["result"].pieces if "result" in self.members else ()
         if not large:
-            return (self.line(),)
+            params = self.raw("params") if [*self.members] == ["params"] else ""
+            if len(params) <= LARGE_BYTES:
+                return (self.line(),)
+            # To print it at once would take its memory twice.
+            head, _, end = self.changed({"params": "0"}).line().rpartition(b"0")
+            return (head, params.encode("utf-8"), end)
         # The id comes last: of a name that stands twice, the last value counts, and a result that
         # nobody has read might end too early, with another id behind it.
         tail = f',"jsonrpc":"2.0","id":{self.id_text}}}\n'

@@ -140,9 +140,11 @@ class Stdio:
             if data is None:
                 self._open()
             elif data:
-                self._receive(lines.feed(data))
+                complete = lines.feed(data)
                 # The end of a large line, kept, would keep the memory of all that stood before it.
                 del data
+                self._receive(complete)
+                del complete
             else:
                 self._receive([lines.rest()])
                 self.waiting = True

@@ -11,7 +11,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import LARGE_BYTES, MAXIMUM_LINE_BYTES, Lines, Message
+from mcpagg_runtime.base.message import LARGE_BYTES, MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll, widen
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
 from mcpagg_runtime.spawn.spawning import KILL
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.spawn.spawning import Spawned
 
@@ -119,7 +120,7 @@ class Process:
 
     def send(self, *messages: Message) -> None:
         """Send it messages, now or as soon as it reads; never waits."""
-        self.writer.send(*map(Message.line, messages))
+        self.writer.send(*[piece for message in messages for piece in message.pieces()])
 
     def retire(self) -> None:
         """Take no more of it, and report nothing of its end: it was ended on purpose."""
