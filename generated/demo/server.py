@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:a723fd72fe861acd207debf10439dae4d41f75857000b7de70c553e59598fa05 (mcpagg 0.1.0; without composite, extensions, http, masking, profiles, remote, repeated, skills)
+#   runtime:  sha256:c3e2e975e1d333e4f1f6dc32fc25e214a8bf3eeaf1057af2cb614390f3659580 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated)
 
 import sys
 
@@ -248,12 +248,11 @@ def new_scanner(options):
  scanner = make_scanner(options)
  return scanner
 scan = new_scanner(ScannerOptions())
+quote = encode_basestring_ascii
+string_behind = scanstring
 
 def string_at(text, index):
- return scanstring(text, index + 1, True)
-
-def quote(text):
- return encode_basestring_ascii(text)
+ return string_behind(text, index + 1, True)
 
 # start/greeting.py: The handshake: what the proxy says of itself, and what that depends on.
 LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
@@ -287,13 +286,21 @@ def introduction(version, capabilities, info, instructions):
  return f'{head},"serverInfo":{info}{words}}}'
 
 # start/lists.py: Cuts the lists of the snapshot into items, by the layout that the compiler gave them.
-def cut_list(text, key, label):
+def cut_list(
+ text, key, label, server, rows
+):
  mark, address = f'\n "{label}": ', f'\n "{key}": '
+ found = {}
  for item in text[3:-2].split(",\n{") if text != "[]" else ():
   head, _, rest = f"\n {item}".partition(mark)
   name, end = string_at(rest, 0)
   own = name if key == label else string_at(f"\n {item}".partition(address)[2], 0)[0]
-  yield own, name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+  found[own] = name, f'{{{_joined(head)}"{label}":', _joined(rest[end:])
+ for exposed, row in rows.items():
+  own = row[0] if row else exposed
+  name, head, tail = found[own]
+  shown = labelled(server, name)
+  yield own, (exposed, row[1]) if row else (shown, shown), head, tail
 
 def _joined(text):
  return "".join([line.lstrip(" ") for line in text.split("\n")])
@@ -304,17 +311,16 @@ def labelled(server, name):
 def list_result(member, items):
  return f'{{"{member}":[{",".join(items)}]}}'
 
-# start/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
+# start/opening.py: How the first part of the file hands over to the next one, and what both go by.
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
-LONG = 1 << 16
 
 class Opening:
  def __init__(self):
   self.hello = b""
   self.initialized = False
-  self.heard = b""
+  self.unanswered = b""
   self.owed = b""
   self.ended = False
   self.called = ""
@@ -322,6 +328,9 @@ class Opening:
   self.stopped = False
  def stop(self, *_):
   self.stopped = True
+
+# start/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
+LONG = 1 << 16
 
 class Prepared:
  def __init__(self, tables):
@@ -340,12 +349,12 @@ class Prepared:
   opening = self.opening
   try:
    while not (opening.owed or opening.ended):
-    line, end, rest = opening.heard.partition(b"\n")
+    line, end, rest = opening.unanswered.partition(b"\n")
     answer = self.answer(line) if end else self._more(line)
     if answer is None:
      break
     if end:
-     opening.heard = rest
+     opening.unanswered = rest
     if answer:
      opening.owed = answer
      opening.owed = answer[write(1, answer) :]
@@ -358,7 +367,7 @@ class Prepared:
   if len(line) > LONG or (wants_servers and not self._says_more()):
    return None
   data = read(0, LONG)
-  opening.heard += data
+  opening.unanswered += data
   opening.ended = not data
   return b""
  def _says_more(self):
@@ -423,15 +432,11 @@ class Prepared:
   routes, _ = scan(self.tables[kind], 0)
   for server, rows in routes.items():
    text = self.tables["snapshot"][server][kind]
-   items = {own: rest for own, *rest in cut_list(text, key, label)}
    facts = self.children.get(server, {}) if kind == "tools" else {}
    hidden = () if self.capable else facts.get("conditional", ())
-   for exposed, row in rows.items():
-    own = row[0] if row else exposed
+   for own, names, head, tail in cut_list(text, key, label, server, rows):
     if own not in hidden:
-     name, head, tail = items[own]
-     name = (exposed, row[1])[column] if row else labelled(server, name)
-     shown.append(head + quote(name) + tail)
+     shown.append(head + quote(names[column]) + tail)
   return list_result(member, shown)
 
 def main(tables, file):
@@ -442,7 +447,7 @@ def main(tables, file):
    for number in ENDING:
     on_signal(number, lambda *_: _exit(0))
    opening = prepared.serve()
-   if opening.ended and not opening.heard:
+   if opening.ended and not opening.unanswered:
     _exit(0)
    if opening.called:
     for number in ENDING:
@@ -455,6 +460,7 @@ def main(tables, file):
 # start/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
 _PARTS = {}
 _LOADING = _thread.RLock()
+SPARE = []
 
 def define_part(name, text):
  _PARTS[name] = (sys._getframe(1).f_lineno, text)
@@ -465,23 +471,36 @@ def load_part(name):
  with _LOADING:
   part = _PARTS[name]
   if part is not None:
-   _run(name, *part)
+   try:
+    _run(name, *part)
+   except (ImportError, OSError):
+    if not SPARE:
+     raise
+    import os
+    os.close(SPARE.pop())
+    _run(name, *part)
    _PARTS[name] = None
 
 def _run(name, line, text):
  heading = f"\n# {name}/"
  first, *modules = text.split(heading)
  for module in (first, *[heading[1:] + rest for rest in modules]):
-  code = compile("\n" * (line - 1) + module, __file__, "exec", dont_inherit=True)
-  exec(code, globals())
+  code = compile(module, __file__, "exec", dont_inherit=True)
+  exec(_further_down(code, line - 1), globals())
   line += module.count("\n") + 1
+
+def _further_down(code, lines):
+ inner = [
+  _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
+ ]
+ return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
 
 
 def __getattr__(name):
     if name != "Aggregator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     load_part("tool")
-    return aggregator_of(read_plan(PLAN), __file__)
+    return aggregator_of(Plan(PLAN), __file__)
 
 
 # The parts that a start does not need: Python source, compiled when it is first needed.
@@ -490,28 +509,8 @@ import errno
 import os
 import sys
 
-# spawn/platforms.py: Where systems differ: names of variables, programs, the processes of a child, exit codes.
+# spawn/platforms.py: Where systems differ: names of variables, programs, the processes of a child.
 WINDOWS = sys.platform == "win32"
-OFTEN_USED_FOLDERS = (
- "/opt/homebrew/bin",
- "/usr/local/bin",
- "~/.local/bin",
- "~/.nvm/versions/node/*/bin",
- "~/.volta/bin",
- "~/.bun/bin",
- "~/.cargo/bin",
- "~/.pyenv/shims",
-)
-CRASHES = {
- 0xC0000005: "access violation",
- 0xC00000FD: "stack overflow",
- 0xC0000135: "a DLL was not found",
- 0xC0000142: "a DLL could not be initialized",
- 0xC0000374: "heap corruption",
- 0xC0000409: "it aborted",
-}
-INTERRUPTED = 0xC000013A
-FIRST_CRASH = 0xC0000000
 
 def variable_key(name, windows=WINDOWS):
  return name.upper() if windows else name
@@ -526,28 +525,6 @@ def find_program(command, env, folder):
 
 def is_program(path):
  return os.path.isfile(path) and os.access(path, os.X_OK)
-
-def not_found(command, env):
- searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
- return f"{searched}; {where_to_find(command)}"
-
-def where_to_find(command):
- for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-  for folder in _matching(os.path.expanduser(pattern)):
-   place = os.path.join(folder, command)
-   if is_program(place):
-    return f"write {place} as `command`, or add its folder to PATH in `env`"
- return "install it, or write its absolute path"
-
-def _matching(pattern):
- before, star, after = pattern.partition("*")
- if not star:
-  return [pattern]
- try:
-  names = sorted(os.listdir(before), reverse=True)
- except OSError:
-  return []
- return [before + name + after for name in names]
 
 def command_line(argv):
  if not WINDOWS:
@@ -581,23 +558,6 @@ class SessionGroup:
    except PermissionError:
     return False
   return True
-
-def describe(status):
- if status == INTERRUPTED:
-  return "was interrupted"
- if status >= FIRST_CRASH:
-  known = CRASHES.get(status)
-  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
- if status >= 0:
-  return f"exited with status {status}"
- import signal
- try:
-  return f"was killed by {signal.Signals(-status).name}"
- except ValueError:
-  return f"was killed by signal {-status}"
-
-def crashed(status):
- return status < 0 or status >= FIRST_CRASH
 
 # spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
 CONFIG_FOLDER = "workspaceFolder"
@@ -783,7 +743,7 @@ class Launch:
    name=self.name,
   )
  def secrets(self):
-  load_part("serve")
+  load_part("rare")
   return {**secrets_in(self.env), **self.mentioned, **passwords_in(self.mentioned)}
  def hide(self, secret, name):
   if secret not in self.mentioned:
@@ -791,7 +751,7 @@ class Launch:
    self._redactor = None
  def redact(self, text):
   if self._redactor is None:
-   load_part("serve")
+   load_part("rare")
    self._redactor = Redactor(self.secrets())
   return self._redactor.redact(text)
 
@@ -916,55 +876,23 @@ class _LaunchScope:
    self.mentioned[value] = name
 
 # spawn/spawning.py: Starts the process of a server; who reads it and what it is told comes after that.
+ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 KILL = 9
+DESCRIPTORS = {"linux": "/proc/self/fd", "darwin": "/dev/fd"}
 
 class Spawned:
- def __init__(self, launch, popen, pipes):
+ def __init__(self, launch, handle, group, pipes):
   self.launch = launch
-  self.popen = popen
+  self.handle = handle
+  self.group = group
   self.pipes = pipes
-  try:
-   self.group = lead_group(popen.pid)
-  except OSError:
-   popen.kill()
-   popen.wait()
-   raise
  def kill(self):
   self.group.signal(KILL)
  def discard(self):
   self.kill()
-  self.popen.wait()
+  self.handle.wait()
   for descriptor in self.pipes:
    os.close(descriptor)
-
-def spawn(launch):
- import subprocess
- ours = []
- theirs = []
- try:
-  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
-   for end, descriptor in zip(ends, os.pipe()):
-    end.append(descriptor)
-  popen = subprocess.Popen(
-   command_line(launch.argv),
-   stdin=theirs[0],
-   stdout=theirs[1],
-   stderr=theirs[2],
-   env=launch.env,
-   cwd=launch.cwd,
-   **start_options(),
-  )
-  return Spawned(launch, popen, ours)
- except BaseException:
-  for descriptor in ours:
-   os.close(descriptor)
-  raise
- finally:
-  for descriptor in theirs:
-   os.close(descriptor)
-
-# spawn/early.py: Starts the server that a first call waits for while what serves calls is still to be compiled.
-ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 
 def spawn_early(tables, file, server):
  if "approval" in tables or ALLOWED_SIGNERS in os.environ:
@@ -973,14 +901,100 @@ def spawn_early(tables, file, server):
  options, _ = scan(tables["options"], 0)
  if "command" not in rows.get(server, ()):
   return None
- folder = os.path.dirname(os.path.realpath(file))
- minimal = options.get("env") == "minimal"
  try:
   for number in range(3):
    os.fstat(number)
-  return spawn(prepare(server, rows, os.environ, folder, minimal))
- except Exception:
+ except OSError:
   return None
+ folder = os.path.dirname(os.path.realpath(file))
+ minimal = options.get("env") == "minimal"
+ try:
+  return spawn(prepare(server, rows, os.environ, folder, minimal))
+ except Exception as problem:
+  return problem
+
+def spawn(launch):
+ ours = []
+ theirs = []
+ try:
+  for ends in ((theirs, ours), (ours, theirs), (ours, theirs)):
+   for end, descriptor in zip(ends, os.pipe()):
+    end.append(descriptor)
+  handle, group = _start_directly(launch, theirs) or _start_by_subprocess(launch, theirs)
+  return Spawned(launch, handle, group, ours)
+ except BaseException:
+  for descriptor in ours:
+   os.close(descriptor)
+  raise
+ finally:
+  for descriptor in theirs:
+   os.close(descriptor)
+
+def _start_directly(launch, streams):
+ odd = launch.cwd is not None or min(streams) < 3 or "" in launch.env
+ place = DESCRIPTORS.get(sys.platform)
+ if sys.platform == "win32" or odd or place is None or not os.path.isabs(launch.argv[0]):
+  return None
+ from _signal import SIGPIPE, SIGXFSZ
+ try:
+  inherited = _inheritable(place)
+ except OSError:
+  return None
+ try:
+  pid = os.posix_spawn(
+   launch.argv[0],
+   launch.argv,
+   launch.env,
+   file_actions=[
+    *((os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)),
+    *((os.POSIX_SPAWN_CLOSE, number) for number in inherited),
+   ],
+   setsid=True,
+   setsigdef=[SIGPIPE, SIGXFSZ],
+  )
+ except NotImplementedError:
+  return None
+ return DirectProcess(pid), SessionGroup(pid)
+
+def _inheritable(place):
+ found = []
+ for name in os.listdir(place):
+  try:
+   if int(name) > 2 and os.get_inheritable(int(name)):
+    found.append(int(name))
+  except OSError:
+   continue
+ return found
+
+class DirectProcess:
+ def __init__(self, pid):
+  self.returncode = None
+  self._pid = pid
+ def wait(self):
+  try:
+   _, status = os.waitpid(self._pid, 0)
+   self.returncode = os.waitstatus_to_exitcode(status)
+  except ChildProcessError:
+   self.returncode = 0
+  return self.returncode
+
+def _start_by_subprocess(launch, streams):
+ import subprocess
+ popen = subprocess.Popen(
+  command_line(launch.argv),
+  stdin=streams[0],
+  stdout=streams[1],
+  stderr=streams[2],
+  env=launch.env,
+  cwd=launch.cwd,
+  **start_options(),
+ )
+ try:
+  return popen, lead_group(popen.pid)
+ except OSError:
+  popen.kill()
+  popen.wait()
+  raise
 ''')
 define_part("base", r'''
 import _thread
@@ -998,24 +1012,13 @@ except ImportError:
 # base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
 LARGE = 1 << 20
+LONG_STRING = 1 << 24
 
 class Malformed(ValueError):
  pass
 
 class NotAnObject(Malformed):
  pass
-
-def scanned(text, index):
- try:
-  try:
-   return scan(text, index)
-  except (ValueError, SystemError):
-   load_part("serve")
-   return scanned_again(text, index)
- except StopIteration as problem:
-  raise Malformed(f"no JSON value at character {problem.value}") from None
- except ValueError as problem:
-  raise Malformed(str(problem)) from None
 
 def skip(text, index):
  end = len(text)
@@ -1025,10 +1028,13 @@ def skip(text, index):
 
 def value_at(text, index):
  try:
-  return scanned(text, index)
- except RecursionError:
-  load_part("serve")
-  return deep_value(text, index)
+  return scan(text, index)
+ except (ValueError, StopIteration, SystemError, RecursionError):
+  load_part("rare")
+  try:
+   return read_again(text, index)
+  except ValueError as problem:
+   raise Malformed(str(problem)) from None
 
 def parse(text):
  value, end = value_at(text, skip(text, 0))
@@ -1046,29 +1052,10 @@ def read_members(
  found,
  names=None,
  levels=3,
- inner=None,
+ inner={},
 ):
  try:
-  if text[start] != "{":
-   raise NotAnObject("not a JSON object")
-  index = skip(text, start + 1)
-  if text[index] == "}":
-   return index + 1
-  while True:
-   if text[index] != '"':
-    raise Malformed(f"no member name at character {index}")
-   key, begin = _value_of(text, index)
-   within = inner.get(key) if inner is not None else None
-   value, index = _member_value(text, begin, levels, within)
-   found[key] = value, begin, index
-   if names is not None:
-    names.append(key)
-   index = skip(text, index) if text[index] in BLANK else index
-   if text[index] == "}":
-    return index + 1
-   if text[index] != ",":
-    raise Malformed(f"no comma at character {index}")
-   index = skip(text, index + 1) if text[index + 1] in BLANK else index + 1
+  return _read_members(text, start, found, names, levels, inner)
  except IndexError:
   raise Malformed("it ends too early") from None
  except (ValueError, SystemError) as problem:
@@ -1076,22 +1063,117 @@ def read_members(
    raise
   raise Malformed("a member name is no JSON string") from None
 
-def _value_of(text, index):
- key, index = string_at(text, index)
- index = skip(text, index) if text[index] in BLANK else index
- if text[index] != ":":
-  raise Malformed(f"no colon at character {index}")
- return key, skip(text, index + 1) if text[index + 1] in BLANK else index + 1
+def _read_members(
+ text,
+ start,
+ found,
+ names,
+ levels,
+ inner,
+):
+ if text[start] != "{":
+  raise NotAnObject("not a JSON object")
+ index = start + 1
+ if text[index] != '"':
+  index = skip(text, index)
+  if text[index] == "}":
+   return index + 1
+ is_large = len(text) > LARGE
+ while True:
+  if text[index] != '"':
+   index = _behind_blanks(text, index, '"', "member name")
+  key, index = string_behind(text, index + 1, True)
+  if text[index] != ":":
+   index = _behind_blanks(text, index, ":", "colon")
+  begin = index + 2 if text[index + 1] == " " else index + 1
+  if is_large or key in inner:
+   begin = skip(text, begin) if text[begin] in BLANK else begin
+   value, index = _member_value(text, begin, levels, inner.get(key))
+  else:
+   try:
+    value, index = scan(text, begin)
+   except (StopIteration, ValueError, SystemError, RecursionError):
+    begin = skip(text, begin)
+    value, index = value_at(text, begin)
+  found[key] = value, begin, index
+  if names is not None:
+   names.append(key)
+  index = skip(text, index) if text[index] in BLANK else index
+  if text[index] == "}":
+   return index + 1
+  if text[index] != ",":
+   raise Malformed(f"no comma at character {index}")
+  index += 2 if text[index + 1] == " " else 1
 
-def _member_value(text, index, levels, found):
- if found is not None and text[index] == "{":
-  found.clear()
-  end = read_members(text, index, found, levels=levels - 1)
-  return {name: value for name, (value, _, _) in found.items()}, end
+def _behind_blanks(text, index, wanted, what):
+ index = skip(text, index)
+ if text[index] != wanted:
+  raise Malformed(f"no {what} at character {index}")
+ return index
+
+def _member_value(text, index, levels, noted):
+ if noted is not None and text[index] == "{":
+  found, names = noted
+  if names:
+   found.clear()
+   names.clear()
+  end = _read_members(text, index, found, names, levels - 1, {})
+  return {name: member[0] for name, member in found.items()}, end
  if len(text) - index <= LARGE:
   return value_at(text, index)
- load_part("serve")
  return outline(text, index, levels)
+
+def outline(text, index, levels=3):
+ kind = text[index : index + 1]
+ if kind == "{" and levels:
+  found = {}
+  end = read_members(text, index, found, levels=levels - 1)
+  return {name: value for name, (value, _, _) in found.items()}, end
+ if kind not in ("{", "[", '"'):
+  return value_at(text, index)
+ _, end = extent(text, index)
+ if kind == '"' and end - index <= LONG_STRING:
+  return value_at(text, index)
+ return {"{": {}, "[": [], '"': ""}[kind], end
+
+def extent(text, index):
+ load_part("rare")
+ try:
+  return levels_at(text, index)
+ except ValueError as problem:
+  raise Malformed(str(problem)) from None
+
+def elements(
+ text, start, read=value_at
+):
+ try:
+  if text[start] != "[":
+   raise Malformed("not a JSON array")
+  index = skip(text, start + 1)
+  if text[index] == "]":
+   return
+  while True:
+   value, end = read(text, index)
+   yield value, index, end
+   index = skip(text, end)
+   if text[index] == "]":
+    return
+   if text[index] != ",":
+    raise Malformed(f"no comma at character {index}")
+   index = skip(text, index + 1)
+ except IndexError:
+  raise Malformed("it ends too early") from None
+
+def place_of(text, path):
+ start = end = 0
+ for name in path:
+  if text[start : start + 1] != "{":
+   return 0, 0
+  found, _ = members(text, start)
+  if name not in found:
+   return 0, 0
+  _, start, end = found[name]
+ return start, end
 
 def obj(members_={}, /, **more):
  pairs = [f"{quote(name)}:{text}" for name, text in {**members_, **more}.items()]
@@ -1101,8 +1183,85 @@ def edited(text, drop=(), add={}):
  if not drop and not add:
   return text
  found, _ = members(text)
+ if not any(name in found for name in (*drop, *add)):
+  return extended(text, add)
  kept = {n: text[start:end] for n, (_, start, end) in found.items() if n not in drop}
  return obj({**kept, **add})
+
+def extended(text, add):
+ if not add:
+  return text
+ end = text.rstrip(BLANK)[:-1]
+ comma = "" if end.rstrip(BLANK).endswith("{") else ","
+ return end + comma + obj(add)[1:]
+
+def spliced(text, changes):
+ parts, done = [], 0
+ for (start, end), replacement in sorted(changes):
+  parts += [text[done:start], replacement]
+  done = end
+ return "".join([*parts, text[done:]])
+UNREAD = object()
+
+class Json:
+ __slots__ = ("_base", "_end", "_noted", "_source", "_start", "_value")
+ def __init__(
+  self,
+  source,
+  start=0,
+  end=-1,
+  value=UNREAD,
+  noted=None,
+ ):
+  self._source = source
+  self._start = self._base = start
+  self._end = end if end >= 0 else len(source)
+  self._value = value
+  self._noted = noted
+ @property
+ def pieces(self):
+  return ()
+ @property
+ def text(self):
+  if self._end - self._start < len(self._source):
+   self._source = self._source[self._start : self._end]
+   self._start, self._end = 0, len(self._source)
+  return self._source
+ @property
+ def value(self):
+  if self._value is UNREAD:
+   self._value = parse(self.text)
+  return self._value
+ def _members(self):
+  if self._noted is None:
+   self._base = 0
+   self._noted = {}, []
+   read_members(self.text, skip(self.text, 0), *self._noted)
+  return self._noted
+ def stands_twice(self, member):
+  return [*map(str.casefold, self._members()[1])].count(member) > 1
+ def place(self, path):
+  found = self._members()[0].get(path[0])
+  if found is None:
+   return 0, 0
+  start, end = found[1] - self._base, found[2] - self._base
+  if len(path) == 1:
+   return start, end
+  begin, stop = place_of(self.text[start:end], path[1:])
+  return (start + begin, start + stop) if stop else (0, 0)
+ def edited(self, drop=(), add={}):
+  known = self.value
+  if not any(name in known for name in (*drop, *add)):
+   return Json(extended(self.text, add))
+  kept = {name: self.part(name) for name in known if name not in drop}
+  return Json(obj({**kept, **add}))
+ def part(self, *path):
+  start, end = self.place(path)
+  return self.text[start:end]
+ def mentions(self, text):
+  return text in self.text
+ def whole(self):
+  return self
 
 # base/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
 BATCH_VERSION = "2025-03-26"
@@ -1137,19 +1296,39 @@ CLIENT_METHODS = {
  "elicitation/create": "elicitation",
  "roots/list": "roots",
 }
-FORWARDED = {
- "tools/call": "tools",
- "prompts/get": "prompts",
- "resources/read": "resources",
- "resources/subscribe": "resources",
- "resources/unsubscribe": "resources",
- "completion/complete": "completions",
- "logging/setLevel": "logging",
- "skills/get": SKILLS_EXTENSION,
- "resources/directory/read": SKILLS_EXTENSION,
+
+class Method:
+ __slots__ = ("asks", "cached", "capability", "kind", "member", "modern", "repeated")
+ def __init__(
+  self,
+  capability,
+  member="",
+  kind="",
+  *,
+  asks=False,
+  cached=False,
+  repeated=False,
+  modern=True,
+ ):
+  self.capability = capability
+  self.member = member
+  self.kind = kind
+  self.asks = asks
+  self.cached = cached
+  self.repeated = repeated
+  self.modern = modern
+METHODS = {
+ "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
+ "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
+ "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
+ "resources/subscribe": Method("resources", "uri", modern=False),
+ "resources/unsubscribe": Method("resources", "uri", modern=False),
+ "completion/complete": Method("completions", "ref"),
+ "logging/setLevel": Method("logging", modern=False),
+ "skills/get": Method(SKILLS_EXTENSION, "uri", cached=True),
+ "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
 }
-SKILL_METHODS = frozenset({"skills/get", "resources/directory/read"})
-MAY_ASK = frozenset({"tools/call", "prompts/get", "resources/read"})
+OTHER = Method("", modern=False)
 LISTEN = "subscriptions/listen"
 INITIALIZED = "notifications/initialized"
 CANCELLED = "notifications/cancelled"
@@ -1168,18 +1347,33 @@ OF_SERVERS = LISTS_CHANGED | {
  "notifications/elicitation/complete",
  ACKNOWLEDGED,
 }
+PROTOCOL_METHODS = frozenset(
+ {
+  *("initialize", "ping", "server/discover", LISTEN, *CLIENT_METHODS),
+  *("tools/list", "prompts/list", "resources/list", "resources/templates/list"),
+  *("skills/list", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"),
+ }
+)
 
 # base/catalogue.py: What the proxy lists: the snapshot of each child, or what it says now where that is served.
 class Kind:
- __slots__ = ("announcement", "capability", "key", "label", "member", "method", "name")
- def __init__(self, name, method, member, capability, key):
+ def __init__(
+  self,
+  name,
+  method,
+  member,
+  capability,
+  key,
+  label="name",
+  announced="",
+ ):
   self.name = name
   self.method = method
   self.member = member
   self.capability = capability
   self.key = key
-  self.label = "name"
-  self.announcement = f"notifications/{capability}/list_changed"
+  self.label = label
+  self.announcement = f"notifications/{announced or capability}/list_changed"
  def is_declared(self, capabilities):
   extensions = capabilities.get("extensions")
   extended = type(extensions) is dict and self.capability in extensions
@@ -1190,9 +1384,7 @@ RESOURCES = Kind("resources", "resources/list", "resources", "resources", "uri")
 TEMPLATES = Kind(
  "templates", "resources/templates/list", "resourceTemplates", "resources", "uriTemplate"
 )
-SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri")
-SKILLS.label = "uri"
-SKILLS.announcement = RESOURCES.announcement
+SKILLS = Kind("skills", "skills/list", "skills", SKILLS_EXTENSION, "uri", "uri", "resources")
 KINDS = (TOOLS, PROMPTS, RESOURCES, TEMPLATES, SKILLS)
 
 class Item:
@@ -1211,93 +1403,69 @@ class Item:
   string = quote(text)
   return string in self.tail or string in self.head
 
-class Outages:
- def __init__(self):
-  self._down = set()
- def __contains__(self, server):
-  return server in self._down
- def begin(self, server):
-  if server in self._down:
-   return False
-  self._down.add(server)
-  return True
- def end(self, server):
-  if server not in self._down:
-   return False
-  self._down.remove(server)
-  return True
-
 class Catalogue:
- def __init__(
-  self,
-  kind,
-  servers,
-  routes,
-  snapshot,
-  conditional,
-  outages,
-  *,
-  modern=frozenset(),
-  apart=False,
-  overlays="",
- ):
+ def __init__(self, kind, plan, outages):
+  facts = plan.children if kind is TOOLS else {}
   self.kind = kind
-  self.servers = servers
-  self.routes = routes
-  self.conditional = {server: frozenset(conditional.get(server, ())) for server in servers}
+  self.servers = (*plan.servers, *([""] if plan.subtools else []))
+  self.routes = plan.routes[kind.name]
+  self.conditional = {
+   server: frozenset(facts.get(server, {}).get("conditional", ()))
+   for server in self.servers
+  }
   self.live = {}
-  self.apart = apart
-  self._snapshot = snapshot
+  self.apart = kind is SKILLS and len(plan.skilled) > 1
+  self._snapshot = plan.snapshot
   self._outages = outages
-  self._modern = modern
-  self._overlays = overlays
+  self._modern = {
+   name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
+  }
+  self._overlays = plan.overlays if kind is TOOLS else ""
+  self._rows = {}
+  for exposed, (server, *row) in self.routes.items():
+   self._rows.setdefault(server, {})[exposed] = row
   self._recorded = {}
   self._names = {}
- def listing(self, spelling, capable):
-  texts = [
-   self._understood(text) if item.server in self._modern else text
-   for item, text in self.texts(spelling, capable)
-  ]
-  return list_result(self.kind.member, texts)
- def shown(self, capable):
+ def texts(self, client):
+  patches = {}
+  if self._overlays:
+   load_part("views")
+   patches = patches_of(self._overlays)
+  return [self._text(item, client, patches) for item in self._shown(client)]
+ def _shown(self, client):
   return [
    item
    for server in self.servers
    if server not in self._outages
    for item in self.served(server)
-   if capable or item.original not in self.conditional[server]
+   if client.capable or item.original not in self.conditional[server]
   ]
- def texts(self, spelling, capable):
-  shown = self.shown(capable)
-  if self._overlays:
-   load_part("profiles")
-   return with_overlays(shown, spelling, self._overlays)
-  if not self.apart:
-   return [(item, item.listed(getattr(item, spelling))) for item in shown]
-  load_part("serve")
-  return [(item, moved_entry(item.listed(item.original), item.server)) for item in shown]
- def _understood(self, text):
-  if not wraps_output(text):
+ def _text(self, item, client, patches):
+  text = item.listed(item.original if self.apart else getattr(item, client.spelling))
+  if client.is_modern and '"execution"' in text:
+   text = edited(text, drop=("execution",))
+  patch = patches.get((item.server, item.original))
+  wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
+  if not (self.apart or patch or wraps):
    return text
-  load_part("serve")
-  return legacy_item(text)
+  load_part("views")
+  if self.apart:
+   return moved_entry(text, item.server)
+  if patch:
+   text = overlaid(text, patch)
+  return legacy_item(text) if wraps else text
  def served(self, server):
   return self.live[server] if server in self.live else self.recorded(server)
  def recorded(self, server):
   if server not in self._recorded:
    kind = self.kind
    text = self._snapshot[server].get(kind.name, "[]")
-   texts = {own: rest for own, *rest in cut_list(text, kind.key, kind.label)}
+   rows = self._rows.get(server, {})
    found = []
-   for exposed, route in self.routes.items():
-    if route[0] == server:
-     named = len(route) > 1
-     own = route[1] if named else exposed
-     name, head, tail = texts[own]
-     item = Item(server, own, exposed, head, tail)
-     item.portable = route[2] if named else labelled(server, name)
-     item.exposed = exposed if named else item.portable
-     found.append(item)
+   for own, names, head, tail in cut_list(text, kind.key, kind.label, server, rows):
+    item = Item(server, own, names[0], head, tail)
+    item.portable = names[1]
+    found.append(item)
    self._recorded[server] = found
   return self._recorded[server]
  def serve(self, server, items):
@@ -1319,156 +1487,58 @@ def wraps_output(text):
  schema = members(text)[0].get("outputSchema", (None,))[0]
  return type(schema) is dict and schema.get("type") != "object"
 
-# base/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
-class Client:
- __slots__ = (
-  "_last_id",
-  "_names",
-  "audience",
-  "capabilities",
-  "capable",
-  "connection",
-  "deliver",
-  "extensions",
-  "info",
-  "initialized",
-  "level",
-  "name",
-  "spelling",
-  "starter",
-  "version",
- )
- is_modern = False
- def __init__(self, names):
-  self._names = names
-  self.version = LEGACY_VERSIONS[0]
-  self.name = ""
-  self.info = ""
-  self.capabilities = {}
-  self.capable = False
-  self.extensions = ""
-  self.spelling = spelling_for(names, None)
-  self.initialized = False
-  self.level = ""
-  self.connection = self
-  self.audience = None
-  self.starter = None
-  self._last_id = 0
-  self.deliver = _lost
- def attach(self, deliver):
-  self.deliver = deliver
- def mint(self):
-  self._last_id += 1
-  return self._last_id
- def shake_hands(self):
-  self.initialized = True
-  self.starter = self
- def want_servers(self, request):
-  self.starter = request
- def introduce(self, message):
-  self.version = spoken(message.params.get("protocolVersion"))
-  text = message.params_text
-  given, _ = members(text)
-  self._present(text, given.get("clientInfo"), given.get("capabilities"))
- def _present(self, text, info, declared):
-  self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
-  self.capable = declared is not None and is_capable(declared[0])
-  if info is not None and type(info[0]) is dict:
-   self.info = text[info[1] : info[2]]
-   name = info[0].get("name")
-   self.name = name if type(name) is str else ""
-  if declared is not None and type(declared[0]) is dict:
-   found, _ = members(text, declared[1])
-   objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
-   self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
-   self.extensions = objects.get("extensions", "")
-  self.spelling = spelling_for(self._names, self.name)
-
-def _lost(message):
- pass
-
-def is_enveloped(message):
- meta = message.params.get("_meta")
- return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
-
 # base/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
 MAXIMUM_LINE_BYTES = 1 << 28
+LARGE_BYTES = 1 << 18
 NOTED = 1 << 13
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
-_UNREAD = object()
-
-class Json:
- __slots__ = ("_base", "_end", "_members", "_source", "_start", "_value", "distinct")
- def __init__(
-  self,
-  source,
-  start=0,
-  end=-1,
-  value=_UNREAD,
-  inner=None,
-  *,
-  distinct=False,
- ):
-  self.distinct = distinct
-  self._source = source
-  self._start = self._base = start
-  self._end = end if end >= 0 else len(source)
-  self._value = value
-  self._members = inner
- @property
- def text(self):
-  if self._end - self._start < len(self._source):
-   self._source = self._source[self._start : self._end]
-   self._start, self._end = 0, len(self._source)
-  return self._source
- @property
- def value(self):
-  if self._value is _UNREAD:
-   self._value = parse(self.text)
-  return self._value
- def _noted(self):
-  if self._members is None:
-   self._base = 0
-   self._members, _ = members(self.text)
-  return self._members
- def names_once(self, name):
-  if not self.distinct:
-   return False
-  return all(other == name or other.casefold() != name for other in self._noted())
- def place(self, path):
-  found = self._noted().get(path[0])
-  if found is None:
-   return 0, 0
-  start, end = found[1] - self._base, found[2] - self._base
-  if len(path) == 1:
-   return start, end
-  load_part("serve")
-  begin, stop = place_of(self.text[start:end], path[1:])
-  return (start + begin, start + stop) if stop else (0, 0)
- def part(self, *path):
-  start, end = self.place(path)
-  return self.text[start:end]
 
 class Message:
- __slots__ = ("_line", "_prepared", "members", "method")
- def __init__(self, members_, method=None):
+ __slots__ = (
+  "_id",
+  "_line",
+  "_params",
+  "id_text",
+  "is_versioned",
+  "members",
+  "method",
+ )
+ def __init__(
+  self,
+  members_,
+  method=None,
+  id_text="",
+  identifier=UNREAD,
+ ):
   self.members = members_
   self.method = method
+  self.id_text = id_text
+  self.is_versioned = True
+  self._id = identifier
+  self._params = None
   self._line = b""
-  self._prepared = None
+ def _identifier(self):
+  if self._id is UNREAD:
+   self._id = parse(self.id_text) if self.id_text else None
+  return self._id
  @property
  def id(self):
-  identifier = self.members["id"].value if "id" in self.members else None
-  return identifier if is_id(identifier) else None
+  identifier = self._identifier() if self._id is UNREAD else self._id
+  return identifier if type(identifier) in (int, str) else None
+ @property
+ def number(self):
+  return self._id if type(self._id) is int else minted(self._identifier())
  def raw(self, member):
   return self.members[member].text if member in self.members else ""
  def value(self, member):
   return self.members[member].value if member in self.members else None
  @property
  def params(self):
-  params = self.value("params")
-  return params if type(params) is dict else {}
+  if self._params is None:
+   params = self.value("params")
+   self._params = params if type(params) is dict else {}
+  return self._params
  @property
  def params_text(self):
   return self.raw("params") if type(self.value("params")) is dict else "{}"
@@ -1477,14 +1547,12 @@ class Message:
   return json if type(json.value) is dict else _EMPTY
  @property
  def is_error(self):
-  return self.value("error") is not None
+  return "error" in self.members and self.members["error"].value is not None
  @property
  def is_response(self):
   problem = self.value("error")
   shaped = type(problem) is dict and type(problem.get("code")) is int
-  return shaped or (
-   "jsonrpc" in self.members and (problem is not None or "result" in self.members)
-  )
+  return shaped or (self.is_versioned and (problem is not None or "result" in self.members))
  @property
  def code(self):
   problem = self.value("error")
@@ -1492,62 +1560,118 @@ class Message:
   return code if type(code) is int else None
  def changed(self, texts):
   changed = {name: Json(text) for name, text in texts.items()}
-  return Message({**self.members, **changed}, self.method)
- def under(self, identifier):
-  if self._prepared is not None and self._prepared.raw("id") == identifier:
-   return self._prepared
-  return self._renumbered(identifier)
- def _renumbered(self, identifier):
+  return Message({**self.members, **changed}, self.method, self.id_text, self._id)
+ def under(self, id_text):
   name = "error" if self.is_error else "result"
-  said = self.members.get(name, _EMPTY)
-  return Message({"id": Json(identifier), name: said})
- def may_name_uris(self):
-  return '"uri"' in self.raw("result")
- def prepare(self, identifier):
-  self._prepared = self.under(identifier)
-  self._prepared.line()
- def set_line(self, line):
-  self._line = line
+  return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
+ def pieces(self):
+  large = self.members["result"].pieces if "result" in self.members else ()
+  if not large:
+   params = self.raw("params") if [*self.members] == ["params"] else ""
+   if len(params) <= LARGE_BYTES:
+    return (self.line(),)
+   head, _, end = self.changed({"params": "0"}).line().rpartition(b"0")
+   return (head, params.encode("utf-8"), end)
+  tail = f',"jsonrpc":"2.0","id":{self.id_text}}}\n'
+  return (b'{"result":', *large, tail.encode("utf-8"))
  def line(self):
+  if not self._line and "result" in self.members and self.members["result"].pieces:
+   self._line = b"".join(self.pieces())
   if not self._line:
-   found = self.members
    parts = ['{"jsonrpc":"2.0"']
-   if "id" in found:
-    parts += [',"id":', found["id"].text]
+   if self.id_text:
+    parts += ',"id":', self.id_text
    if self.method is not None:
-    parts += [',"method":', quote(self.method)]
-   for name in _PRINTED:
-    if name in found:
-     parts += [',"', name, '":', found[name].text]
+    parts += ',"method":', quote(self.method)
+   for name, json in self.members.items():
+    if name in _PRINTED:
+     parts += ',"', name, '":', json.text
    parts.append("}\n")
    self._line = "".join(parts).encode("utf-8")
   return self._line
+
+class Fragment:
+ __slots__ = ("id", "method", "problem")
+ def __init__(self, identifier, method, problem):
+  self.id = identifier
+  self.method = method
+  self.problem = problem
+ @property
+ def number(self):
+  return minted(self.id)
 _EMPTY = Json("{}", value={})
 
 def is_id(value):
  return type(value) is int or type(value) is str
 
+def minted(identifier):
+ if type(identifier) is int:
+  return identifier
+ if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
+  return int(identifier) if identifier.isdigit() else 0
+ return int(identifier) if type(identifier) is float and identifier.is_integer() else 0
+
+def id_text(identifier):
+ return quote(identifier) if type(identifier) is str else str(identifier)
+
+def decode(line):
+ try:
+  return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
+ except UnicodeDecodeError as problem:
+  raise Malformed(f"not UTF-8 at byte {problem.start}") from None
+
 def read_message(text):
- start = skip(text, 0)
- if text[start : start + 1] != "{":
-  parse(text)
+ start = 0
+ if not text.startswith("{"):
+  start = skip(text, 0)
+  if text[start : start + 1] != "{":
+   parse(text)
  found = {}
- inner = {"params": {}, "result": {}} if len(text) > NOTED else {}
- end = read_members(text, start, found, inner=inner)
- if skip(text, end) != len(text):
+ noted = {"params": ({}, [])}
+ if len(text) > NOTED:
+  noted["result"] = {}, []
+ end = read_members(text, start, found, inner=noted)
+ if end != len(text) and skip(text, end) != len(text):
   raise Malformed(f"unexpected text at character {end}")
- method = found["method"][0] if "method" in found else None
- return Message(
-  {name: Json(text, a, b, v, inner.get(name)) for name, (v, a, b) in found.items()},
-  method if type(method) is str else None,
- )
+ method = found.pop("method")[0] if "method" in found else None
+ identifier, start, end = found.pop("id", (None, 0, 0))
+ is_versioned = found.pop("jsonrpc", None) is not None
+ members_ = {}
+ for name, (value, a, b) in found.items():
+  members_[name] = Json(text, a, b, value, noted.get(name))
+ method = method if type(method) is str else None
+ message = Message(members_, method, text[start:end], identifier)
+ message.is_versioned = is_versioned
+ return message
 
-def result(identifier, value):
- json = value if isinstance(value, Json) else Json(value)
- return Message({"id": Json(identifier), "result": json})
+def read_messages(line, batches):
+ try:
+  text = decode(line)
+  if batches and text.startswith("["):
+   parts = [text[start:end] for _, start, end in elements(text, 0)]
+   return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
+  return [read_message(text)] if text else []
+ except Malformed as problem:
+  return [problem]
 
-def failure(identifier, error):
- return Message({"id": Json(identifier), "error": Json(error)})
+def _message(text):
+ try:
+  return read_message(text)
+ except Malformed as problem:
+  return problem
+
+def request(identifier, method, params=""):
+ members_ = {"params": Json(params)} if params else {}
+ return Message(members_, method, id_text(identifier), identifier)
+
+def notification(method, params=""):
+ return Message({"params": Json(params)} if params else {}, method)
+
+def result(id_text, value):
+ return Message({"result": value if isinstance(value, Json) else Json(value)}, None, id_text)
+
+def failure(id_text, error):
+ return Message({"error": Json(error)}, None, id_text)
 
 def error(code, message, data=""):
  tail = {"data": data} if data else {}
@@ -1565,13 +1689,15 @@ class Lines:
   lines = data.split(b"\n")
   if self.size:
    self._keep(lines[0])
-   lines[0] = b"".join(self.parts)
+   lines[0] = self.ended()
    if self.size > MAXIMUM_LINE_BYTES:
     del lines[0]
   rest = lines.pop()
   self.parts = [rest] if rest else []
   self.size = len(rest)
   return lines
+ def ended(self):
+  return b"".join(self.parts)
  def _keep(self, data):
   was_short = self.size <= MAXIMUM_LINE_BYTES
   self.size += len(data)
@@ -1583,69 +1709,206 @@ class Lines:
  def rest(self):
   return b"".join(self.parts)
 
-def decode(line):
- try:
-  return line.removeprefix(_BOM).decode("utf-8").strip(BLANK)
- except UnicodeDecodeError as problem:
-  raise Malformed(f"not UTF-8 at byte {problem.start}") from None
+# base/client.py: Whoever speaks to the proxy over one connection, and what it said about itself.
+class Client:
+ __slots__ = (
+  "_last_id",
+  "audience",
+  "capabilities",
+  "capable",
+  "connection",
+  "deliver",
+  "extensions",
+  "info",
+  "initialized",
+  "level",
+  "may_answer",
+  "name",
+  "names",
+  "spelling",
+  "starter",
+  "version",
+  "watched",
+ )
+ is_modern = False
+ def __init__(self, names):
+  self.names = names
+  self.version = LEGACY_VERSIONS[0]
+  self.name = ""
+  self.info = ""
+  self.capabilities = {}
+  self.capable = False
+  self.extensions = ""
+  self.spelling = spelling_for(names, None)
+  self.initialized = False
+  self.level = ""
+  self.connection = self
+  self.audience = None
+  self.starter = None
+  self.may_answer = True
+  self.watched = {}
+  self._last_id = 0
+  self.deliver = _lost
+ def mint(self):
+  self._last_id += 1
+  return self._last_id
+ def shake_hands(self):
+  self.initialized = True
+  self.starter = self
+ def wanted(self, method):
+  return {}
+ def introduce(self, message):
+  self.version = spoken(message.params.get("protocolVersion"))
+  text = message.params_text
+  given, _ = members(text)
+  self._present(text, given.get("clientInfo"), given.get("capabilities"))
+ def _present(self, text, info, declared):
+  self.name, self.info, self.extensions, self.capabilities = "", "", "", {}
+  self.capable = declared is not None and is_capable(declared[0])
+  if info is not None and type(info[0]) is dict:
+   self.info = text[info[1] : info[2]]
+   name = info[0].get("name")
+   self.name = name if type(name) is str else ""
+  if declared is not None and type(declared[0]) is dict:
+   found, _ = members(text, declared[1])
+   objects = {name: text[a:b] for name, (v, a, b) in found.items() if type(v) is dict}
+   self.capabilities = {name: objects[name] for name in RELAYED if name in objects}
+   self.extensions = objects.get("extensions", "")
+  self.spelling = spelling_for(self.names, self.name)
 
-# base/answers.py: Answers what needs no child: the handshake, pings and lists, as they are served now.
+def _lost(message):
+ pass
+
+def is_enveloped(message):
+ meta = message.params.get("_meta")
+ return type(meta) is dict and (VERSION_KEY in meta or CAPABILITIES_KEY in meta)
+
+class ModernRequest(Client):
+ __slots__ = ("declared", "fault", "identifier", "message", "token")
+ is_modern = True
+ def __init__(self, client, message):
+  super().__init__(client.names)
+  self.connection = client
+  self.version = MODERN_VERSION
+  self.resume(message)
+ def resume(self, message):
+  text = message.json("params").part("_meta")
+  meta, _ = members(text)
+  self.message = message
+  self.identifier = message.id_text
+  self.token = _text(text, meta, "progressToken")
+  self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
+  self.declared = _text(text, meta, CAPABILITIES_KEY)
+  level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
+  self.level = level if type(level) is str else ""
+  self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+ def release(self):
+  self.message = _RELEASED
+ def wanted(self, method):
+  load_part("modern")
+  return completed_members(method)
+_RELEASED = Message({})
+
+def _text(text, found, name):
+ return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
+
+def _fault(meta):
+ version = meta.get(VERSION_KEY)
+ if type(version) is not str:
+  return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
+ if version != MODERN_VERSION:
+  data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
+  return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+ if type(meta.get(CAPABILITIES_KEY)) is not dict:
+  return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
+ if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
+  return error(INVALID_PARAMS, "Unknown log level")
+ return ""
+
+# base/answers.py: Answers what needs no child: handshakes, pings, discoveries, and lists as they are served now.
+LIST_MILLISECONDS = 3_600_000
+
 class Answers:
  def __init__(self, plan):
   self.plan = plan
   declared = parse(plan.capabilities)
   self.declared = frozenset([*declared, *declared.get("extensions", ())])
-  self.extended = {
-   name: facts["extensions"]
-   for name, facts in plan.children.items()
-   if "extensions" in facts
+  self.outages = set()
+  self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
+  self._lists = {
+   kind.method: self.catalogues[kind.name]
+   for kind in KINDS
+   if kind.capability in self.declared
   }
-  self.outages = Outages()
-  self.catalogues = {kind.name: self._catalogue(kind) for kind in KINDS}
-  self.lists = {kind.method: kind for kind in KINDS if kind.capability in self.declared}
- def _catalogue(self, kind):
-  plan = self.plan
-  facts = plan.children.items() if kind is TOOLS else ()
-  skilled = [name for name, known in self.extended.items() if SKILLS.capability in known]
-  return Catalogue(
-   kind,
-   (*plan.servers, *([""] if plan.subtools else [])),
-   plan.routes[kind.name],
-   plan.snapshot,
-   {name: known.get("conditional", ()) for name, known in facts},
-   self.outages,
-   modern=frozenset(n for n, known in facts if known["protocol"] == MODERN_VERSION),
-   apart=kind is SKILLS and len(skilled) > 1,
-   overlays=plan.overlays if kind is TOOLS else "",
-  )
  def extenders(self, method):
-  if not self.extended:
+  if method in METHODS or method in PROTOCOL_METHODS:
    return []
-  load_part("serve")
-  return likely(method, self.extended)
+  likely = {}
+  for server, facts in self.plan.children.items():
+   own = [name for name in facts.get("extensions", ()) if name != SKILLS.capability]
+   marks = [f"{mark}/" for name in own for mark in (name, name.rpartition("/")[2])]
+   if own:
+    likely[server] = method.startswith(tuple(marks))
+  return sorted(likely, key=lambda server: not likely[server])
  def answer(self, client, message):
   method = message.method or ""
-  identifier = message.raw("id")
+  identifier = message.id_text
   if method == "server/discover":
    why = f"Method not found: server/discover without {VERSION_KEY} in params._meta"
    return failure(identifier, error(METHOD_NOT_FOUND, why))
-  if method not in ("initialize", "ping") and method not in self.lists:
+  if method not in ("initialize", "ping") and method not in self._lists:
    return None
   if type(message.value("params")) not in (dict, type(None)):
    return failure(identifier, error(INVALID_PARAMS, "params must be an object"))
   if method == "initialize":
-   return result(identifier, self._introduction(client, message))
+   client.introduce(message)
+   plan = self.plan
+   about = introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+   return result(identifier, about)
   if method == "ping":
    return result(identifier, "{}")
+  return self._listed(client, message)
+ def _listed(self, client, message):
   if message.params.get("cursor") is not None:
    refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-   return failure(identifier, refusal)
-  catalogue = self.catalogues[self.lists[method].name]
-  return result(identifier, catalogue.listing(client.spelling, client.capable))
- def _introduction(self, client, message):
-  client.introduce(message)
+   return failure(message.id_text, refusal)
+  catalogue = self._lists[message.method or ""]
+  member, texts = catalogue.kind.member, catalogue.texts(client)
+  if not client.is_modern:
+   return result(message.id_text, list_result(member, texts))
+  ttl, scope = self._hints(catalogue)
+  listed = self._cacheable({member: f"[{','.join(texts)}]"}, ttl, scope)
+  return result(message.id_text, listed)
+ def answer_modern(self, request):
+  message, identifier = request.message, request.identifier
+  method = message.method or ""
+  if request.fault:
+   return failure(identifier, request.fault)
+  if method == "server/discover":
+   return result(identifier, self._discovery())
+  listed = method in self._lists
+  forwarded = method == LISTEN or METHODS.get(method, OTHER).modern
+  if listed or forwarded or self.extenders(method):
+   request.connection.starter = request
+   return self._listed(request, message) if listed else None
+  return failure(identifier, error(METHOD_NOT_FOUND, f"Method not found: {method}"))
+ def _discovery(self):
   plan = self.plan
-  return introduction(client.version, plan.capabilities, plan.info, plan.instructions)
+  about = {"instructions": quote(plan.instructions)} if plan.instructions else {}
+  versions = f"[{quote(MODERN_VERSION)}]"
+  members = {"supportedVersions": versions, "capabilities": plan.capabilities, **about}
+  return self._cacheable(members, LIST_MILLISECONDS, "public")
+ def _cacheable(self, members, ttl, scope):
+  head = {"resultType": '"complete"', **members, "ttlMs": str(ttl)}
+  return obj({**head, "cacheScope": quote(scope), "_meta": self.plan.signature})
+ def _hints(self, catalogue):
+  plan = self.plan
+  hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
+  ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
+  private = any(hint.get("cacheScope") == "private" for hint in hints)
+  spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
+  alone = private or spelled or any(catalogue.conditional.values())
+  return ttl, "private" if alone else "public"
 
 def answer_line(answers, client, line):
  try:
@@ -1655,31 +1918,17 @@ def answer_line(answers, client, line):
   return None
  if message is None:
   return ""
- if message.method == INITIALIZED and "id" not in message.members:
+ if message.method == INITIALIZED and not message.id_text:
   client.shake_hands()
   return ""
  if message.id is None:
   return None
  if message.method != "initialize" and is_enveloped(message):
-  load_part("envelope")
-  return discover(answers, client, message)[1]
+  return answers.answer_modern(ModernRequest(client, message))
  return answers.answer(client, message)
 
 # base/plan.py: What the compiler decided, as the emitted file holds it.
 class Options:
- __slots__ = (
-  "allow_failed",
-  "connect_timeout",
-  "env",
-  "http",
-  "idle_stop",
-  "names",
-  "on_drift",
-  "restart",
-  "separator",
-  "start",
-  "timeout",
- )
  def __init__(self, given):
   self.separator = given["separator"]
   self.names = given["names"]
@@ -1694,55 +1943,32 @@ class Options:
   self.allow_failed = given.get("allow_failed", False)
 
 class Plan:
- def __init__(
-  self,
-  *,
-  name,
-  version,
-  compiler,
-  servers,
-  routes,
-  snapshot,
-  children,
-  instructions,
-  options,
-  prompts={},
-  skills={},
-  resources={},
-  templates={},
-  capabilities='{"tools":{"listChanged":true}}',
-  subtools={},
-  needs=(),
-  approval={},
-  config="",
-  profiles="",
-  overlays="",
-  tables={},
- ):
-  self.name = name
-  self.version = version
-  self.compiler = compiler
-  self.servers = servers
-  self.routes = {
-   "tools": routes,
-   "prompts": prompts,
-   "resources": resources,
-   "templates": templates,
-   "skills": skills,
-  }
-  self.snapshot = snapshot
-  self.children = children
-  self.capabilities = capabilities
-  self.instructions = instructions
-  self.options = Options(options)
-  self.subtools = subtools
-  self.config = config
-  self.needs = needs
-  self.approval = approval
-  self.profiles = profiles
-  self.whole = self
-  self.overlays = overlays
+ def __init__(self, tables):
   self.tables = tables
+  self.name = tables["name"]
+  self.compiler = tables["compiler"]
+  self.config = tables.get("config", "")
+  self.servers = parse(tables["servers"])
+  kinds = ("tools", "prompts", "resources", "templates", "skills")
+  self.routes = {kind: _routes(tables.get(kind, "{}")) for kind in kinds}
+  self.snapshot = tables["snapshot"]
+  self.children = parse(tables["children"])
+  self.version = version_of(self.children)
+  self.capabilities = tables["capabilities"]
+  self.instructions = "\n\n".join(parse(tables["instructions"]))
+  self.options = Options(parse(tables["options"]))
+  self.subtools = parse(tables.get("subtools", "{}"))
+  self.approval = parse(tables.get("approval", "{}"))
+  self.profiles = tables.get("profiles", "")
+  self.whole = self
+  self.overlays = tables.get("overlays", "")
+ @property
+ def needs(self):
+  return [name for facts in self.children.values() for name in facts.get("needs", ())]
+ @property
+ def skilled(self):
+  extended = self.children.items()
+  return [name for name, facts in extended if SKILLS_EXTENSION in facts.get("extensions", ())]
  @property
  def info(self):
   return obj(name=quote(self.name), version=quote(self.version))
@@ -1751,38 +1977,17 @@ class Plan:
   return obj({SERVER_KEY: self.info})
  def show_names(self, names):
   self.options.names = names
+ def narrowed(self, **changes):
+  part = object.__new__(Plan)
+  part.__dict__.update(self.__dict__, **changes)
+  return part
 
-def read_plan(tables):
- children = parse(tables["children"])
- routes = {
-  kind: {
-   exposed: (server, *row)
-   for server, rows in parse(tables[kind]).items()
-   for exposed, row in rows.items()
-  }
-  for kind in ("tools", "prompts", "resources", "templates", "skills")
-  if kind in tables
+def _routes(table):
+ return {
+  exposed: (server, *row)
+  for server, rows in parse(table).items()
+  for exposed, row in rows.items()
  }
- return Plan(
-  name=tables["name"],
-  version=version_of(children),
-  compiler=tables["compiler"],
-  servers=parse(tables["servers"]),
-  routes=routes.pop("tools"),
-  snapshot=tables["snapshot"],
-  children=children,
-  instructions="\n\n".join(parse(tables["instructions"])),
-  options=parse(tables["options"]),
-  capabilities=tables["capabilities"],
-  subtools=parse(tables.get("subtools", "{}")),
-  approval=parse(tables.get("approval", "{}")),
-  config=tables.get("config", ""),
-  profiles=tables.get("profiles", ""),
-  overlays=tables.get("overlays", ""),
-  tables=tables,
-  needs=[name for facts in children.values() for name in facts.get("needs", ())],
-  **routes,
- )
 
 # base/polling.py: Waits for descriptors, where the system has a way to do so.
 POLLS = hasattr(select, "poll")
@@ -1790,6 +1995,8 @@ POLLIN = getattr(select, "POLLIN", 0)
 POLLOUT = getattr(select, "POLLOUT", 0)
 POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
+NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
+SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
 
 class Stopped(Exception):
  pass
@@ -1820,6 +2027,16 @@ def _ready(descriptor, seconds, event):
  poll.register(descriptor, event)
  return bool(poll.poll(None if seconds is None else seconds * 1000))
 
+def widen(descriptor):
+ if sys.platform != "linux":
+  return False
+ from fcntl import fcntl
+ try:
+  narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
+  return narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE
+ except OSError:
+  return False
+
 # base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
  while True:
@@ -1836,6 +2053,7 @@ def complain(text):
 
 # base/writer.py: Writes lines to a descriptor without ever making the sender wait.
 LOOK_SECONDS = 1.0
+MAXIMUM_PIECES = 1000
 
 class Writer:
  def __init__(
@@ -1855,14 +2073,16 @@ class Writer:
   self._private = private and POLLS
   if self._private:
    set_nonblocking(descriptor)
- def send(self, *lines):
-  line = lines[0] if len(lines) == 1 else b"".join(lines)
+ def send(self, *pieces):
   with self.lock:
    if self.broken or self.closing:
     return
    queue = self._queue
    if queue is None or not queue.alive:
-    rest = self._write_at_once(line)
+    rest = self._write_at_once(pieces)
+    left = sum([len(piece) for piece in rest]) if rest else 0
+    if left > NARROW_PIPE and widen(self.descriptor):
+     rest = self._write_at_once(rest)
     if rest:
      self._begin(rest)
    elif self._overflowed is not None and queue.overflows():
@@ -1870,7 +2090,7 @@ class Writer:
     self._overflowed(queue.waiting)
     queue.discard()
    else:
-    queue.add(line)
+    queue.add([*pieces])
  def gate(self):
   queue = self._queue
   if queue is None or not queue.crowded:
@@ -1893,22 +2113,28 @@ class Writer:
   self.broken = True
  def _begin(self, rest):
   if self._queue is None:
-   load_part("serve")
+   load_part("rare")
    self._queue = WriteQueue(self)
   self._queue.begin(rest)
- def _write_at_once(self, line):
+ def _write_at_once(self, pieces):
   written = 0
   try:
-   if self._private or self._has_room(line):
-    written = os.write(self.descriptor, line)
+   if self._private:
+    written = os.writev(self.descriptor, pieces[:MAXIMUM_PIECES])
+   elif self._has_room(pieces):
+    written = os.write(self.descriptor, b"".join(pieces))
   except BlockingIOError:
    pass
   except OSError:
    self.break_off()
-   written = len(line)
-  return memoryview(line)[written:]
- def _has_room(self, line):
-  if len(line) > getattr(select, "PIPE_BUF", 0):
+   return []
+  for number, piece in enumerate(pieces):
+   if written < len(piece):
+    return [memoryview(piece)[written:], *pieces[number + 1 :]]
+   written -= len(piece)
+  return []
+ def _has_room(self, pieces):
+  if sum([len(piece) for piece in pieces]) > getattr(select, "PIPE_BUF", 0):
    return False
   return writable(self.descriptor, 0)
 
@@ -1966,42 +2192,46 @@ class Stdio:
   if opening.initialized:
    self.client.shake_hands()
    if opening.spawned is not None:
-    self._open(opening.spawned)
-   if not opening.heard and self._wants_children():
+    self._open(opening)
+   if not opening.unanswered and self.engine is None and self._wants_children():
     self._open()
-  return opening.heard
- def _read(self, heard):
+  return opening.unanswered
+ def _read(self, unanswered):
   lines = Lines(self._refuse)
-  self._hear(lines.feed(heard))
+  self._receive(lines.feed(unanswered))
   while True:
    self.waiting = True
    if self.stopped or self.writer.broken:
     raise Stopped
-   wakes = self._wants_children() and not self.input.ready(HEAD_START_SECONDS)
-   data = self.input.read() if not wakes else None
+   wakes = self.engine is None and self._wants_children()
+   says_more = not wakes or self.input.ready(HEAD_START_SECONDS)
+   data = self.input.read() if says_more else None
    self.waiting = False
    if data is None:
     self._open()
    elif data:
-    self._hear(lines.feed(data))
+    complete = lines.feed(data)
+    del data
+    self._receive(complete)
+    del complete
    else:
-    self._hear([lines.rest()])
+    self._receive([lines.rest()])
     self.waiting = True
     return
- def _hear(self, lines):
+ def _receive(self, lines):
   taken = 0
   while taken < len(lines):
    if self.engine is None:
     self._answer(lines[taken])
     taken += 1
    else:
-    taken += self.engine.hear(self.client, *lines[taken:])
-   gate = self.gate()
+    taken += self.engine.receive(self.client, *lines[taken:])
+   gate = self.writer.gate()
    if gate is not None:
     self._await_reading(gate)
  def _answer(self, line):
   if self.profiles:
-   load_part("profiles")
+   load_part("views")
    self.answers, self.profiles = choose(self.plan, self.answers, line)
   try:
    answer = answer_line(self.answers, self.client, line)
@@ -2009,7 +2239,7 @@ class Stdio:
    self._open().fail(self.client, line, fault)
    return
   if answer is None:
-   self._open().hear(self.client, line)
+   self._open().receive(self.client, line)
   elif not isinstance(answer, str):
    self.send(answer)
  def _await_reading(self, gate):
@@ -2023,18 +2253,21 @@ class Stdio:
   text = f"Invalid message: longer than {MAXIMUM_LINE_BYTES >> 20} MiB"
   self.send(failure("null", error(INVALID_REQUEST, text)))
  def send(self, *messages):
-  self.writer.send(*[message.line() for message in messages])
+  pieces = []
+  for message in messages:
+   pieces += message.pieces()
+  self.writer.send(*pieces)
  def gate(self):
   return self.writer.gate()
  def _wants_children(self):
   eager = self.answers.plan.options.start == "eager"
-  return self.engine is None and self.client.starter is not None and eager
- def _open(self, spawned=None):
+  return self.client.starter is not None and eager
+ def _open(self, opening=None):
   if self.engine is None:
    load_part("serve")
    self.engine = Engine(self.answers, self.folder, self._log)
-   if spawned is not None:
-    self.engine.adopt(spawned, self.client)
+   if opening is not None and opening.spawned is not None:
+    self.engine.adopt(opening.called, opening.spawned, self.client)
    self.engine.connect(self.client, self)
   return self.engine
  def _stop(self, *_):
@@ -2050,7 +2283,7 @@ def may_start(answers, folder):
  plan = answers.plan
  if all(name in os.environ for name in plan.needs):
   return True
- load_part("serve")
+ load_part("rare")
  missing = unset(plan.servers, os.environ, folder)
  for server, problem in missing.items():
   complain(f"{plan.name}: server '{server}' cannot be started: {problem}")
@@ -2058,8 +2291,7 @@ def may_start(answers, folder):
   remedy = "set it in the environment, or in the client's `env` for this program"
   complain(f"{plan.name}: nothing was started; {remedy}")
   return False
- for server in missing:
-  answers.outages.begin(server)
+ answers.outages.update(missing)
  return True
 
 class _Input:
@@ -2076,8 +2308,9 @@ class _Input:
   return readable(0, seconds)
  def read(self):
   while True:
-   if any(number == self.output for number, _ in self.poll.poll()):
-    raise Stopped
+   for number, _ in self.poll.poll():
+    if number == self.output:
+     raise Stopped
    try:
     return os.read(0, STDIN_CHUNK)
    except BlockingIOError:
@@ -2101,7 +2334,7 @@ def _taken_output():
 def run(tables, file, opening):
  folder = os.path.dirname(os.path.realpath(file))
  open_standard_files()
- plan = read_plan(tables)
+ plan = Plan(tables)
  if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
   load_part("tool")
   status = run_command(plan, folder, sys.argv[1:])
@@ -2109,201 +2342,12 @@ def run(tables, file, opening):
   status = Stdio(plan, folder).run(opening)
  os._exit(status)
 ''')
-define_part("envelope", r'''
-load_part("base")
-
-# envelope/discover.py: Answers from the file what modern clients ask before they need a child.
-FORWARDED_METHODS = MAY_ASK | SKILL_METHODS | {"completion/complete"}
-LIST_MILLISECONDS = 3_600_000
-
-class ModernRequest(Client):
- __slots__ = ("declared", "fault", "identifier", "message", "token")
- is_modern = True
- def __init__(self, client, message, names):
-  super().__init__(names)
-  self.connection = client
-  self.version = MODERN_VERSION
-  self.resume(message)
- def resume(self, message):
-  text = message.json("params").part("_meta")
-  meta, _ = members(text)
-  self.message = message
-  self.identifier = message.raw("id")
-  self.token = _text(text, meta, "progressToken")
-  self._present(text, meta.get(INFO_KEY), meta.get(CAPABILITIES_KEY))
-  self.declared = _text(text, meta, CAPABILITIES_KEY)
-  level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
-  self.level = level if type(level) is str else ""
-  self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
-
-def _text(text, found, name):
- return text[slice(*found[name][1:])] if name in found and found[name][0] is not None else ""
-
-def _fault(meta):
- version = meta.get(VERSION_KEY)
- if type(version) is not str:
-  return error(INVALID_PARAMS, f"params._meta needs {VERSION_KEY}, a string")
- if version != MODERN_VERSION:
-  data = obj(supported=f"[{quote(MODERN_VERSION)}]", requested=quote(version))
-  return error(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
- if type(meta.get(CAPABILITIES_KEY)) is not dict:
-  return error(INVALID_PARAMS, f"params._meta needs {CAPABILITIES_KEY}, an object")
- if LEVEL_KEY in meta and meta[LEVEL_KEY] not in LEVELS:
-  return error(INVALID_PARAMS, "Unknown log level")
- return ""
-
-def discover(
- answers, client, message
-):
- request = ModernRequest(client, message, answers.plan.options.names)
- method = message.method or ""
- identifier = request.identifier
- if request.fault:
-  return request, failure(identifier, request.fault)
- if method == "server/discover":
-  return request, result(identifier, _discovery(answers.plan))
- if method in answers.lists:
-  client.want_servers(request)
-  if message.params.get("cursor") is not None:
-   refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
-   return request, failure(identifier, refusal)
-  listing = _list_of(answers, answers.catalogues[answers.lists[method].name], request)
-  return request, result(identifier, listing)
- if method == LISTEN or method in FORWARDED_METHODS or answers.extenders(method):
-  client.want_servers(request)
-  return request, None
- refusal = error(METHOD_NOT_FOUND, f"Method not found: {method}")
- return request, failure(identifier, refusal)
-
-def _discovery(plan):
- words = {"instructions": quote(plan.instructions)} if plan.instructions else {}
- return obj(
-  {
-   "resultType": '"complete"',
-   "supportedVersions": f"[{quote(MODERN_VERSION)}]",
-   "capabilities": plan.capabilities,
-   **words,
-   "ttlMs": str(LIST_MILLISECONDS),
-   "cacheScope": '"public"',
-   "_meta": plan.signature,
-  }
- )
-
-def _list_of(answers, catalogue, request):
- texts = [text for _, text in catalogue.texts(request.spelling, request.capable)]
- ttl, scope = _hints(answers.plan, catalogue)
- return obj(
-  {
-   "resultType": '"complete"',
-   catalogue.kind.member: "[" + ",".join([_modern_item(text) for text in texts]) + "]",
-   "ttlMs": str(ttl),
-   "cacheScope": quote(scope),
-   "_meta": answers.plan.signature,
-  }
- )
-
-def _hints(plan, catalogue):
- hints = [facts["hints"] for facts in plan.children.values() if "hints" in facts]
- ttl = min([LIST_MILLISECONDS, *(hint["ttlMs"] for hint in hints if "ttlMs" in hint)])
- private = any(hint.get("cacheScope") == "private" for hint in hints)
- spelled = catalogue.kind.key == "name" and plan.options.names == "auto"
- if private or spelled or any(catalogue.conditional.values()):
-  return ttl, "private"
- return ttl, "public"
-
-def _modern_item(text):
- if '"execution"' not in text:
-  return text
- return edited(text, drop=("execution",))
-''')
 define_part("serve", r'''
-from codecs import utf_8_decode
-from time import monotonic
 from time import monotonic, time
 import _thread
-import binascii
 import os
-import re
 load_part("spawn")
 load_part("base")
-load_part("envelope")
-
-# serve/editing.py: Edits JSON in its text, and takes it apart: all else of it stays as it was written.
-def edited_object(json, drop=(), add={}):
- text, known = json.text, json.value
- changed = [name for name in (*drop, *add) if name in known]
- if not changed:
-  return extended(text, add)
- segments, done = [], 1
- for start, end, name in sorted((*json.place((name,)), name) for name in known):
-  if name in add:
-   segments.append(text[done:start] + add[name])
-  elif name not in drop:
-   segments.append(text[done:end])
-  done = end
-  comma = skip(text, end)
-  if text[comma : comma + 1] == ",":
-   done = skip(text, comma + 1)
- new = [f"{quote(name)}:{value}" for name, value in add.items() if name not in known]
- return "{" + ",".join([*segments, *new]) + "}"
-
-def extended(text, add):
- if not add:
-  return text
- end = text.rstrip(BLANK)[:-1]
- comma = "" if end.rstrip(BLANK).endswith("{") else ","
- return end + comma + obj(add)[1:]
-
-def place_of(text, path):
- start = end = 0
- for name in path:
-  if text[start : start + 1] != "{":
-   return 0, 0
-  found, _ = members(text, start)
-  if name not in found:
-   return 0, 0
-  _, start, end = found[name]
- return start, end
-
-def spliced(text, changes):
- parts, done = [], 0
- for (start, end), replacement in sorted(changes):
-  parts += [text[done:start], replacement]
-  done = end
- return "".join([*parts, text[done:]])
-
-def replaced(text, member, value):
- return spliced(text, [(place_of(text, (member,)), value)])
-
-def elements(text, start):
- found = []
- try:
-  if text[start] != "[":
-   raise Malformed("not a JSON array")
-  index = skip(text, start + 1)
-  if text[index] == "]":
-   return found
-  while True:
-   value, end = value_at(text, index)
-   found.append((value, index, end))
-   index = skip(text, end)
-   if text[index] == "]":
-    return found
-   if text[index] != ",":
-    raise Malformed(f"no comma at character {index}")
-   index = skip(text, index + 1)
- except IndexError:
-  raise Malformed("it ends too early") from None
-
-def repeated(text, start, wanted):
- whole = text.casefold() if len(text) <= LARGE else ""
- if whole and "\\" not in text and all(whole.count(f'"{name}"') < 2 for name in wanted):
-  return ""
- names = []
- read_members(text, start, {}, names)
- folded = [name.casefold() for name in names]
- twice = [name for name in wanted if folded.count(name) > 1]
- return f"{twice[0]} stands more than once in params" if twice else ""
 
 # serve/effects.py: What the core wants done, in order: sent, said, started; and when it wants to be called next.
 SEND = "send"
@@ -2319,184 +2363,4807 @@ class Effects:
   self.clock = clock
   self.alarm = FOREVER
   self.starts_due = False
-  self._actions = []
-  self._left = []
+  self.actions = []
+  self.is_urgent = False
+  self.left = []
  def later(self, work):
-  self._left.append(work)
+  self.left.append(work)
  def settle(self):
-  while self._left:
-   self._left.pop(0)()
+  while self.left:
+   self.left.pop(0)()
  def send(self, peer, message):
-  self._actions.append((SEND, peer, message))
+  self.actions.append((SEND, peer, message))
+ def sender(self, peer):
+  def send(message):
+   self.actions.append((SEND, peer, message))
+  return send
  def say(self, text):
-  self._actions.append((SAY, None, text))
+  self._add(SAY, None, text)
  def start(self, child):
-  self._actions.append((START, child, None))
+  self._add(START, child, None)
  def stop(self, child, reason):
-  self._actions.append((STOP, child, reason))
+  self._add(STOP, child, reason)
  def sleep(self, child):
-  self._actions.append((SLEEP, child, None))
+  self._add(SLEEP, child, None)
  def entered(self, child, state, reason):
   self.starts_due = True
-  self._actions.append((STATE, child, (state, reason)))
+  self._add(STATE, child, (state, reason))
+ def _add(self, kind, peer, what):
+  self.is_urgent = True
+  self.actions.append((kind, peer, what))
  def arm(self, deadline):
   self.alarm = min(self.alarm, deadline)
   return deadline
  def disarm(self):
   self.alarm = FOREVER
  def taken(self):
-  actions, self._actions = self._actions, []
+  actions, self.actions = self.actions, []
+  self.is_urgent = False
   return actions
 
-# serve/plain.py: The short way for messages that are written as nearly all programs write them.
-_BEFORE = b'{"jsonrpc":"2.0","id":'
-_BEFORE_SPACED = b'{"jsonrpc": "2.0", "id": '
-_BEHIND = b',"jsonrpc":"2.0","id":'
-_RESULT = b'"result":'
-_ENVELOPE_BYTES = 60
-UNREAD_BYTES = 1 << 18
-_WINDOW = 1 << 20
-_CONTROLS = (b"\t", b"\r", b"\x1b")
+# serve/clients.py: The clients: who is connected, what they are told, and what servers are told of them.
+class Clients:
+ def __init__(self, logs):
+  self.level = ""
+  self._logs = logs
+  self._connected = {}
+ def __iter__(self):
+  return iter([*self._connected])
+ def __contains__(self, client):
+  return client in self._connected
+ def connect(self, client):
+  self._connected[client] = None
+ def disconnect(self, client):
+  del self._connected[client]
+ def watched(self, server):
+  found = [uri for one in self for uri, owner in one.watched.items() if owner == server]
+  return list(dict.fromkeys(found))
+ def settle_level(self):
+  asked = [one.level for one in self if one.level]
+  before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
+  return self.level != before
+ def list_changed(self, catalogue, server, names):
+  conditional = catalogue.conditional[server]
+  public = any(name not in conditional for name in names)
+  for client in self:
+   if client.initialized and (public or (names and client.capable)):
+    client.deliver(notification(catalogue.kind.announcement))
+ def all_changed(self, catalogues, server):
+  announced = set()
+  for catalogue in catalogues.values():
+   served = catalogue.served(server)
+   if served and catalogue.kind.announcement not in announced:
+    announced.add(catalogue.kind.announcement)
+    self.list_changed(catalogue, server, [item.original for item in served])
+ def pass_on(self, server, message, callers):
+  method, params = message.method or "", message.raw("params")
+  if method == LOG_MESSAGE:
+   params = attributed_log(message.json("params"), server)
+  passed = notification(method, params)
+  connections = {caller.connection for caller in callers}
+  reached = set()
+  for client in self:
+   if not client.initialized and callers != {client}:
+    continue
+   about_others = bool(connections - {client.connection})
+   if method == RESOURCE_UPDATED:
+    concerned = _watches(client, server, message.params.get("uri"))
+   elif method == LOG_MESSAGE and not about_others:
+    is_loud = self._logs and _is_loud(message.params.get("level"), client.level)
+    concerned = is_loud and client.connection not in reached
+   else:
+    concerned = not about_others
+   if concerned:
+    reached.add(client.connection)
+    client.deliver(passed)
 
-class UnreadResult(Json):
- __slots__ = ("_line", "_span")
- def __init__(self, line, span):
-  super().__init__("")
-  self._line = line
-  self._span = span
- @property
- def text(self):
-  return self._line[slice(*self._span)].decode("utf-8")
+def _watches(client, server, uri):
+ watched = [one for one, owner in client.watched.items() if owner == server]
+ return type(uri) is str and any(_lies_in(uri, one) for one in watched)
 
-class UnreadAnswer(Message):
- __slots__ = ("_came", "_place")
- def __init__(self, line, number, place, result):
-  super().__init__({"id": Json(str(number), value=number), "result": result})
-  self._came = line
-  self._place = place
- def _renumbered(self, identifier):
-  start, end = self._place
-  message = Message({"id": Json(identifier), "result": self.members["result"]})
-  rest = memoryview(self._came)
-  parts = [
-   rest[:start],
-   identifier.encode("utf-8"),
-   rest[end:],
-   b"\n",
-  ]
-  message.set_line(b"".join(parts))
-  return message
- def may_name_uris(self):
+def inability(client, message):
+ method = message.method or ""
+ able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
+ if able is None:
+  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
+ declared, params = parse(able), message.params
+ if method == "elicitation/create":
+  mode = params.get("mode", "form")
+  if (mode == "url" or "url" in declared) and mode not in declared:
+   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
+ if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
+  return error(INVALID_PARAMS, "The client has no tools for sampling")
+ return ""
+
+def _is_loud(level, threshold):
+ return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
+
+def _lies_in(uri, watched):
+ if not uri.startswith(watched):
   return False
+ return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
 
-def plain_message(line):
- if len(line) > LARGE or not line.startswith(b"{"):
-  return None
- try:
-  text = line.decode("utf-8")
-  found = {}
-  inner = {}
-  end = _plain_members(text, 0, found, inner)
-  if end != len(text):
-   return None
- except (IndexError, ValueError, StopIteration, SystemError, RecursionError):
-  return None
- method = found.pop("method", (None,))[0]
- if type(method) is not str:
-  return None
- parts = {name: Json(text, start, stop, value) for name, (value, start, stop) in found.items()}
- if inner:
-  value, start, stop = found["params"]
-  parts["params"] = Json(text, start, stop, value, inner, distinct=True)
- return Message(parts, method)
+def attributed_log(params, server):
+ logger = params.value.get("logger")
+ named = f"{server}/{logger}" if type(logger) is str and logger else server
+ return params.edited(add={"logger": quote(named)}).text
 
-def _plain_members(text, index, found, inner=None):
- while True:
-  index += 2 if text[index + 1] == " " else 1
-  if text[index] != '"':
-   return 0
-  name, index = string_at(text, index)
-  if text[index] != ":" or name in found:
-   return 0
-  index += 2 if text[index + 1] == " " else 1
-  if name == "params" and inner is not None and text.startswith('{"', index):
-   end = _plain_members(text, index, inner)
-   if not end:
-    return 0
-   found[name] = {key: part[0] for key, part in inner.items()}, index, end
-  else:
-   value, end = scan(text, index)
-   found[name] = value, index, end
-  index = end
-  if text[index] == "}":
-   return index + 1
-  if text[index] != ",":
-   return 0
+def attributed(
+ method, params, server, several, token={}
+):
+ meta = params.part("_meta") if type(params.value.get("_meta")) is dict else "{}"
+ add = {"_meta": edited(meta, add={**token, SERVER_MARK: quote(server)})}
+ message = params.value.get("message")
+ if several and method == "elicitation/create" and type(message) is str:
+  add["message"] = quote(f"[{server}] {message}")
+ return params.edited(add=add).text
 
-def plain_answer(line):
- if len(line) > LARGE:
-  return None
- places = _envelope(line)
- if places is None:
-  return None
- number, _, (start, end) = places
- try:
-  text = line[start:end].decode("utf-8")
-  value, stop = scan(text, 0)
- except (ValueError, StopIteration, SystemError, RecursionError):
-  return None
- if stop != len(text):
-  return None
- parts = {"id": Json(str(number), value=number), "result": Json(text, value=value)}
- return Message(parts)
+def attributed_input(result, server, several):
+ if type(result.value.get("inputRequests")) is not dict:
+  return result.text
+ text = result.part("inputRequests")
+ requests = {
+  key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
+  for key, (entry, begin, stop) in members(text)[0].items()
+ }
+ return result.edited(add={"inputRequests": obj(requests)}).text
 
-def unread_answer(line):
- if len(line) <= UNREAD_BYTES:
-  return None
- places = _envelope(line)
- if places is None or any(control in line for control in _CONTROLS):
-  return None
- if len(line) <= LARGE and b'"uri"' in line:
-  return None
- number, place, (start, end) = places
- whole = line[start : start + 1] == b"{" and line[end - 1 : end] == b"}"
- if not whole or line.count(b'"jsonrpc"') != 1 or not _is_utf_8(line):
-  return None
- return UnreadAnswer(line, number, place, UnreadResult(line, (start, end)))
+def _attributed_entry(value, entry, server, several):
+ method = value.get("method") if type(value) is dict else None
+ if type(method) is not str or type(value.get("params", {})) is not dict:
+  return entry.text
+ asked = Json(entry.part("params") or "{}")
+ return entry.edited(add={"params": attributed(method, asked, server, several)}).text
 
-def _is_utf_8(line):
- if line.isascii():
-  return True
- view, index = memoryview(line), 0
- while index < len(line):
-  window = view[index : index + _WINDOW]
-  try:
-   _, used = utf_8_decode(window, "strict", index + _WINDOW >= len(line))
-  except UnicodeDecodeError:
+def relayed(client):
+ extensions = _passing_extensions(client)
+ return obj({**client.capabilities, **extensions})
+
+def able(client):
+ if isinstance(client, ModernRequest):
+  return edited(client.declared, add=_passing_extensions(client))
+ return relayed(client)
+
+def _passing_extensions(client):
+ if not client.extensions:
+  return {}
+ return {"extensions": edited(client.extensions, drop=(TASKS,))}
+
+# serve/lifecycle.py: A child's life: created → queued → starting → ready → down, or created again when put to sleep.
+CREATED = "created"
+QUEUED = "queued"
+STARTING = "starting"
+READY = "ready"
+DOWN = "down"
+TRANSITIONS = {
+ CREATED: (QUEUED,),
+ QUEUED: (STARTING,),
+ STARTING: (READY, DOWN),
+ READY: (CREATED, DOWN),
+ DOWN: (QUEUED,),
+}
+FIRST_RETRY_SECONDS = 1.0
+LONGEST_RETRY_SECONDS = 60.0
+MAXIMUM_FAILURES = 10
+SOUND_SECONDS = 60.0
+MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
+MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
+
+class IllegalTransition(Exception):
+ pass
+
+class Lifecycle:
+ def __init__(self, connection, plan):
+  self._connection = connection
+  self._effects = connection.effects
+  self._plan = plan
+  self._recorded = plan.children.get(connection.name, {}).get("protocol")
+  self.state = CREATED
+  self.is_ready = False
+  self.is_alive = False
+  self.reason = ""
+  self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+  self._era_switched = False
+  self._failures = 0
+  self._retry_at = -FOREVER
+  self._forget()
+ def _forget(self):
+  self.client = None
+  self.protocol = ""
+  self.capabilities = {}
+  self.starting_at = self.ready_at = FOREVER
+  self.active_at = FOREVER
+  self._deadline = FOREVER
+ def enter(self, state, reason=""):
+  if state not in TRANSITIONS[self.state]:
+   name = self._connection.name
+   raise IllegalTransition(f"{name}: from {self.state} to {state}")
+  if state in (CREATED, DOWN):
+   self._forget()
+  self.state, self.reason = state, reason
+  self.is_ready = state == READY
+  self.is_alive = state in (STARTING, READY)
+  self._effects.entered(self._connection.child, state, reason)
+ @property
+ def is_down_for_good(self):
+  return self.state == DOWN and not self._may_retry()
+ def _may_retry(self):
+  if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
    return False
-  index += used
+  return self._retry_at <= self._effects.clock()
+ @property
+ def declared(self):
+  if self.is_ready:
+   return self.capabilities
+  about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
+  declared = about.get("capabilities", {})
+  return declared
+ def touch(self):
+  self.active_at = self._effects.clock()
+ def want(self, client):
+  if self.state == CREATED or (self.state == DOWN and self._may_retry()):
+   self.enter(QUEUED)
+   self.client = client.connection.audience or client
+ def start(self):
+  self.enter(STARTING)
+  self._launch()
+ def _launch(self):
+  self.starting_at = self._effects.clock()
+  limit = self._connection.options.connect_timeout
+  self._deadline = self._effects.arm(self.starting_at + limit)
+  self._effects.start(self._connection.child)
+ def introduction(self):
+  legacy = self._recorded in LEGACY_VERSIONS
+  version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+  able, info = "{}", ""
+  if self.client is not None:
+   version = min(version, self.client.version)
+   able, info = relayed(self.client), self.client.info
+  return obj(
+   protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
+  )
+ def ready(self, answer):
+  said = answer.value("result")
+  self.enter(READY)
+  self.protocol = said["protocolVersion"]
+  capabilities = said.get("capabilities")
+  self.capabilities = capabilities if type(capabilities) is dict else {}
+  self._era_switched = False
+  self._deadline = FOREVER
+  self.ready_at = self.active_at = self._effects.clock()
+ def refused(self, answer):
+  if not (self._means_other_era(answer) and self.switch_era()):
+   detail = f"refused the handshake: {answer.raw('error')}"
+   self.give_up(detail)
+ def give_up(self, reason):
+  self._effects.stop(self._connection.child, reason)
+ def _means_other_era(self, answer):
+  if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
+   return True
+  return knows_no_handshake(answer)
+ def switch_era(self):
+  if self._era_switched:
+   return False
+  self._era_switched = True
+  self.era = _other(self.era)
+  self._connection.own = {}
+  self._effects.sleep(self._connection.child)
+  self._launch()
+  return True
+ def fail(self, reason):
+  if self._era_switched:
+   self.era, self._era_switched = _other(self.era), False
+  now = self._effects.clock()
+  sound = now - self.ready_at > SOUND_SECONDS
+  self._failures = 1 if sound else self._failures + 1
+  pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
+  self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+  self.enter(DOWN, reason)
+ def tick(self, now):
+  if self._deadline <= now:
+   limit = f"{self._connection.options.connect_timeout:g} s"
+   self._deadline = FOREVER
+   reason = f"did not finish its handshake within {limit}"
+   self.give_up(reason)
+  self._effects.arm(self._deadline)
+ def sleep_if_idle(self, now, *, busy):
+  limit = self._connection.options.idle_stop
+  if not limit or self.state != READY:
+   return False
+  due = (now if busy else self.active_at) + limit
+  if due > now:
+   self._effects.arm(due)
+   return False
+  self.enter(CREATED, f"had nothing to do for {limit:g} s")
+  self._effects.sleep(self._connection.child)
+  return True
+
+def introduction_fault(method, said):
+ if type(said) is not dict:
+  return f"answered {method} with a result that is no JSON object"
+ if method == "initialize":
+  names_version = type(said.get("protocolVersion")) is str
+ else:
+  versions = said.get("supportedVersions")
+  names_version = type(versions) is list and bool(versions)
+ return "" if names_version else "names no protocol version that it speaks"
+
+def knows_no_handshake(refusal):
+ return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+
+def speaks_modern(refusal):
+ error = refusal.value("error")
+ data = error.get("data") if type(error) is dict else None
+ supported = data.get("supported") if type(data) is dict else None
+ if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
+  return False
+ text = refusal.raw("error")
+ return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
+
+def _other(era):
+ return LEGACY if era == MODERN else MODERN
+
+# serve/calls.py: Calls of clients for one child: they wait, are in flight, and are answered.
+UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
+
+class CallQueue:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  requests,
+  lists,
+  catalogues,
+  origins,
+ ):
+  self._connection = connection
+  self._effects = connection.effects
+  self._lifecycle = lifecycle
+  self._requests = requests
+  self._lists = lists
+  self._catalogues = catalogues
+  self._origins = origins
+  self._guarded = connection.options.on_drift == "refuse"
+  self._may_sleep = bool(connection.options.idle_stop)
+  self.seconds = connection.row.get("timeout") or connection.options.timeout
+  self._waiting = []
+  self._unknown = []
+ @property
+ def any_waits(self):
+  return bool(self._waiting or self._unknown)
+ def all(self):
+  return [*self._connection.calls.values(), *self._waiting, *self._unknown]
+ def of(self, client):
+  return [call for call in self.all() if call.client is client]
+ def clear(self):
+  calls, self._waiting, self._unknown = self.all(), [], []
+  self._connection.calls = {}
+  return calls
+ def limit(self, call):
+  if self.seconds:
+   self._effects.arm(call.limit(self.seconds, self._effects.clock()))
+ def submit(self, call):
+  if self._lifecycle.state != READY:
+   if self._lifecycle.is_down_for_good:
+    self._refused(call, self._connection.gone(self._lifecycle.reason))
+    return
+   self._lifecycle.want(call.client)
+   self._effects.starts_due = True
+  self._waiting.append(call)
+  self.flush()
+ def submit_unknown(self, call):
+  self._unknown.append(call)
+  self._lifecycle.want(call.client)
+  self._effects.starts_due = True
+ def settle_unknown(self):
+  unknown, self._unknown = self._unknown, []
+  for call in unknown:
+   tool = self._catalogues["tools"].find(call.name)
+   if tool is not None and tool.server == self._connection.name:
+    call.original = tool.original
+    self._waiting.append(call)
+   else:
+    self._refuse(call, tool_not_found(call.name))
+ def flush(self):
+  if self._lifecycle.state != READY:
+   return
+  requests = self._requests
+  if requests.pending:
+   requests.flush_replies()
+  if self._guarded and not self._lists.compared:
+   self._give_up_waiting()
+   return
+  if not self._waiting:
+   return
+  waiting, self._waiting = self._waiting, []
+  full = asked = False
+  for call in waiting:
+   full = full or (requests.asks and requests.blocks(call.client))
+   if self._guarded and self._is_withheld(call):
+    continue
+   if full:
+    requests.hurry(call.client)
+    self._waiting.append(call)
+   else:
+    asked = self._forward(call) or asked
+  if asked:
+   self.flush()
+ def _give_up_waiting(self):
+  for kind in self._lists.given_up(self._effects.clock()):
+   waiting, self._waiting = self._waiting, []
+   for call in waiting:
+    what = f"its list of {kind.name}"
+    self.fail(call, f"changes {what} too often to compare it with the snapshot")
+ def _is_withheld(self, call):
+  reason = self._lists.withheld(call.method, call.name)
+  if reason is not None:
+   self.fail(call, reason)
+   return True
+  if call.path != ("name",):
+   return False
+  item = self._catalogues[METHODS[call.method].kind].find(call.name)
+  if item is None or item.server != self._connection.name:
+   self._refuse(call, tool_not_found(call.name))
+   return True
+  return False
+ def _forward(self, call):
+  if self._may_sleep:
+   self._lifecycle.touch()
+  self._connection.forward(call)
+  requests = self._requests
+  if not requests.deferred or not METHODS.get(call.method, OTHER).kind:
+   return False
+  return requests.ask_deferred(call.client)
+ def answered(self, number, message):
+  connection = self._connection
+  if self._may_sleep:
+   self._lifecycle.touch()
+  if message.is_error:
+   call = connection.calls.pop(number)
+   if call.is_settled_by(message.code):
+    call.others, call.refusal = [], ""
+   self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
+  else:
+   if self._origins.are_asked_for:
+    self._origins.learn(message, connection.name)
+   call = connection.calls[number]
+   passed = call.succeeded(connection.name, message)
+   call.answer(passed.under(call.identifier))
+   del connection.calls[number]
+  if self._waiting or self._requests.pending:
+   self.flush()
+ def _refused(self, call, refusal, *, unknown=False):
+  if not call.refusal or not unknown:
+   call.refusal = refusal
+  if call.others:
+   call.others.pop(0)(call)
+   return
+  call.failed()
+  self._refuse(call, call.refusal)
+ def progress(self, message):
+  token = message.params.get("progressToken")
+  call = self._connection.calls.get(token) if type(token) is int else None
+  if call is not None and call.token:
+   call.progressed(self._effects.clock())
+   params = message.json("params")
+   changes = [(params.place(("progressToken",)), call.token)]
+   call.client.deliver(notification(PROGRESS, spliced(params.text, changes)))
+ def withdraw(self, call, params):
+  for line in (self._waiting, self._unknown):
+   if call in line:
+    line.remove(call)
+    self._lists["tools"].is_awaited = bool(self._unknown)
+    return
+  if self._connection.calls.pop(call.number, None) is not None:
+   self._connection.send(notification(CANCELLED, params(str(call.number))))
+ def time_out(self, now):
+  for call in [call for call in self.all() if call.deadline <= now]:
+   self._time_out(call)
+  for call in self.all():
+   if call.deadline < FOREVER:
+    self._effects.arm(call.deadline)
+ def _time_out(self, call):
+  self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
+  reason = f"Server '{self._connection.name}' did not answer in time"
+  self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
+ def abandon(self, calls, reason):
+  for call in calls:
+   self._refused(call, self._connection.gone(reason))
+ def fail(self, call, reason):
+  self._refuse(call, self._connection.gone(reason))
+ def _refuse(self, call, refusal):
+  call.answer(failure(call.identifier, refusal))
+
+def tool_not_found(name):
+ return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
+
+def tool_of_nobody(name):
+ return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
+
+# serve/lost_answers.py: Answers of a child without an id that can be read: which of its requests they end.
+MAXIMUM_LOST = 16
+
+class LostAnswers:
+ __slots__ = ("errors",)
+ def __init__(self):
+  self.errors = []
+ def add(self, in_flight, error):
+  if in_flight:
+   self.errors.append((set(in_flight), error))
+ def settled(self, in_flight):
+  left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
+  self.errors = [(ids, error) for ids, error in left if ids]
+  if len(self.errors) > MAXIMUM_LOST:
+   lost, self.errors = self.errors, []
+   return {number: error for ids, error in lost for number in ids}
+  for ids, _ in self.errors:
+   within = [lost for lost in self.errors if lost[0] <= ids]
+   if len(within) >= len(ids):
+    self.errors = [lost for lost in self.errors if lost not in within]
+    return dict(zip(sorted(ids), [error for _, error in within]))
+  return {}
+
+# serve/messages.py: The messages in a line of a server: the compiler and the emitted file read by this one rule.
+def read_line(
+ line, redact=str, request=0
+):
+ try:
+  found = [read_message(decode(line))]
+  oddity = ""
+ except Malformed:
+  load_part("rare")
+  found, oddity = odd_line(line, redact)
+ return ([_identified(one, request) for one in found] if request else found), oddity
+
+def answered(found):
+ return [one.number for one in found if not one.method and one.id is not None]
+
+def _identified(message, request):
+ if message.id is not None or message.method:
+  return message
+ if isinstance(message, Fragment):
+  return Fragment(request, "", message.problem)
+ return message.under(str(request)) if message.is_response else message
+
+# serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
+LONGEST_TIMES = 10
+_SENT = Message({})
+
+class LegacyChildPort:
+ def __init__(
+  self, child, effects, receive
+ ):
+  self.deliver = effects.sender(child)
+  self.receive = receive
+ def wanted(self, call):
+  return call.client.wanted(call.method)
+ def tick(self, now):
+  pass
+
+class Call:
+ __slots__ = (
+  "_latest",
+  "_limit",
+  "_message",
+  "answer",
+  "client",
+  "deadline",
+  "identifier",
+  "key",
+  "method",
+  "name",
+  "number",
+  "original",
+  "others",
+  "path",
+  "refusal",
+  "serial",
+  "token",
+  "wanted",
+ )
+ rewrites = False
+ def __init__(
+  self,
+  client,
+  message,
+  name,
+  path=(),
+  original="",
+ ):
+  self.client = client
+  self.answer = client.deliver
+  self.method = message.method or ""
+  self.identifier = message.id_text
+  self.key = message.id
+  self.name = name
+  self.path = path
+  self.original = original
+  self.others = []
+  self.refusal = ""
+  self.serial = 0
+  self.number = 0
+  self.token = ""
+  self.wanted = {}
+  self.deadline = FOREVER
+  self._latest = FOREVER
+  self._limit = 0.0
+  self._message = message
+ @property
+ def params(self):
+  return self._message.params
+ def overhear(self, listen):
+  self.wanted = {"isError": ""}
+  deliver = self.answer
+  def answer(message):
+   listen(message)
+   deliver(message)
+  self.answer = answer
+ def limit(self, seconds, now):
+  self._limit = seconds
+  self._latest = now + LONGEST_TIMES * seconds
+  self.deadline = now + seconds
+  return self.deadline
+ def progressed(self, now):
+  if self.deadline < FOREVER:
+   self.deadline = min(now + self._limit, self._latest)
+ def sent_as(self, number):
+  self.number = number
+  message = self._message
+  if not self.others:
+   self._message = _SENT
+  given = message.params
+  if not given:
+   return request(number, self.method, message.raw("params"))
+  params = message.members["params"]
+  changes = []
+  if self.path:
+   changes.append((params.place(self.path), quote(self.original)))
+  token = params.part("_meta", "progressToken") if "_meta" in given else ""
+  if token not in ("", "null"):
+   self.token = token
+   changes.append((params.place(("_meta", "progressToken")), str(number)))
+  text = spliced(params.text, changes) if changes else params.text
+  return Message({"params": Json(text)}, self.method, str(number), number)
+ def is_settled_by(self, code):
+  return False
+ def succeeded(self, server, message):
+  return message
+ def failed(self):
+  pass
+
+class OwnRequest:
+ __slots__ = ("deadline", "finish", "prepare")
+ def __init__(
+  self,
+  finish,
+  prepare,
+  deadline,
+ ):
+  self.finish = finish
+  self.prepare = prepare
+  self.deadline = deadline
+
+class Connection:
+ def __init__(
+  self,
+  child,
+  receive,
+  row,
+  options,
+  effects,
+  origins,
+ ):
+  self.child = child
+  self.name = child.name
+  self.row = row
+  self.options = options
+  self.effects = effects
+  self._origins = origins
+  self.calls = {}
+  self.own = {}
+  self.lost = LostAnswers()
+  self._last_id = 0
+  self._legacy = LegacyChildPort(child, effects, receive)
+  self.port = self._legacy
+  self._masks = None
+  self.warned = False
+  self._ambiguity_said = False
+ def clear(self):
+  self.calls, self.own, self.lost = {}, {}, LostAnswers()
+  self.port = self._legacy
+ def open(self, port, masks):
+  self.port = self._legacy if port is None else port
+  self._masks = masks
+ def send(self, message):
+  masked = message if self._masks is None else self._masks.to_child(message)
+  self.port.deliver(masked)
+ def unmasked(self, message):
+  return message if self._masks is None else self._masks.from_child(message)
+ def forward(self, call):
+  self._last_id += 1
+  self.calls[self._last_id] = call
+  message = call.sent_as(self._last_id)
+  if self._masks is not None:
+   message = self._masks.to_child(message)
+  self.port.deliver(message)
+ def mint(self):
+  self._last_id += 1
+  return self._last_id
+ def ask(
+  self,
+  method,
+  params,
+  finish=lambda message: None,
+  *,
+  prepare=lambda message: None,
+  deadline=None,
+ ):
+  number = self.mint()
+  if deadline is None:
+   deadline = self.effects.clock() + self.options.connect_timeout
+  self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
+  self.send(request(number, method, params))
+  return number
+ def read(
+  self, line, redact, request=0
+ ):
+  if isinstance(line, bytes) and len(line) > LARGE_BYTES:
+   load_part("rare")
+   line = LargeLine(line)
+  if not isinstance(line, bytes):
+   answer = self._unread(line)
+   if answer is not None:
+    return [answer], ""
+   line = line.whole()
+  received = read_line(line, str if self.warned else redact, request)
+  for message in received[0] if self.own else ():
+   if isinstance(message, Message) and message.method is None and not message.is_error:
+    own = self.own.get(message.number)
+    if own is not None:
+     own.prepare(message)
+  return received
+ def _unread(self, line):
+  number, place = line.answer() or (0, (0, 0))
+  call = self.calls.get(number)
+  if call is None or self._masks is not None or call.rewrites:
+   return None
+  learns = self._origins.are_asked_for and line.size <= LARGE
+  if learns and line.mentions(b'"uri"'):
+   return None
+  found = line.result(place, {**self.port.wanted(call), **call.wanted})
+  return None if found is None else result(str(number), found)
+ def give_up(self, now):
+  for number, own in [*self.own.items()]:
+   if own.deadline <= now:
+    del self.own[number]
+   elif own.deadline < FOREVER:
+    self.effects.arm(own.deadline)
+ def owed(self):
+  return {*self.own, *self.calls}
+ def lose(self, problem):
+  owed = self.owed()
+  self.warn_of_lost(owed)
+  self.lost.add(owed, problem)
+ def settled(self):
+  while self.lost.errors:
+   settled = self.lost.settled(self.owed())
+   if not settled:
+    return
+   yield from settled.items()
+ def say(self, text):
+  self.effects.say(f"server '{self.name}' {text}")
+ def warn(self, oddity):
+  if oddity and not self.warned:
+   self.warned = True
+   self.say(f"wrote something else than JSON-RPC: {oddity}")
+ def warn_of_lost(self, in_flight):
+  if len(in_flight) > 1 and not self._ambiguity_said:
+   self._ambiguity_said = True
+   how = "without a usable id while several requests were in flight"
+   self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
+ def gone(self, reason):
+  data = obj(server=quote(self.name))
+  return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
+ def unusable(self, how):
+  return self.gone(f"gave an answer {how}")
+ def without_id(self, message):
+  if message.is_error:
+   return message.raw("error")
+  return self.unusable("without the id of a request")
+
+# serve/differences.py: How a list of a child differs from another one: by value, and whatever the order.
+_PAGE = ("ui", "ui/resourceUri")
+SETS = ("required", "type")
+
+class Difference:
+ def __init__(self, old, new):
+  before = {item.original: item for item in old}
+  now = {item.original: item for item in new}
+  self.added = [name for name in now if name not in before]
+  self.removed = [name for name in before if name not in now]
+  both = {name: (before[name], now[name]) for name in now if name in before}
+  self.changed = {name: pair for name, pair in both.items() if differs(*pair)}
+ def __bool__(self):
+  return bool(self.added or self.removed or self.changed)
+
+def drift(catalogue, server, items, shows_pages):
+ listed = {item.original: item for item in items}
+ absent = catalogue.conditional[server] - listed.keys()
+ expected = [item for item in catalogue.recorded(server) if item.original not in absent]
+ if not shows_pages and catalogue.kind is TOOLS:
+  pages = [_without_page(item, listed.get(item.original)) for item in expected]
+  expected = [item for item in pages if item is not None]
+ return Difference(expected, items)
+
+def _without_page(item, now):
+ value = parse(item.listed("")) if any(item.names(name) for name in _PAGE) else {}
+ meta = value.get("_meta")
+ if type(meta) is not dict or not any(name in meta for name in _PAGE):
+  return item
+ value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
+ if not value["_meta"]:
+  del value["_meta"]
+ return now if now is None or same(value, parse(now.listed("")), SETS) else item
+
+def differs(old, new):
+ if new.compared is not None and new.compared[0] is old:
+  return new.compared[1]
+ if old.head == new.head and old.tail == new.tail:
+  return False
+ return not same(parse(old.listed("")), parse(new.listed("")), SETS)
+
+def same(one, other, sets=()):
+ pairs = [(one, other)]
+ while pairs:
+  one, other = pairs.pop()
+  if type(one) is dict and type(other) is dict:
+   if one.keys() != other.keys():
+    return False
+   pairs += [
+    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
+    for key in one
+   ]
+  elif type(one) is list and type(other) is list:
+   if len(one) != len(other):
+    return False
+   pairs += [(one[index], other[index]) for index in range(len(one))]
+  elif type(one) is bool or type(other) is bool:
+   if one is not other:
+    return False
+  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
+   return False
  return True
 
-def _envelope(line):
- if line.startswith(b'{"result":'):
-  mark = line.rfind(_BEHIND, -_ENVELOPE_BYTES)
-  start, stop = mark + len(_BEHIND), len(line) - 1
-  result = len(b'{"result":'), mark
- else:
-  mark = line.find(_RESULT, 0, _ENVELOPE_BYTES)
-  spaced = line.startswith(_BEFORE_SPACED)
-  start = len(_BEFORE_SPACED if spaced else _BEFORE)
-  stop = mark - (2 if spaced else 1)
-  if (not spaced and not line.startswith(_BEFORE)) or line[stop:mark] not in (b",", b", "):
-   return None
-  begin = mark + len(_RESULT)
-  result = begin + (line[begin : begin + 1] == b" "), len(line) - 1
- digits = line[start:stop]
- if mark < 0 or not digits.isdigit() or digits.startswith(b"0") or not line.endswith(b"}"):
-  return None
- return int(digits), (start, stop), result
+def _sorted(value):
+ if type(value) is list and all(type(item) is str for item in value):
+  return sorted(value)
+ return value
 
-# serve/secrecy.py: What may be shown of a text: no secret, and nothing that a terminal would act upon.
+# serve/listing.py: Reads a list that a server gives: which of its entries are listed, and why the others are not.
+MAXIMUM_PAGES = 1000
+MAXIMUM_ENTRY_DEPTH = 100
+MAXIMUM_ENTRIES = 10_000
+MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
+TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
+_LARGEST_DOUBLE = 1.7976931348623157e308
+
+class Listing:
+ def __init__(self, kind, server, *, repeats=False):
+  self.kind = kind
+  self._repeats = repeats
+  self.wanted = "{}"
+  self.faults = []
+  self.server = server
+  self._first = {}
+  self._followed = set()
+ @property
+ def items(self):
+  return list(self._first.values())
+ def take(self, result):
+  self.wanted = None
+  found, _ = members(result)
+  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
+   raise Malformed(f"no list of {self.kind.member}")
+  cursor = found["nextCursor"][0] if "nextCursor" in found else None
+  in_circle = type(cursor) is str and cursor in self._followed
+  for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+   if len(self._first) == MAXIMUM_ENTRIES:
+    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
+    self.faults.append(f"{what}; the list ends there")
+    return
+   fault = _entry_fault(self.kind, value, result, start, odd)
+   if not fault and self._repeats and MARK in result[start:end]:
+    fault = _mark_fault(value)
+   if fault:
+    self.faults.append(f"lists {fault}; it is left out")
+    continue
+   _, begin, stop = members(result, start)[0][self.kind.label]
+   key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
+   item = Item(self.server, key, value[self.kind.label], head, tail)
+   if self._first.setdefault(key, item) is not item and not in_circle:
+    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
+    self.faults.append(f"{what}; the first one counts")
+  if type(cursor) is not str:
+   return
+  if in_circle or len(self._followed) == MAXIMUM_PAGES:
+   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
+   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
+   return
+  self._followed.add(cursor)
+  self.wanted = obj(cursor=quote(cursor))
+
+def _entries(text, start):
+ if len(text) <= LARGE:
+  for value, begin, end in elements(text, start):
+   yield value, begin, end, ""
+  return
+ for depth, begin, end in elements(text, start, extent):
+  if depth > MAXIMUM_ENTRY_DEPTH:
+   odd = TOO_DEEP
+  else:
+   odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
+  entry = text[begin:end]
+  yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
+
+def _entry_fault(kind, value, text, start, odd):
+ what = kind.name[:-1]
+ name = value.get(kind.label) if type(value) is dict else None
+ key = value.get(kind.key) if type(value) is dict else None
+ if type(name) is not str or type(key) is not str or not key:
+  return f"a {what} without a {kind.label}" + (
+   f" or {kind.key}" if kind.key != kind.label else ""
+  )
+ if odd == TOO_LARGE:
+  return f"the {what} {key!r} with {odd}"
+ odd = odd or unreadable(value)
+ if not odd:
+  names = []
+  read_members(text, start, {}, names)
+  odd = "a member that stands twice" if len({*names}) < len(names) else ""
+ return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
+
+def _mark_fault(tool):
+ fault = mark_fault(tool.get("inputSchema"))
+ what = f"the tool {tool['name']!r} with an {MARK} {fault}"
+ return f"{what}, which clients of HTTP refuse" if fault else ""
+
+def listed(items, catalogue, connection):
+ kind, server, row = catalogue.kind, connection.name, connection.row
+ if kind is TOOLS:
+  items = [item for item in items if offered(item.original, row)]
+ if kind.key == "name":
+  return _named(items, catalogue, connection)
+ if kind.label == "name":
+  routes, own = catalogue.routes, (server,)
+  items = [item for item in items if not hides_address(item.original, row)]
+  items = [item for item in items if routes.get(item.original, own)[0] == server]
+  for item in items:
+   item.exposed = item.portable = labelled(server, item.exposed)
+ elif catalogue.apart:
+  load_part("views")
+  for item in items:
+   item.exposed = item.portable = server_address(item.original, server)
+ return items
+
+def _named(items, catalogue, connection):
+ server = connection.name
+ had = [*catalogue.live.get(server, ()), *catalogue.recorded(server)]
+ known = {item.original: item for item in had}
+ for item in items:
+  if item.original in known:
+   same = known[item.original]
+   item.exposed, item.portable = same.exposed, same.portable
+ new = [item for item in items if item.original not in known]
+ if not new:
+  return items
+ load_part("rare")
+ named = {*name_new(new, catalogue, server, connection.row, connection.options)}
+ return [item for item in items if item.original in known or item in named]
+
+def offered(tool, row):
+ expose, hide = row.get("expose"), row.get("hide", ())
+ if expose is None and not hide:
+  return True
+ from fnmatch import fnmatchcase
+ if any(fnmatchcase(tool, glob) for glob in hide):
+  return False
+ return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
+
+def hides_address(uri, row):
+ globs = [glob for glob in row.get("hide", ()) if ":" in glob]
+ if not globs:
+  return False
+ from fnmatch import fnmatchcase
+ return any(fnmatchcase(uri, glob) for glob in globs)
+
+def unreadable(value):
+ todo = [(value, 1)]
+ while todo:
+  item, depth = todo.pop()
+  if type(item) is dict or type(item) is list:
+   if depth > MAXIMUM_ENTRY_DEPTH:
+    return TOO_DEEP
+   if type(item) is dict:
+    if not all(_has_utf8(key) for key in item):
+     return "a lone surrogate"
+    item = list(item.values())
+   todo += [(inner, depth + 1) for inner in item]
+  elif type(item) is str:
+   if not _has_utf8(item):
+    return "a lone surrogate"
+  elif not (item is None or type(item) is bool) and not _is_finite(item):
+   return "a number that no double holds"
+ return ""
+
+def _has_utf8(text):
+ if text.isascii():
+  return True
+ try:
+  text.encode("utf-8")
+ except UnicodeEncodeError:
+  return False
+ return True
+
+def _is_finite(number):
+ return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
+
+# serve/uris.py: What URIs tell: whether one fits a template (RFC 6570), and which server named it.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+MAXIMUM_ITEMS = 1_000
+
+def fits(template, uri):
+ first, *parts = template.split("{")
+ if not uri.startswith(first):
+  return False
+ index = len(first)
+ plain, pending = True, False
+ for part in parts:
+  expression, _, literal = part.partition("}")
+  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+  pending = True
+  if not literal:
+   continue
+  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+  if found < 0 or (plain and _crosses(uri[index:found])):
+   return False
+  index, plain, pending = found + len(literal), True, False
+ rest = uri[index:]
+ return not (plain and _crosses(rest)) if pending else not rest
+
+def _crosses(text):
+ return any(mark in text for mark in "/?#")
+
+class Origins:
+ def __init__(self, are_asked_for=True):
+  self.are_asked_for = are_asked_for
+  self._servers = {}
+ def add(self, uri, server):
+  if len(uri) > LONGEST_URI:
+   return
+  self._servers.pop(uri, None)
+  self._servers[uri] = server
+  if len(self._servers) > MAXIMUM_URIS:
+   del self._servers[next(iter(self._servers))]
+ def learn(self, answer, server):
+  result = answer.members.get("result")
+  if result is not None and result.mentions('"uri"') and type(result.value) is dict:
+   for uri in _uris_in(result.value):
+    self.add(uri, server)
+ def of(self, uri):
+  return self._servers.get(uri)
+
+def _uris_in(result):
+ parts = [message.get("content") for message in _items(result, "messages")]
+ for member in ("content", "contents", "resources"):
+  parts += _items(result, member)
+ for part in parts:
+  if type(part) is dict:
+   embedded = part.get("resource")
+   uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
+   if type(uri) is str:
+    yield uri
+
+def _items(result, member):
+ value = result.get(member)
+ some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
+ return [item for item in some if type(item) is dict]
+
+# serve/lists.py: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
+SETTLE_SECONDS = 0.5
+FIRST_PAUSE_SECONDS = 0.05
+LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_HOLD_SECONDS = 1.0
+PATIENCE_SECONDS = 10.0
+CALM_SECONDS = 10.0
+_DOES = {
+ "live": "its live list is served",
+ "warn": "the snapshot is served",
+ "refuse": "what differs is withheld",
+}
+
+class Reading:
+ def __init__(self, listing, catalogue):
+  self.listing = listing
+  self._catalogue = catalogue
+  self._is_taken = False
+  self.fault = ""
+  self.number = 0
+  self.deadline = FOREVER
+ def ask(self, connection, finish):
+  limit = connection.options.connect_timeout
+  self.deadline = connection.effects.arm(connection.effects.clock() + limit)
+  self._is_taken = False
+  self.number = connection.ask(
+   self.listing.kind.method,
+   self.listing.wanted or "",
+   lambda answer: finish(self, answer),
+   prepare=self.prepare,
+   deadline=FOREVER,
+  )
+ def take(self, answer):
+  if self._is_taken:
+   return
+  self._is_taken = True
+  try:
+   self.listing.take(answer.raw("result"))
+  except Malformed as problem:
+   self.fault = str(problem)
+ def prepare(self, answer):
+  self.take(answer)
+  if self.listing.wanted is None:
+   known = self._catalogue.recorded(self.listing.server)
+   recorded = {item.original: item for item in known}
+   for item in self.listing.items:
+    if item.original in recorded:
+     old = recorded[item.original]
+     item.compared = old, differs(old, item)
+
+class ListReader:
+ def __init__(
+  self, catalogue, connection, lifecycle, clients
+ ):
+  self.kind = catalogue.kind
+  self._catalogue = catalogue
+  self._connection = connection
+  self._server = connection.name
+  self._effects = connection.effects
+  self._policy = connection.options.on_drift
+  self._guarded = self._policy == "refuse"
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self._said = {}
+  self.clear()
+ def clear(self):
+  self.compared = False
+  self.drift = ""
+  self.refused = {}
+  self.give_up_at = FOREVER
+  self._reading = None
+  self._again_at = FOREVER
+  self._pause = 0.0
+  self.is_awaited = False
+  self._served_at = -FOREVER
+  self._drift_at_start = None
+ @property
+ def is_known(self):
+  return self.compared and self._reading is None
+ @property
+ def is_at_rest(self):
+  return self._reading is None and self._again_at == FOREVER
+ def read(self):
+  if self._reading is not None:
+   return
+  self._again_at = FOREVER
+  if self.kind.is_declared(self._lifecycle.capabilities):
+   row, is_modern = self._connection.row, self._lifecycle.era == MODERN
+   over_http = "url" in row and row.get("transport") != "sse"
+   repeats = self.kind is TOOLS and over_http and is_modern
+   listing = Listing(self.kind, self._server, repeats=repeats)
+   self._reading = Reading(listing, self._catalogue)
+   self._reading.ask(self._connection, self._answered)
+  else:
+   self._compare([])
+ def read_for_call(self):
+  self.is_awaited = True
+  if self._lifecycle.is_ready:
+   self.read()
+ def announced(self):
+  if self._again_at < FOREVER or not self._lifecycle.is_ready:
+   return
+  pause, longest = self._pause, LONGEST_PAUSE_SECONDS
+  if self._guarded:
+   self.compared = False
+   longest = LONGEST_HOLD_SECONDS
+  self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
+  self._again_at = self._effects.arm(self._effects.clock() + pause)
+ def tick(self, now):
+  if self._reading is not None and self._reading.deadline <= now:
+   self._unread(f"no answer within {self._connection.options.connect_timeout:g} s")
+  elif self._again_at <= now:
+   self.read()
+  self._effects.arm(self._again_at if self._reading is None else self._reading.deadline)
+  if self.give_up_at > now:
+   self._effects.arm(self.give_up_at)
+ def _answered(self, reading, answer):
+  if answer.is_error:
+   if self.kind is TOOLS or answer.code != METHOD_NOT_FOUND:
+    self._unread(answer.raw("error"))
+    return
+  else:
+   reading.take(answer)
+   if reading.fault:
+    self._unread(reading.fault)
+    return
+   if reading.listing.wanted is not None:
+    reading.ask(self._connection, self._answered)
+    return
+  self._end_reading()
+  faults = reading.listing.faults
+  more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
+  self._say(self.kind.method, faults[0] + more if faults else "")
+  self._compare(listed(reading.listing.items, self._catalogue, self._connection))
+ def _unread(self, problem):
+  self._end_reading()
+  self.drift = f"not given ({problem})"
+  what = f"gave no list of {self.kind.name}"
+  if self._guarded:
+   what += f" to compare ({problem})"
+   self._withhold(dict.fromkeys(self._catalogue.recorded(self._server), what))
+   self._serve([])
+   self._say(self.kind.name, f"{what}; its snapshot is withheld")
+  else:
+   self._say(self.kind.name, f"{what} ({problem}); its snapshot stays")
+  self.compared, self.is_awaited = True, False
+ def _end_reading(self):
+  if self._reading is not None:
+   self._connection.own.pop(self._reading.number, None)
+   self._reading = None
+  self._lifecycle.touch()
+  self._effects.arm(self._again_at)
+ def _compare(self, items):
+  client, now = self._lifecycle.client, self._effects.clock()
+  shows_pages = client is not None and PAGES in client.extensions
+  difference = drift(self._catalogue, self._server, items, shows_pages)
+  settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
+  if difference and now < settled_at and not self.is_awaited:
+   self._again_at = self._effects.arm(settled_at)
+   return
+  self._apply(items, difference)
+  self._report(difference)
+  overtaken = self._guarded and self._again_at < FOREVER
+  self.compared, self.is_awaited = not overtaken, False
+  if not overtaken:
+   self.give_up_at = FOREVER
+  elif self.give_up_at == FOREVER:
+   self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
+ def _apply(self, items, difference):
+  if self._policy == "live":
+   self._serve(items)
+  elif self._guarded:
+   how = dict.fromkeys(difference.added, "is new")
+   how.update(dict.fromkeys(difference.changed, "changed"))
+   what, since = f"has a {self.kind.name[:-1]}", "since this proxy was compiled"
+   self._withhold(
+    {
+     item: f"{what} '{item.original}' that {how[item.original]} {since}"
+     for item in items
+     if item.original in how
+    }
+   )
+   gone = {*difference.changed, *difference.removed}
+   recorded = self._catalogue.recorded(self._server)
+   self._serve([item for item in recorded if item.original not in gone])
+ def _withhold(self, reasons):
+  named = self.kind.key == self.kind.label
+  self.refused = {
+   name: reason
+   for item, reason in reasons.items()
+   for name in ((item.exposed, item.portable) if named else (item.original,))
+  }
+ def _serve(self, items):
+  changes = Difference(self._catalogue.served(self._server), items)
+  if changes:
+   self._catalogue.serve(self._server, items)
+   names = [*changes.added, *changes.removed, *changes.changed]
+   self._clients.list_changed(self._catalogue, self._server, names)
+   now = self._effects.clock()
+   if now >= self._served_at + CALM_SECONDS:
+    self._pause = 0.0
+   self._served_at = now
+ def _report(self, difference):
+  self.drift = ""
+  if difference:
+   load_part("rare")
+   self.drift = drift_text(difference)
+  if self._drift_at_start is None:
+   self._drift_at_start = self.drift
+  if not difference:
+   self._say(self.kind.name, "")
+   return
+  what = "" if self.kind is TOOLS else f" {self.kind.name}"
+  how = f"differs from its snapshot:{what} {self.drift}"
+  advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
+  self._say(self.kind.name, f"{how}; {_DOES[self._policy]}{advice}")
+ def _say(self, about, text):
+  if text and text != self._said.get(about):
+   self._connection.say(text)
+  self._said[about] = text
+ def withheld(self, method, name):
+  kind = self.kind
+  row = METHODS.get(method, OTHER)
+  if row.kind:
+   meant = row.kind == kind.name
+  elif row.member == "ref":
+   meant = kind is not TOOLS
+  else:
+   meant = method.startswith((kind.name, kind.capability))
+  for refused, reason in self.refused.items() if meant else ():
+   if name == refused or (kind is TEMPLATES and fits(refused, name)):
+    return reason
+  return None
+
+class Lists:
+ def __init__(
+  self,
+  catalogues,
+  connection,
+  lifecycle,
+  clients,
+ ):
+  self._readers = {
+   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients)
+   for kind in KINDS
+  }
+ def __iter__(self):
+  return iter(self._readers.values())
+ def __getitem__(self, kind):
+  return self._readers[kind]
+ @property
+ def compared(self):
+  return all(reader.compared for reader in self)
+ def given_up(self, now):
+  return [one.kind for one in self if not one.compared and one.give_up_at <= now]
+ def clear(self):
+  for reader in self:
+   reader.clear()
+ def read(self):
+  for reader in self:
+   reader.read()
+ def tick(self, now):
+  for reader in self:
+   reader.tick(now)
+ def announced(self, method):
+  for reader in self:
+   if method == reader.kind.announcement:
+    reader.announced()
+ def withheld(self, method, name):
+  reasons = [reader.withheld(method, name) for reader in self if reader.refused]
+  return next((reason for reason in reasons if reason is not None), None)
+
+# serve/server_requests.py: Requests of one child to clients: whom they are for, and whose turn it is.
+ANSWER_SECONDS = 60.0
+ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+GONE = "The client is gone"
+
+class ServerRequest:
+ __slots__ = ("client", "deadline", "message", "number", "reply", "token")
+ def __init__(self, client, message):
+  self.client = client
+  self.message = message
+  self.number = client.mint()
+  given = message.json("params").part("_meta", "progressToken")
+  self.token = given if given != "null" else ""
+  self.reply = None
+  self.deadline = FOREVER
+
+class ServerRequests:
+ def __init__(
+  self,
+  connection,
+  lifecycle,
+  clients,
+  *,
+  asks,
+  several,
+ ):
+  self._connection = connection
+  self._lifecycle = lifecycle
+  self._clients = clients
+  self.asks = asks
+  self._several = several
+  self.pending = []
+  self.deferred = []
+ def receive(self, message):
+  if message.method == "ping":
+   self._connection.send(result(message.id_text, "{}"))
+   return
+  if message.method in ABOUT_A_CALL:
+   self.asks = True
+  client = self._client_for(message.method or "")
+  if client is None and self._may_defer(message):
+   self.deferred.append(message)
+  else:
+   self.ask(client, message)
+ def _may_defer(self, message):
+  starter = self._lifecycle.client
+  started = starter is not None and starter.connection in self._clients
+  return started and not self._connection.calls and message.method == "roots/list"
+ def ask_deferred(self, client):
+  starter = self._lifecycle.client
+  if not self.deferred or starter is None or starter.connection is not client.connection:
+   return False
+  deferred, self.deferred = self.deferred, []
+  for message in deferred:
+   self.ask(client, message)
+  return True
+ def ask(self, client, message):
+  refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+  if client is not None and message.id is not None:
+   refusal = inability(client, message)
+  if client is None or refusal:
+   self._connection.send(failure(message.id_text or "null", refusal))
+   return
+  asked = ServerRequest(client, message)
+  if not client.may_answer:
+   self._refuse(asked, METHOD_NOT_FOUND, GONE)
+   return
+  self.pending.append(asked)
+  method, server = message.method or "", self._connection.name
+  token = {"progressToken": str(asked.number)} if asked.token else {}
+  params = attributed(method, message.json("params"), server, self._several, token)
+  client.deliver(request(asked.number, method, params))
+ def _client_for(self, method):
+  callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
+  if not callers:
+   starter = self._lifecycle.client
+   return starter if starter in self._clients else None
+  if any(client.connection is not callers[0].connection for client in callers):
+   return None
+  at_work = self._at_work()
+  certain = len(at_work) == 1 or len(callers) == 1
+  chosen = [client for client in callers if client in at_work] or callers
+  return chosen[-1] if certain or method not in ABOUT_A_CALL else None
+ @property
+ def _takes_turns(self):
+  return self.asks and self._lifecycle.era == LEGACY
+ def _at_work(self):
+  callers = {call.client for call in self._connection.calls.values()}
+  return callers - {asked.client for asked in self.pending}
+ def blocks(self, client):
+  if not self._takes_turns:
+   return False
+  calls = self._connection.calls.values()
+  foreign = any(call.client.connection is not client.connection for call in calls)
+  return foreign or bool(self._at_work() - {client})
+ def hurry(self, client):
+  effects = self._connection.effects
+  for asked in self.pending:
+   if asked.client.connection is not client.connection and asked.deadline == FOREVER:
+    asked.deadline = effects.clock() + ANSWER_SECONDS
+   effects.arm(asked.deadline)
+ def give_up(self, now, *, awaited):
+  for asked in [one for one in self.pending if one.deadline < FOREVER]:
+   if not awaited or asked.reply is not None:
+    asked.deadline = FOREVER
+   elif asked.deadline > now:
+    self._connection.effects.arm(asked.deadline)
+   else:
+    self._end(asked)
+    why = "The client did not answer while others waited"
+    self._refuse(asked, REQUEST_TIMEOUT, why)
+ def _find(self, client, number):
+  asked = [one for one in self.pending if one.client is client and one.number == number]
+  return asked[0] if asked and asked[0].reply is None else None
+ def reply(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None:
+   asked.reply = message
+   self.flush_replies()
+  return asked is not None
+ def progress(self, client, number, message):
+  asked = self._find(client, number)
+  if asked is not None and asked.token:
+   params = message.json("params").edited(add={"progressToken": asked.token})
+   self._connection.send(notification(PROGRESS, params.text))
+ def flush_replies(self):
+  for asked, reply in [(one, one.reply) for one in self.pending if one.reply is not None]:
+   client = asked.client
+   busy = self._takes_turns and any(
+    other is not client and other.connection is client.connection
+    for other in self._at_work()
+   )
+   if not busy:
+    self.pending.remove(asked)
+    self._lifecycle.touch()
+    self._connection.send(reply.under(asked.message.id_text))
+ def _end(self, asked, params="{}"):
+  self.pending.remove(asked)
+  if asked.reply is None:
+   cancelled = edited(params, add={"requestId": str(asked.number)})
+   asked.client.deliver(notification(CANCELLED, cancelled))
+ def _refuse(self, asked, code, why):
+  self._connection.send(failure(asked.message.id_text, error(code, why)))
+ def withdraw(self, message):
+  key = message.params.get("requestId")
+  if not is_id(key):
+   return
+  self.deferred = [one for one in self.deferred if one.id != key]
+  found = [asked for asked in self.pending if asked.message.id == key]
+  if found:
+   self._end(found[-1], message.params_text)
+ def input_ended(self, client):
+  self._leave([one for one in self.pending if one.client is client and one.reply is None])
+ def disconnected(self, client):
+  self._leave([one for one in self.pending if one.client is client])
+ def _leave(self, left):
+  for asked in left:
+   self.pending.remove(asked)
+   self._refuse(asked, METHOD_NOT_FOUND, GONE)
+ def clear(self):
+  self.deferred = []
+  for asked in [*self.pending]:
+   self._end(asked)
+
+# serve/child.py: One server behind the proxy, over all its lives.
+class Child:
+ def __init__(
+  self, name, answers, effects, clients, origins
+ ):
+  plan = answers.plan
+  facts = plan.children.get(name, {})
+  self.name = name
+  self.row = plan.servers[name]
+  self._clients = clients
+  self._catalogues = answers.catalogues
+  self._outages = answers.outages
+  self.connection = Connection(self, self.receive, self.row, plan.options, effects, origins)
+  self.lifecycle = Lifecycle(self.connection, plan)
+  self.requests = ServerRequests(
+   self.connection,
+   self.lifecycle,
+   clients,
+   asks=bool(facts.get("conditional")),
+   several=len(plan.servers) > 1,
+  )
+  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients)
+  self.calls = CallQueue(
+   self.connection,
+   self.lifecycle,
+   self.requests,
+   self.lists,
+   self._catalogues,
+   origins,
+  )
+ @property
+ def state(self):
+  return self.lifecycle.state
+ @property
+ def era(self):
+  return self.lifecycle.era
+ def up(self, port, masks):
+  if self.state != STARTING:
+   return
+  masked = None
+  if "masks" in self.row:
+   masked = Masks(self.row["masks"], masks)
+  self.connection.open(port, masked)
+  hello = self.lifecycle.introduction()
+  self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
+ def _shake_hands(self, answer):
+  if answer.is_error:
+   self.lifecycle.refused(answer)
+   return
+  fault = introduction_fault("initialize", answer.value("result"))
+  if fault:
+   self.lifecycle.give_up(fault)
+   return
+  self.lifecycle.ready(answer)
+  self.connection.send(notification(INITIALIZED))
+  if self.name in self._outages:
+   self._outages.remove(self.name)
+   self._clients.all_changed(self._catalogues, self.name)
+  self._inform()
+  self.calls.flush()
+  self.lists.read()
+  self._sleep_if_idle(self.lifecycle.ready_at)
+ def renewed(self):
+  if self.lifecycle.is_ready:
+   self._inform()
+   self.lists.read()
+ def _inform(self):
+  self.set_level()
+  for uri in self._clients.watched(self.name):
+   self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+ def set_level(self):
+  level = self._clients.level
+  if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
+   self.connection.ask("logging/setLevel", obj(level=quote(level)))
+ def down(self, reason, last_words):
+  if not self.lifecycle.is_alive:
+   return
+  shaking = self.state == STARTING and bool(self.connection.own)
+  if shaking and self.era == MODERN and self.lifecycle.switch_era():
+   return
+  self.calls.abandon(self.calls.clear(), reason)
+  self.requests.clear()
+  self.lifecycle.fail(reason)
+  self._forget()
+  words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
+  self.connection.say(reason + words)
+  if self.name not in self._outages:
+   self._outages.add(self.name)
+   self._clients.all_changed(self._catalogues, self.name)
+ def _forget(self):
+  self.connection.clear()
+  self.lists.clear()
+ def tick(self, now):
+  self.lifecycle.tick(now)
+  self.connection.port.tick(now)
+  self.lists.tick(now)
+  self.calls.time_out(now)
+  self.connection.give_up(now)
+  self._settle_lost()
+  self.requests.give_up(now, awaited=self.calls.any_waits)
+  self._send_on()
+  self._sleep_if_idle(now)
+ def _sleep_if_idle(self, now):
+  owes = self.connection.owed() or self.calls.any_waits or self.requests.pending
+  busy = bool(owes or self._clients.watched(self.name))
+  if self.lifecycle.sleep_if_idle(now, busy=busy):
+   self._forget()
+ def receive(self, message):
+  if isinstance(message, Fragment):
+   self._unreadable(message)
+  elif message.method is None:
+   self._answered(message)
+  elif message.id_text:
+   self.ask(None, message)
+  elif message.method == CANCELLED:
+   self.requests.withdraw(message)
+  elif message.method in LISTS_CHANGED:
+   self.lists.announced(message.method)
+  elif message.method == PROGRESS:
+   self.calls.progress(self.connection.unmasked(message))
+  elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
+   if message.method != RESOURCE_UPDATED:
+    message = self.connection.unmasked(message)
+   callers = {call.client for call in self.connection.calls.values()}
+   self._clients.pass_on(self.name, message, callers)
+ def ask(self, client, message):
+  message = self.connection.unmasked(message)
+  if client is not None:
+   self.requests.ask(client, message)
+  else:
+   self.requests.receive(message)
+  self.calls.flush()
+ def _answered(self, message):
+  number, connection = message.number, self.connection
+  if number in connection.calls:
+   self.calls.answered(number, connection.unmasked(message))
+  elif number in connection.own:
+   connection.own.pop(number).finish(message)
+   self._send_on()
+  elif message.id is None and not number and message.is_response:
+   connection.lose(connection.without_id(message))
+  if connection.lost.errors:
+   self._settle_lost()
+ def _unreadable(self, fragment):
+  self.connection.warn(fragment.problem)
+  if fragment.method:
+   if fragment.id is not None:
+    refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
+    self.connection.send(failure(id_text(fragment.id), refusal))
+   return
+  number = fragment.number
+  problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
+  if number in self.connection.owed():
+   self._answered(failure(str(number), problem))
+  elif fragment.id is None:
+   self.connection.lose(problem)
+   self._settle_lost()
+ def _settle_lost(self):
+  for number, problem in self.connection.settled():
+   self._answered(failure(str(number), problem))
+ def submit_unknown(self, call):
+  self.calls.submit_unknown(call)
+  self.lists["tools"].read_for_call()
+  self._send_on()
+ def withdraw(self, call, params):
+  self.calls.withdraw(call, params)
+  self._settle_lost()
+  self.calls.flush()
+ def _send_on(self):
+  if self.lists["tools"].is_known:
+   self.calls.settle_unknown()
+  self.calls.flush()
+
+# serve/routing.py: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
+_OF_REFERENCE = ("type", "name", "uri")
+
+class Dispatch:
+ def __init__(self, children):
+  self._children = children
+  self._serial = 0
+ def send(self, call, children):
+  first, *others = children
+  self._register(call, first)
+  if others:
+   call.others = [child.calls.submit for child in others]
+  first.calls.submit(call)
+ def send_unknown(self, call, child):
+  self._register(call, child)
+  child.submit_unknown(call)
+ def withdraw(self, call, child, params):
+  child.withdraw(call, params)
+ def _register(self, call, child):
+  self._serial += 1
+  call.serial = self._serial
+  if child.calls.seconds:
+   child.calls.limit(call)
+ def deny(self, client, message, code, text, data=""):
+  self.refuse(client, message, error(code, text, data))
+ def refuse(self, client, message, refusal):
+  client.deliver(failure(message.id_text, refusal))
+ def refuse_withheld(self, client, message, name):
+  for child in self._children.values():
+   reason = child.lists.withheld(message.method or "", name)
+   if reason is not None:
+    self.refuse(client, message, child.connection.gone(reason))
+    return True
+  return False
+
+class NameRouting:
+ def __init__(
+  self,
+  plan,
+  catalogues,
+  children,
+  dispatch,
+ ):
+  self._plan = plan
+  self._options = plan.options
+  self._catalogues = catalogues
+  self._children = children
+  self._dispatch = dispatch
+ def call(self, client, message):
+  name = message.params.get("name")
+  if type(name) is not str:
+   self._deny(client, message, f"{message.method} needs a name in params")
+   return
+  catalogue = self._catalogues[METHODS[message.method or ""].kind]
+  item = catalogue.find(name)
+  if item is None:
+   if not self._dispatch.refuse_withheld(client, message, name):
+    self._call_by_own_name(client, message, catalogue.kind, name)
+  elif item.server:
+   self._send(client, message, name, item)
+  else:
+   self._call_subtool(client, message, item)
+ def _send(
+  self,
+  client,
+  message,
+  name,
+  item,
+  path=("name",),
+ ):
+  call = Call(client, message, name, path, item.original)
+  self._dispatch.send(call, [self._children[item.server]])
+ def _call_by_own_name(self, client, message, kind, name):
+  items = self.named(kind.name, name)
+  if len(items) == 1:
+   self._call_listed(client, message, kind, items[0])
+  elif items:
+   meant = " or ".join([getattr(item, client.spelling) for item in items])
+   self._deny(client, message, f"{_unknown(kind)}: {name}; say {meant}")
+  elif kind is TOOLS:
+   self._call_unknown(client, message, name)
+  else:
+   self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def _call_listed(self, client, message, kind, item):
+  name = item.exposed
+  if self._catalogues[kind.name].find(name) is not None:
+   self._send(client, message, name, item)
+  elif self._dispatch.refuse_withheld(client, message, name):
+   return
+  elif kind is TOOLS:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+  else:
+   self._deny(client, message, f"{_unknown(kind)}: {name}")
+ def named(self, kind, name):
+  catalogue = self._catalogues[kind]
+  listed = catalogue.find(name)
+  if listed is not None:
+   return [listed]
+  guarded = self._options.on_drift == "refuse"
+  items = catalogue.recorded if guarded else catalogue.served
+  return [i for server in self._children for i in items(server) if i.original == name]
+ def _call_subtool(self, client, message, composite):
+  allowed = self._plan.subtools[composite.original]
+  call = Subcall(message, composite.original, allowed)
+  if call.fault:
+   self._deny(client, message, call.fault)
+   return
+  recorded = self._catalogues["tools"].recorded(call.server)
+  hidden = Item(call.server, call.tool, "", "", "")
+  item = next((item for item in recorded if item.original == call.tool), hidden)
+  self._send(client, call.message, item.exposed, item)
+ def _call_unknown(self, client, message, name):
+  load_part("rare")
+  separator = self._options.separator
+  server = prefix_of(name, self._children, separator)
+  if server is None and self._options.names != "bare" and separator not in name:
+   self._dispatch.refuse(client, message, tool_of_nobody(name))
+   return
+  child = self._children[server] if server is not None else None
+  live = self._options.on_drift == "live"
+  if child is None or not live or child.lifecycle.is_down_for_good:
+   self._dispatch.refuse(client, message, tool_not_found(name))
+   return
+  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
+ def complete(self, client, message, name):
+  items = self.named("prompts", name)
+  if len(items) == 1:
+   self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
+  else:
+   self._deny(client, message, f"Nothing to complete: {name}")
+ def _deny(self, client, message, text):
+  self._dispatch.deny(client, message, INVALID_PARAMS, text)
+
+def _unknown(kind):
+ if kind is TOOLS:
+  return "Tool name must be prefixed with server key"
+ return f"{kind.name[:-1].capitalize()} not found"
+
+def ambiguity(message):
+ member = METHODS.get(message.method or "", OTHER).member
+ if not member or not message.params:
+  return ""
+ params = message.members["params"]
+ if params.stands_twice(member):
+  return f"{member} stands more than once in params"
+ if member == "ref" and type(message.params.get("ref")) is dict:
+  reference = Json(params.part("ref"))
+  twice = [name for name in _OF_REFERENCE if reference.stands_twice(name)]
+  return f"{twice[0]} stands more than once in params" if twice else ""
+ return ""
+
+# serve/router.py: The router: clients, children, and which of the latter a message of the former is for.
+MAXIMUM_STARTING = 8
+MAXIMUM_IN_BACKGROUND = 7
+
+class ExtensionCall(Call):
+ __slots__ = ()
+ def is_settled_by(self, code):
+  return code != METHOD_NOT_FOUND
+
+class Router:
+ def __init__(self, answers, effects, dispatching):
+  self.answers = answers
+  self.plan = answers.plan
+  self.effects = effects
+  self.clients = Clients("logging" in answers.declared)
+  several = len(self.plan.servers) > 1
+  self._origins = Origins("resources" in answers.declared and several)
+  self.children = {
+   name: Child(name, answers, effects, self.clients, self._origins)
+   for name in self.plan.servers
+  }
+  self._dispatch = dispatching(self.children)
+  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
+  self._resources = None
+ @property
+ def resources(self):
+  if self._resources is None:
+   load_part("rare")
+   self._resources = ResourceRouting(
+    self.answers, self.children, self.clients, self._origins, self._dispatch
+   )
+  return self._resources
+ def admit(self):
+  queued = [child for child in self.children.values() if child.state == QUEUED]
+  if not queued:
+   return
+  starting = sum(child.state == STARTING for child in self.children.values())
+  queued.sort(key=lambda child: not child.calls.any_waits)
+  for child in queued:
+   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
+   if starting >= limit:
+    return
+   starting += 1
+   child.lifecycle.start()
+ def connect(self, client):
+  self.clients.connect(client)
+  if client.starter is not None:
+   self.want_children(client.starter)
+ def end_input(self, client):
+  client.may_answer = False
+  for child in self.children.values():
+   child.requests.input_ended(client)
+ def disconnect(self, client):
+  calls = self._calls_of(client)
+  asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
+  watched = {**asked, **client.watched}
+  self.clients.disconnect(client)
+  if client.connection is client:
+   self._tell_level()
+  for server, call in reversed(calls):
+   child = self.children[server]
+   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
+  for child in self.children.values():
+   child.requests.disconnected(client)
+  for uri, server in watched.items():
+   child = self.children[server]
+   if child.lifecycle.is_ready and uri not in self.clients.watched(server):
+    child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+ def _calls_of(self, client):
+  found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
+  return sorted(found, key=lambda pair: pair[1].serial)
+ def owes(self, client):
+  return any(child.calls.of(client) for child in self.children.values())
+ def want_children(self, client):
+  if self.plan.options.start == "eager":
+   for child in self.children.values():
+    if child.name not in self.answers.outages:
+     child.lifecycle.want(client)
+ def receive(self, client, message):
+  if isinstance(message, Malformed):
+   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
+   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
+  elif message.method is None:
+   if "result" in message.members or "error" in message.members:
+    self._client_answer(client, message)
+   else:
+    self._invalid(client, message)
+  elif not message.id_text:
+   self._client_notification(client, message)
+  elif message.id is None:
+   self._invalid(client, message)
+  else:
+   self._client_request(client, message)
+ def _invalid(self, client, message):
+  identifier = "null" if message.id is None else message.id_text
+  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
+ def _client_answer(self, client, message):
+  number = message.number
+  any(child.requests.reply(client, number, message) for child in self.children.values())
+ def _client_request(self, client, message):
+  method = message.method or ""
+  row = METHODS.get(method, OTHER)
+  if row.capability in self.answers.declared:
+   self._forward(client, message, row.member)
+   return
+  answer = self.answers.answer(client, message)
+  if answer is not None:
+   client.deliver(answer)
+  else:
+   self._extension(client, message)
+ def _forward(self, client, message, member):
+  if message.params or message.value("params") in ({}, None):
+   fault = ambiguity(message)
+  else:
+   fault = "params must be an object"
+  if fault:
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif member == "name":
+   self.names.call(client, message)
+  elif member == "uri":
+   self.resources.request(client, message)
+  elif member == "ref":
+   self._complete(client, message)
+  else:
+   self._set_level(client, message)
+ def _set_level(self, client, message):
+  level = message.params.get("level")
+  if type(level) is not str or level not in LEVELS:
+   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
+   return
+  client.level = level
+  self._tell_level()
+  client.deliver(result(message.id_text, "{}"))
+ def _tell_level(self):
+  if self.clients.settle_level():
+   for child in self.children.values():
+    child.set_level()
+ def _complete(self, client, message):
+  reference = message.params.get("ref")
+  of = reference if type(reference) is dict else {}
+  name, uri = of.get("name"), of.get("uri")
+  if type(name) is str and of.get("type") == "ref/prompt":
+   self.names.complete(client, message, name)
+  elif type(uri) is str and of.get("type") == "ref/resource":
+   self.resources.complete(client, message, uri)
+  else:
+   fault = "completion/complete needs a ref"
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+ def _extension(self, client, message):
+  method = message.method or ""
+  children = [self.children[name] for name in self.answers.extenders(method)]
+  if children:
+   self._dispatch.send(ExtensionCall(client, message, method), children)
+  else:
+   fault = f"Method not found: {method}"
+   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
+ def _client_notification(self, client, message):
+  method = message.method or ""
+  if method == CANCELLED:
+   self._cancel(client, message)
+  elif method == INITIALIZED:
+   client.shake_hands()
+   self.want_children(client)
+  elif method == PROGRESS:
+   number = message.params.get("progressToken")
+   if type(number) is int:
+    for child in self.children.values():
+     child.requests.progress(client, number, message)
+  elif method.startswith("notifications/") and method not in OF_SERVERS:
+   for_all = method != ROOTS_CHANGED
+   for child in self.children.values():
+    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
+     child.connection.send(notification(method, message.raw("params")))
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
+  if found:
+   server, call = found[-1]
+   params, child = message.params_text, self.children[server]
+   self._dispatch.withdraw(call, child, lambda n: edited(params, add={"requestId": n}))
+
+# serve/core.py: The core of the proxy: takes the events of all peers, of either era, one at a time.
+class Core:
+ def __init__(
+  self,
+  answers,
+  clock,
+  mint,
+  dispatching=Dispatch,
+ ):
+  self.effects = Effects(clock)
+  self.router = Router(answers, self.effects, dispatching)
+  self.children = self.router.children
+  self._mint = mint
+  self.modern = None
+ @property
+ def alarm(self):
+  return self.effects.alarm
+ def taken(self):
+  effects = self.effects
+  if effects.left:
+   effects.settle()
+  if effects.starts_due:
+   effects.starts_due = False
+   self.router.admit()
+  return effects.taken()
+ def connect(self, client):
+  client.deliver = self.effects.sender(client)
+  self.router.connect(client)
+  return self.taken()
+ def end_input(self, client):
+  self.router.end_input(client)
+  return self.taken()
+ def disconnect(self, client):
+  if self.modern is not None:
+   self.modern.close(client)
+  self.router.disconnect(client)
+  return self.taken()
+ def from_client(self, client, line):
+  for message in read_messages(line, client.version == BATCH_VERSION):
+   self._receive(client, message)
+ def take(self, client, messages):
+  for message in messages:
+   self._receive(client, message)
+  return self.taken()
+ def _receive(self, client, message):
+  if isinstance(message, Malformed) or not self._is_modern(client, message):
+   self.router.receive(client, message)
+  if self.effects.left:
+   self.effects.settle()
+ def _is_modern(self, client, message):
+  if self.modern is None:
+   if not is_enveloped(message) or message.id is None or message.method == "initialize":
+    return False
+   load_part("modern")
+   self.modern = ModernClients(self.router, self._mint)
+  return self.modern.receive(client, message)
+ def owes(self, client):
+  waits = self.modern is not None and self.modern.owes(client)
+  return waits or self.router.owes(client)
+ def end_subscriptions(self):
+  if self.modern is not None:
+   self.modern.end_subscriptions()
+  return self.taken()
+ def wake(self, child, client):
+  child.lifecycle.want(client)
+  return self.taken()
+ def child_up(self, child, masks={}):
+  if child.era == MODERN:
+   load_part("modern")
+   child.up(ModernChildPort(child, self.router.answers), masks)
+  else:
+   child.up(None, masks)
+  return self.taken()
+ def child_down(self, child, reason, last_words=""):
+  child.down(reason, last_words)
+  return self.taken()
+ def schema_of(self, child, tool):
+  served = self.router.answers.catalogues["tools"].served(child.name)
+  return next((item.listed("") for item in served if item.original == tool), "")
+ def child_renewed(self, child):
+  child.renewed()
+  return self.taken()
+ def request_failed(self, child, request, reason):
+  if child.lifecycle.is_alive:
+   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
+  return self.taken()
+ def from_child(self, child, received):
+  messages, oddity = received
+  if child.lifecycle.is_alive:
+   connection = child.connection
+   if oddity:
+    connection.warn(oddity)
+   for message in messages:
+    connection.port.receive(message)
+    if self.effects.left:
+     self.effects.settle()
+ def tick(self):
+  now = self.effects.clock()
+  self.effects.disarm()
+  if self.modern is not None:
+   self.modern.tick(now)
+  for child in self.children.values():
+   child.tick(now)
+  return self.taken()
+
+# serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
+STDIN_GRACE_SECONDS = 2.0
+SIGTERM_GRACE_SECONDS = 2.0
+LAST_WORDS_SECONDS = 0.3
+LAST_WORDS_BYTES = 4096
+LAST_WORDS_LINES = 10
+CHUNK = 1 << 16
+TERMINATE = 15
+
+class Latch:
+ def __init__(self):
+  self._set = _thread.allocate_lock()
+  self._unset = _thread.allocate_lock()
+  self._unset.acquire()
+ def set(self):
+  if self._set.acquire(False):
+   self._unset.release()
+ def is_set(self):
+  return self._set.locked()
+ def wait(self, seconds):
+  if not self._unset.acquire(True, seconds):
+   return False
+  self._unset.release()
+  return True
+
+class Process:
+ def __init__(
+  self, spawned, receive, ended
+ ):
+  self.launch = spawned.launch
+  self.receive = receive
+  self.ended = ended
+  self.exited = Latch()
+  self.drained = Latch()
+  self.silent = Latch()
+  self.gone = Latch()
+  self.retired = False
+  self._held = False
+  self._last_words = b""
+  self._claim = _thread.allocate_lock()
+  self._open = _thread.allocate_lock()
+  self.handle = spawned.handle
+  self._group = spawned.group
+  try:
+   self._closed, self._close = os.pipe()
+  except OSError:
+   spawned.discard()
+   raise
+  stdin, self._stdout, stderr = spawned.pipes
+  self.writer = Writer(
+   stdin,
+   private=True,
+   broke=lambda: self._apart(self._deaf),
+   overflowed=lambda waiting: self._apart(self._full, waiting),
+  )
+  try:
+   _thread.start_new_thread(self._read_stderr, (stderr,))
+  except RuntimeError:
+   self._undo(self._stdout, stderr, self._closed)
+   raise
+  try:
+   _thread.start_new_thread(self._wait, ())
+  except RuntimeError:
+   self._undo(self._stdout)
+   raise
+ def send(self, *messages):
+  self.writer.send(*[piece for message in messages for piece in message.pieces()])
+ def retire(self):
+  self.retired = True
+  self.silence()
+ def hold(self, gates, is_over):
+  self._held = True
+  for gate in gates:
+   while not is_over() and not gate.acquire(True, LOOK_SECONDS):
+    pass
+  self._held = False
+ def _undo(self, *descriptors):
+  self.kill()
+  self.handle.wait()
+  self.exited.set()
+  self.close()
+  for descriptor in descriptors:
+   os.close(descriptor)
+ def _apart(self, work, *arguments):
+  try:
+   _thread.start_new_thread(work, arguments)
+  except RuntimeError:
+   self.kill()
+ def read(self):
+  lines = LargeLines(self._endless, lambda: widen(self._stdout))
+  for data in _chunks(self._stdout):
+   self.receive(*lines.feed(data))
+   del data
+  self.drained.set()
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard output")
+ def _endless(self):
+  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
+  self._apart(self.end, reason)
+ def _deaf(self):
+  if not self.exited.wait(LAST_WORDS_SECONDS):
+   self.end("closed its standard input")
+ def _full(self, waiting):
+  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
+ def end(self, reason):
+  if self._claim.acquire(False):
+   load_part("rare")
+   self.ended(printable(self.launch.redact(reason)), self.last_words())
+  self.close()
+ def silence(self):
+  self._claim.acquire(False)
+ def close(self):
+  if self._open.acquire(False):
+   os.close(self._close)
+  self.writer.close()
+  if self._group_gone(STDIN_GRACE_SECONDS):
+   return
+  self._signal(TERMINATE)
+  if self._group_gone(SIGTERM_GRACE_SECONDS):
+   return
+  self._signal(KILL)
+  self._group_gone(SIGTERM_GRACE_SECONDS)
+ def kill(self):
+  self._signal(KILL)
+ def last_words(self):
+  load_part("rare")
+  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
+  if len(self._last_words) > LAST_WORDS_BYTES:
+   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
+  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
+  return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
+ def _group_gone(self, seconds):
+  from time import monotonic, sleep
+  deadline = monotonic() + seconds
+  self.exited.wait(seconds)
+  while not self.gone.is_set():
+   if self.exited.is_set() and not self._group.signal(0):
+    self.gone.set()
+   elif monotonic() > deadline:
+    return False
+   else:
+    sleep(0.01)
+  return True
+ def _signal(self, number):
+  if not self.gone.is_set():
+   self._group.signal(number)
+ def _read_stderr(self, descriptor):
+  for data in _chunks(descriptor, self._listens(descriptor)):
+   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
+  self.silent.set()
+  os.close(self._closed)
+ def _listens(self, descriptor):
+  if not POLLS:
+   return lambda: None
+  poll = new_poll()
+  poll.register(descriptor, POLLIN)
+  watched = [self._closed, self.writer.descriptor]
+  for number in watched:
+   poll.register(number, 0)
+  def wait():
+   while True:
+    ready = [number for number, _ in poll.poll()]
+    closed = self._closed in ready
+    if watched and (closed or self.writer.descriptor in ready):
+     while watched:
+      poll.unregister(watched.pop())
+     if not closed:
+      self._apart(self._deaf)
+    if descriptor in ready:
+     return
+  return wait
+ def _wait(self):
+  status = self.handle.wait()
+  self.exited.set()
+  while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
+   pass
+  self.silent.wait(LAST_WORDS_SECONDS)
+  if self._claim.locked():
+   self.close()
+   return
+  load_part("rare")
+  self.end(describe(status))
+
+class LargeLines(Lines):
+ def __init__(self, too_long, begun):
+  super().__init__(too_long)
+  self._begun = begun
+  self._large = None
+ def _keep(self, data):
+  super()._keep(data)
+  if self.size <= LARGE_BYTES:
+   return
+  parts, self.parts = self.parts, []
+  if not parts:
+   self._large = None
+   return
+  if self._large is None:
+   load_part("rare")
+   self._large = LargeLine()
+   self._begun()
+  for part in parts:
+   self._large.add(part)
+ def ended(self):
+  if self.size <= LARGE_BYTES:
+   return super().ended()
+  line, self._large = self._large, None
+  return line
+
+def _chunks(descriptor, wait=None):
+ try:
+  while True:
+   if wait is not None:
+    wait()
+   data = os.read(descriptor, CHUNK)
+   if not data:
+    return
+   yield data
+   del data
+ except OSError:
+  return
+ finally:
+  os.close(descriptor)
+
+# serve/lives.py: The lives of children: each a process, or the connection to a server elsewhere.
+class Lives:
+ def __init__(self, host, folder):
+  _keep_spare()
+  self._host = host
+  self._folder = folder
+  self.current = {}
+  self._started = []
+  self._adopted = {}
+  self.spawning = _thread.allocate_lock()
+ def redact(self, text):
+  for life in self._started:
+   text = life.launch.redact(text)
+  return text
+ def start(self, child):
+  if _apart(self._live, child):
+   return True
+  self._abandon(child)
+  return False
+ def adopt(self, child, spawned):
+  self._adopted[child] = spawned
+ def _abandon(self, child):
+  spawned = self._adopted.pop(child, None)
+  if spawned is not None and not isinstance(spawned, Exception):
+   spawned.discard()
+ def end(self, child, reason):
+  if not _apart(self._end, child, reason):
+   life = self.current.get(child)
+   if life is not None:
+    life.silence()
+    life.kill()
+   self._host.perform(self._host.core.child_down(child, reason))
+ def _end(self, child, reason):
+  life = self.current.get(child)
+  if life is not None:
+   life.end(reason)
+  else:
+   self._host.attempt(lambda core: core.child_down(child, reason))
+ def put_to_sleep(self, child):
+  life = self.current.pop(child, None)
+  if life is not None:
+   life.retire()
+   _close_apart(life)
+ def close(self):
+  for child in list(self._adopted):
+   self._abandon(child)
+  gates = []
+  for life in self._started:
+   life.silence()
+   gate = _thread.allocate_lock()
+   gate.acquire()
+   gates.append(gate)
+   if not _apart(_close, life, gate):
+    life.kill()
+    _close(life, gate)
+  for gate in gates:
+   gate.acquire()
+ def kill(self):
+  for life in list(self._started):
+   life.kill()
+  for spawned in list(self._adopted.values()):
+   if not isinstance(spawned, Exception):
+    spawned.kill()
+ def _live(self, child):
+  host, core = self._host, self._host.core
+  launch = None
+  life = None
+  def take(received):
+   if life is not None:
+    with host.lock:
+     gates = host.receive_from_child(child, life, received)
+    if gates:
+     life.hold(gates, lambda: host.is_closing)
+  def ended(reason, last_words):
+   if life is None or not life.retired:
+    host.attempt(lambda core: core.child_down(child, reason, last_words))
+  try:
+   minimal = host.plan.options.env == "minimal"
+   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+   with self.spawning:
+    if host.is_closing:
+     return
+    life = self._started_life(child, launch, take, ended)
+    with host.lock:
+     self._started = [old for old in self._started if not old.gone.is_set()]
+     self._started.append(life)
+     self.current[child] = life
+     host.perform(core.child_up(child, launch.masks))
+     if child.state != STARTING:
+      life.silence()
+      _close_apart(life)
+   life.read()
+  except Exception as problem:
+   load_part("rare")
+   if life is not None:
+    life.end(f"was given up over an internal fault: {where(problem)}")
+   else:
+    load_part("rare")
+    self._abandon(child)
+    ended(f"could not be started: {why_not_started(problem, launch)}", "")
+ def _started_life(
+  self,
+  child,
+  launch,
+  take,
+  ended,
+ ):
+  host = self._host
+  read, redact = child.connection.read, self.redact
+  def receive(*lines):
+   take([read(line, redact) for line in lines])
+  def receive_answers(line, request):
+   received = read(line, redact, request)
+   take([received])
+   return answered(received[0])
+  if launch.transport == "stdio":
+   spawned = self._adopted.pop(child, None)
+   if isinstance(spawned, Exception):
+    raise spawned
+   return Process(spawned or spawn(launch), receive, ended)
+  load_part("remote")
+  config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
+  return RemoteConnection(
+   launch,
+   receive_answers,
+   ended,
+   lambda request, why: host.attempt(
+    lambda core: core.request_failed(child, request, why)
+   ),
+   lambda: host.attempt(lambda core: core.child_renewed(child)),
+   lambda tool: host.core.schema_of(child, tool),
+   f"mcpagg/{host.plan.compiler}",
+   config,
+  )
+
+def _keep_spare():
+ try:
+  if not SPARE:
+   SPARE.append(os.open(os.devnull, os.O_RDONLY))
+ except OSError:
+  return
+
+def _apart(work, *arguments):
+ try:
+  _thread.start_new_thread(work, arguments)
+ except RuntimeError:
+  return False
+ return True
+
+def _close_apart(life):
+ if not _apart(life.close):
+  life.kill()
+
+def _close(life, gate):
+ try:
+  life.close()
+ finally:
+  gate.release()
+
+# serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
+NO_THREAD = "the system has no thread for it"
+LONGEST_SLEEP_SECONDS = 3600.0
+
+class Engine:
+ def __init__(
+  self,
+  answers,
+  folder,
+  log=None,
+  mint=lambda: os.urandom(16).hex(),
+ ):
+  self.plan = answers.plan
+  self.log = log
+  self._refusal = _refusal(self.plan)
+  dispatching = Dispatch if log is None else log.dispatch
+  self.core = Core(answers, monotonic, mint, dispatching)
+  self.lock = _thread.allocate_lock()
+  self._sinks = {}
+  self._lives = Lives(self, folder)
+  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
+  self.is_closing = False
+  self._awaited = None
+  self._paid = _thread.allocate_lock()
+  self._alarm = Alarm(self._ring)
+ def adopt(self, server, spawned, client):
+  child = self.core.children[server]
+  self._lives.adopt(child, spawned)
+  self.attempt(lambda core: core.wake(child, client))
+ def connect(self, client, sink):
+  self._sinks[client] = sink
+  self.attempt(lambda core: core.connect(client))
+ def disconnect(self, client):
+  self.attempt(lambda core: core.disconnect(client))
+  with self.lock:
+   del self._sinks[client]
+ def receive(self, client, *lines):
+  faults = []
+  taken = 0
+  effects = self.core.effects
+  with self.lock:
+   if self.is_closing:
+    return len(lines)
+   for line in lines:
+    taken += 1
+    try:
+     self.core.from_client(client, line)
+     answered = effects.actions and effects.actions[-1][1] is client
+     if answered or effects.is_urgent:
+      self.perform()
+      if self._sinks[client].gate() is not None:
+       break
+    except Exception as fault:
+     faults.append((line, fault))
+   try:
+    self.perform()
+   except Exception as fault:
+    faults += [(line, fault) for line in lines[:taken]]
+  for line, problem in faults:
+   self.fail(client, line, problem)
+  return taken
+ def take(self, client, messages):
+  try:
+   self._bring(lambda core: core.take(client, messages))
+  except Exception as fault:
+   self._take_back(client, messages, fault)
+ def fail(self, client, line, fault):
+  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
+ def _take_back(
+  self, client, messages, fault
+ ):
+  place = self._report(fault)
+  with self.lock:
+   for message in messages:
+    if isinstance(message, Malformed) or message.id is None or not message.method:
+     continue
+    identifier = message.id_text
+    cancelled = notification(CANCELLED, obj(requestId=identifier))
+    actions = self.core.take(client, [cancelled])
+    self.perform(actions)
+    if not any(_is_answer(action, client, identifier) for action in actions):
+     why = error(INTERNAL_ERROR, f"Internal fault: {place}")
+     self._send_all({client: [failure(identifier, why)]})
+ def wake(self, child, client):
+  self.attempt(lambda core: core.wake(child, client))
+ def settle(self, client, seconds):
+  self.attempt(lambda core: core.end_input(client))
+  with self.lock:
+   if not self.core.owes(client):
+    return
+   self._paid.acquire()
+   self._awaited = client
+  self._paid.acquire(True, seconds)
+ def end_subscriptions(self):
+  self.attempt(lambda core: core.end_subscriptions())
+ def close(self):
+  self.end_subscriptions()
+  with self._lives.spawning, self.lock:
+   self.is_closing = True
+   self._alarm.wake()
+  self._lives.close()
+  self._stderr.flush(1.0)
+  if self.log is not None:
+   self.log.flush(1.0)
+ def kill(self):
+  self._lives.kill()
+ def _bring(self, event):
+  with self.lock:
+   if not self.is_closing:
+    self.perform(event(self.core))
+ def attempt(self, event):
+  try:
+   self._bring(event)
+  except Exception as fault:
+   self._report(fault)
+ def perform(self, actions=None):
+  reached = set()
+  messages = {}
+  for kind, peer, what in self.core.taken() if actions is None else actions:
+   if kind is SEND:
+    messages.setdefault(peer, []).append(what)
+    continue
+   self._send_all(messages)
+   reached.update(messages)
+   messages = {}
+   self._do(kind, peer, what)
+  self._send_all(messages)
+  reached.update(messages)
+  if self._awaited is not None and not self.core.owes(self._awaited):
+   self._awaited = None
+   self._paid.release()
+  alarm = self.core.effects.alarm
+  if alarm < self._alarm.due and not self._alarm.set(alarm):
+   self._say(f"no time limit is kept: {NO_THREAD}")
+  return reached
+ def _do(self, kind, peer, what):
+  if kind == SAY:
+   self._say(what)
+  elif kind == START:
+   why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
+   if why:
+    self.perform(self.core.child_down(peer, f"could not be started: {why}"))
+  elif kind == STOP:
+   self._lives.end(peer, what)
+  elif kind == SLEEP:
+   self._lives.put_to_sleep(peer)
+  elif kind == STATE and self.log is not None:
+   state, reason = what
+   self.log.send(_state_line(peer.name, state, self.redact(reason)))
+ def _say(self, text):
+  self._stderr.send(f"{self.plan.name}: {self.redact(text)}\n".encode("utf-8", "replace"))
+ def _report(self, fault):
+  load_part("rare")
+  place = where(fault)
+  self._say(f"internal fault: {place}")
+  return place
+ def redact(self, text):
+  return self._lives.redact(text)
+ def _send_all(self, messages):
+  for peer, those in messages.items():
+   receiver = self._sinks.get(peer) or self._lives.current.get(peer)
+   if receiver is not None:
+    receiver.send(*those)
+ def receive_from_child(self, child, life, received):
+  reached = set()
+  effects, current = self.core.effects, self._lives.current
+  for one in received:
+   if self.is_closing or current.get(child) is not life:
+    break
+   self.core.from_child(child, one)
+   if effects.is_urgent:
+    reached |= self.perform()
+  reached |= self.perform()
+  gates = []
+  for peer in reached:
+   gate = self._sinks[peer].gate() if peer in self._sinks else None
+   if gate is not None:
+    gates.append(gate)
+  return gates
+ def _ring(self):
+  with self.lock:
+   if self.is_closing:
+    return None
+   wait = 0.0
+   while wait <= 0 and self.core.alarm <= monotonic():
+    try:
+     self.perform(self.core.tick())
+    except Exception as fault:
+     self._report(fault)
+     wait = 1.0
+   self._alarm.note(self.core.alarm)
+   return wait or self.core.alarm - monotonic()
+
+def _refusal(plan):
+ if not (plan.approval or ALLOWED_SIGNERS in os.environ):
+  return ""
+ load_part("tool")
+ return refusal(plan.whole)
+
+def _state_line(server, state, reason):
+ line = obj(
+  time=f"{time():.3f}",
+  server=quote(server),
+  state=quote(state),
+  reason=quote(reason) if reason else "null",
+ )
+ return line.encode("ascii") + b"\n"
+
+def _is_answer(action, client, identifier):
+ kind, peer, message = action
+ if kind != SEND or peer is not client:
+  return False
+ return message.method is None and message.id_text == identifier
+
+class Alarm:
+ def __init__(self, ring):
+  self._ring = ring
+  self.due = FOREVER
+  self._woken = None
+  self._is_told = False
+ def note(self, due):
+  self.due = due
+ def set(self, due):
+  if due >= self.due:
+   return True
+  self.due = due
+  if self._woken is None:
+   self._woken = _thread.allocate_lock()
+   self._woken.acquire()
+   try:
+    _thread.start_new_thread(self._run, ())
+   except RuntimeError:
+    self._woken, self.due = None, FOREVER
+    was_told, self._is_told = self._is_told, True
+    return was_told
+  else:
+   self.wake()
+  return True
+ def wake(self):
+  if self._woken is not None and self._woken.locked():
+   self._woken.release()
+ def _run(self):
+  while True:
+   wait = self._ring()
+   if wait is None:
+    return
+   self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
+''')
+define_part("windows", r'''
+import _thread
+import os
+load_part("base")
+
+# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
+SIGNAL_SECONDS = 0.2
+
+class ThreadedInput:
+ def __init__(self, output):
+  self.output = output
+  self._data = b""
+  self._problem = None
+  self._full = _thread.allocate_lock()
+  self._full.acquire()
+  self._empty = _thread.allocate_lock()
+  self._empty.acquire()
+  _thread.start_new_thread(self._fill, ())
+ def ready(self, seconds):
+  if not self._full.acquire(True, seconds):
+   return False
+  self._full.release()
+  return True
+ def read(self):
+  while not self._full.acquire(True, SIGNAL_SECONDS):
+   if self.output.broken:
+    raise Stopped
+  if self._problem is not None:
+   raise self._problem
+  data = self._data
+  self._empty.release()
+  return data
+ def _fill(self):
+  while True:
+   try:
+    self._data = os.read(0, STDIN_CHUNK)
+   except OSError as problem:
+    self._problem, self._data = problem, b""
+   self._full.release()
+   if not self._data:
+    return
+   self._empty.acquire()
+
+# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
+START_FLAGS = 0x00000004 | 0x08000000
+_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
+_ACCOUNTING = 1
+_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
+_LIMITS = 9
+_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
+_KILL_ON_JOB_CLOSE = 0x2000
+_WAIT_TIMEOUT = 258
+_ENDED_BY_US = 1
+
+class Job:
+ def __init__(self, pid):
+  import ctypes
+  self._process = self._job = None
+  self._ctypes = ctypes
+  self._kernel = _library("kernel32")
+  for name in ("OpenProcess", "CreateJobObjectW"):
+   getattr(self._kernel, name).restype = ctypes.c_void_p
+  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+  if not self._process.value:
+   raise OSError(f"Windows does not let process {pid} be opened")
+  self._job = self._created()
+  if _library("ntdll").NtResumeProcess(self._process):
+   raise OSError(f"Windows does not let process {pid} run")
+ def _created(self):
+  ctypes = self._ctypes
+  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+  given = (ctypes.c_char * len(limits)).from_buffer(limits)
+  if (
+   job.value
+   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+   and self._kernel.AssignProcessToJobObject(job, self._process)
+  ):
+   return job
+  self._kernel.CloseHandle(job)
+  return None
+ def signal(self, number):
+  if number and self._job is not None:
+   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+  elif number:
+   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+  if self._job is None:
+   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+ def __del__(self):
+  for handle in (self._process, self._job):
+   if handle is not None and handle.value:
+    self._kernel.CloseHandle(handle)
+
+def _library(name):
+ import ctypes
+ loader = ctypes
+ return loader.WinDLL(name)
+
+# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
+PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
+BATCH_SUFFIXES = (".bat", ".cmd")
+UNQUOTABLE = ("\0", "\r", "\n")
+EMPTY_PART = "%cd:~,%"
+
+def find_windows_program(
+ command,
+ env,
+ folder,
+ is_file=os.path.isfile,
+ path=os.path,
+):
+ if path.dirname(command) or path.splitdrive(command)[0]:
+  places = [path.join(folder, command)]
+ else:
+  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+  places = [path.join(one, command) for one in folders if path.isabs(one)]
+ suffixes = _suffixes(env.get("PATHEXT", ""))
+ found = (file for place in places for file in _files_meant(place, suffixes, path))
+ return next((file for file in found if is_file(file)), None)
+
+def _suffixes(variable):
+ named = [suffix.strip().lower() for suffix in variable.split(";")]
+ return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+
+def _files_meant(place, suffixes, path):
+ if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+  yield place
+ for suffix in suffixes:
+  yield place + suffix
+
+def is_batch_file(program):
+ return program.lower().endswith(BATCH_SUFFIXES)
+
+def batch_line(argv):
+ for word in argv:
+  if any(character in word for character in UNQUOTABLE):
+   raise ValueError("an argument of a batch file holds a line break or a NUL")
+ return " ".join([_quoted(word) for word in argv])
+
+def _quoted(word):
+ parts = []
+ backslashes = 0
+ for character in word:
+  if character == '"':
+   parts.append("\\" * backslashes + '"')
+  elif character == "%":
+   parts.append("%" + EMPTY_PART[:-1])
+  backslashes = backslashes + 1 if character == "\\" else 0
+  parts.append(character)
+ return '"' + "".join(parts) + "\\" * backslashes + '"'
+
+def shell_command(line, environ):
+ system = environ.get("SYSTEMROOT", "C:\\Windows")
+ return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
+''')
+define_part("modern", r'''
+load_part("base")
+load_part("serve")
+
+# modern/results.py: How results of the revision of 2026-07-28 differ from those of older ones.
+UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
+
+def completed_members(method):
+ names = ["resultType", "_meta"]
+ if method == "tools/call":
+  names.append("content")
+ if METHODS.get(method, OTHER).cached:
+  names += UNCACHED
+ return dict.fromkeys(names, "")
+
+def completed(result, plan, method):
+ value = result.value
+ add = {}
+ if value.get("resultType", "complete") == "complete":
+  if "resultType" not in value:
+   add["resultType"] = '"complete"'
+  if method == "tools/call" and "content" not in value:
+   add["content"] = "[]"
+  if METHODS.get(method, OTHER).cached:
+   add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
+ meta = value.get("_meta")
+ if type(meta) is not dict:
+  add["_meta"] = plan.signature
+ elif SERVER_KEY not in meta:
+  add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
+ return result.edited(add=add)
+LEGACY_MEMBERS = {**dict.fromkeys(MODERN_MEMBERS, ""), "structuredContent": "{"}
+
+def legacy_result(result, wraps):
+ value = result.value
+ add = {}
+ if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
+  add["structuredContent"] = obj(result=result.part("structuredContent"))
+ return result.edited(MODERN_MEMBERS, add)
+
+# modern/subscriptions.py: Subscriptions to what happens outside of calls: those of modern clients, and of modern children.
+LISTENABLE = {
+ "toolsListChanged": "tools",
+ "promptsListChanged": "prompts",
+ "resourcesListChanged": "resources",
+}
+CALL, ASIDE = 1, 2
+ACKNOWLEDGE_SECONDS = 10.0
+MAXIMUM_HELD = 1_000
+
+def subscription(asking, router):
+ wanted = asking.message.params.get("notifications")
+ if type(wanted) is dict:
+  return Subscription(asking, router, wanted)
+ refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
+ asking.connection.deliver(failure(asking.identifier, refusal))
+ return None
+
+class Subscription:
+ def __init__(self, asking, router, wanted):
+  self.request = asking
+  self._router = router
+  self._effects = router.effects
+  declared = parse(router.plan.capabilities)
+  self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
+  self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
+  kinds = [LISTENABLE[name] for name in self._changes]
+  self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
+  self._methods.add(RESOURCE_UPDATED)
+  uris = _watchable(declared, wanted.get("resourceSubscriptions"))
+  self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
+  self._watched = []
+  self._held = []
+  self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
+ def start(self):
+  self.request.deliver = self.deliver
+  self.request.shake_hands()
+  self._router.connect(self.request)
+  for number, uri in [*self._unanswered.items()]:
+   asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
+   self._router.receive(self.request, asked)
+  if not self._unanswered and self._held is not None:
+   self._acknowledge()
+ def deliver(self, message):
+  if message.method is None:
+   self._answered(message)
+  elif message.id_text:
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   answer = failure(message.id_text, refusal)
+   self._effects.later(lambda: self._router.receive(self.request, answer))
+  else:
+   self._tell(message)
+ def _answered(self, message):
+  uri = self._unanswered.pop(message.number, None)
+  if uri is not None and not message.is_error:
+   self._watched.append(uri)
+  if uri is not None and not self._unanswered:
+   self._acknowledge()
+ def tick(self, now):
+  if self._held is None:
+   return
+  if self._deadline > now:
+   self._effects.arm(self._deadline)
+   return
+  unanswered, self._unanswered = self._unanswered, {}
+  for number in unanswered:
+   gone = notification(CANCELLED, obj(requestId=str(number)))
+   self._router.receive(self.request, gone)
+  self._acknowledge()
+ def _acknowledge(self):
+  honoured = dict.fromkeys(self._changes, "true")
+  if self._watched:
+   uris = ",".join([quote(uri) for uri in self._watched])
+   honoured["resourceSubscriptions"] = f"[{uris}]"
+  marked = obj(notifications=obj(honoured), _meta=self._mark())
+  self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
+  held, self._held = self._held or [], None
+  for message in held:
+   self._tell(message)
+ def _tell(self, message):
+  if message.method not in self._methods:
+   return
+  if self._held is None:
+   params = message.json("params").edited(add={"_meta": self._mark()}).text
+   self.request.connection.deliver(notification(message.method or "", params))
+  elif len(self._held) < MAXIMUM_HELD:
+   self._held.append(message)
+ def _mark(self):
+  return obj({SUBSCRIPTION_KEY: self.request.identifier})
+ def end(self):
+  if self.request in self._router.clients:
+   self._router.disconnect(self.request)
+ def finish(self):
+  text = obj(resultType='"complete"', _meta=self._mark())
+  self.request.connection.deliver(result(self.request.identifier, text))
+
+def _tells(declared, capability):
+ kind = declared.get(capability)
+ return type(kind) is dict and kind.get("listChanged") is True
+
+def _watchable(declared, uris):
+ resources = declared.get("resources")
+ if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
+  return []
+ return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
+
+class Streams:
+ def __init__(
+  self, child, enveloped, answer
+ ):
+  self._child = child
+  self._effects = child.connection.effects
+  self._enveloped = enveloped
+  self._answer = answer
+  self._open = {}
+ def __contains__(self, stream):
+  return stream in self._open
+ @property
+ def awaited(self):
+  return {stream for stream, (_, waiting) in self._open.items() if waiting}
+ def listen(self):
+  declared = self._child.lifecycle.capabilities
+  wanted = {
+   name: "true"
+   for name, kind in LISTENABLE.items()
+   if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
+  }
+  if wanted:
+   self._begin(obj(wanted), "", [])
+ def _begin(self, wanted, uri, identifiers):
+  stream = self._child.connection.mint()
+  self._open[stream] = uri, identifiers
+  params = self._enveloped(obj(notifications=wanted))
+  self._effects.send(self._child, request(stream, LISTEN, params))
+ def subscribe(self, message):
+  uri = message.params["uri"]
+  waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
+  if not waiting:
+   wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
+   self._begin(wanted, uri, [message.number])
+  elif waiting[0]:
+   waiting[0].append(message.number)
+  else:
+   self._done(message)
+ def withdraw(self, identifier):
+  for stream, (_, identifiers) in [*self._open.items()]:
+   if identifier in identifiers:
+    identifiers.remove(identifier)
+    if not identifiers:
+     self._close(stream)
+ def unsubscribe(self, message):
+  uri = message.params["uri"]
+  for stream in [s for s, (known, _) in self._open.items() if known == uri]:
+   self._close(stream)
+  self._done(message)
+ def _close(self, stream):
+  gone = notification(CANCELLED, obj(requestId=str(stream)))
+  self._effects.send(self._child, gone)
+  self.ended(stream)
+ def acknowledged(self, message):
+  meta = message.params.get("_meta")
+  stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
+  uri, identifiers = self._open.get(stream, ("", []))
+  honoured = message.params.get("notifications")
+  uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
+  if not identifiers:
+   return
+  if type(uris) is list and uri in uris:
+   self._open[stream] = uri, []
+   for identifier in identifiers:
+    self._answer(result(str(identifier), "{}"))
+  else:
+   self._close(stream)
+ def ended(self, stream, why=""):
+  uri, identifiers = self._open.pop(stream, ("", []))
+  for identifier in identifiers:
+   unwatched = f"Server '{self._child.name}' does not watch {uri}"
+   self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
+ def _done(self, message):
+  self._answer(result(message.id_text, "{}"))
+
+# modern/child.py: The port of a modern child: to the router it is one that shakes hands.
+LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
+MAXIMUM_ROUNDS = 8
+FIRST_WAIT_SECONDS = 0.05
+LONGEST_WAIT_SECONDS = 0.25
+
+class PendingRequest:
+ __slots__ = (
+  "_answers",
+  "_params",
+  "_state",
+  "client",
+  "due",
+  "method",
+  "number",
+  "questions",
+  "round",
+  "sent",
+  "wraps",
+ )
+ def __init__(self, message, method, client):
+  self.number = message.number
+  self.sent = self.number
+  self.method = method
+  self.client = client
+  self.round = 1
+  self.questions = {}
+  self.wraps = False
+  self.due = FOREVER
+  self._params = message.json("params")
+  self._answers = {}
+  self._state = ""
+ def params(self, asking, info, level):
+  add = {}
+  if self._answers:
+   add["inputResponses"] = obj(self._answers)
+  if self._state:
+   add["requestState"] = self._state
+  meta = self._params.value.get("_meta")
+  old = self._params.part("_meta") if type(meta) is dict else ""
+  return self._params.edited(add={**add, "_meta": envelope(asking, info, level, old)}).text
+ def next_round(self, required):
+  self.round += 1
+  self.sent = 0
+  self._answers = {}
+  self._state = required.part("requestState")
+ def wait(self):
+  return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
+ def questions_in(self, required):
+  wanted = required.value["inputRequests"]
+  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
+   return None
+  text = required.part("inputRequests")
+  asked = []
+  for key, (value, start, end) in members(text)[0].items():
+   number = f"{self.number}.{self.round}/{key}"
+   self.questions[number] = key, value["method"]
+   asked.append(_question(number, value, text[start:end]))
+  return asked
+ def answered(self, question, answer):
+  key, method = self.questions.pop(question)
+  if not answer.is_error:
+   self._answers[key] = answer.raw("result") or "{}"
+  elif method == "elicitation/create":
+   self._answers[key] = '{"action":"cancel"}'
+  else:
+   return method
+  return ""
+
+class ModernChildPort:
+ def __init__(self, child, answers):
+  self._child = child
+  self._answers = answers
+  self._connection = child.connection
+  self._effects = child.connection.effects
+  self._send = self._effects.sender(child)
+  self._asking, self._info = "{}", ""
+  self._level = ""
+  self._lost = LostAnswers()
+  self._pending = {}
+  self._streams = Streams(child, self._own, self._say)
+ def __len__(self):
+  return len(self._pending)
+ def deliver(self, message):
+  method = message.method
+  if method is None:
+   self._replied(message)
+  elif message.id is None:
+   if method == INITIALIZED:
+    self._streams.listen()
+   elif method == CANCELLED:
+    self._cancel(message)
+   elif method not in LEGACY_NOTIFICATIONS:
+    self._send(notification(method, message.raw("params")))
+  elif method == "initialize":
+   self._discover(message)
+  elif method == "logging/setLevel":
+   self._level = message.params["level"]
+   self._say(result(message.id_text, "{}"))
+  elif method == "resources/subscribe":
+   self._streams.subscribe(message)
+  elif method == "resources/unsubscribe":
+   self._streams.unsubscribe(message)
+  else:
+   self._start(message)
+ def _discover(self, message):
+  params = message.json("params")
+  self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
+  empty = request(message.number, "server/discover", "{}")
+  self._make(PendingRequest(empty, "server/discover", None))
+ def _start(self, message):
+  call = self._connection.calls.get(message.number)
+  one = PendingRequest(message, message.method or "", call.client if call else None)
+  if call is not None and message.method == "tools/call" and not call.client.is_modern:
+   served = self._answers.catalogues["tools"].served(self._child.name)
+   found = [item for item in served if item.original == call.original]
+   one.wraps = bool(found) and wraps_output(found[0].listed(""))
+  self._make(one)
+ def _make(self, one):
+  one.due = FOREVER
+  self._pending[one.number] = one
+  asking, info, level = self._asking, self._info, self._level
+  if one.client is not None:
+   asking, level = able(one.client), one.client.level
+   info = one.client.info or self._answers.plan.info
+  self._send(request(one.sent, one.method, one.params(asking, info, level)))
+ def _own(self, params):
+  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
+ def _cancel(self, message):
+  number = message.params.get("requestId", 0)
+  one = self._pending.pop(number, None)
+  if one is None:
+   self._streams.withdraw(number)
+   return
+  self._take_back(one)
+  if one.sent:
+   params = message.json("params").edited(add={"requestId": str(one.sent)}).text
+   self._send(notification(CANCELLED, params))
+  self._settle_lost()
+ def _take_back(self, one):
+  for question in one.questions:
+   self._say(notification(CANCELLED, obj(requestId=quote(question))))
+  one.questions = {}
+ def _replied(self, message):
+  question = str(message.id)
+  found = [one for one in self._pending.values() if question in one.questions]
+  for one in found:
+   refused = one.answered(question, message)
+   if refused:
+    self._take_back(one)
+    self._fail(one, f"asked the client for {refused} and was refused")
+   elif not one.questions:
+    self._again(one)
+ def _again(self, one):
+  one.sent = self._connection.mint()
+  self._make(one)
+ def wanted(self, call):
+  return call.client.wanted(call.method) or LEGACY_MEMBERS
+ def tick(self, now):
+  for one in [*self._pending.values()]:
+   if one.due <= now:
+    self._again(one)
+   else:
+    self._effects.arm(one.due)
+ def receive(self, message):
+  if isinstance(message, Fragment):
+   self._unreadable(message)
+  elif message.method is None:
+   self._answered(message)
+  elif message.id_text:
+   return
+  elif message.method == ACKNOWLEDGED:
+   self._streams.acknowledged(message)
+  elif message.method == CANCELLED:
+   self._streams.ended(minted(message.params.get("requestId")))
+  else:
+   self._say(notification(message.method, _unmarked(message)))
+  if self._lost.errors:
+   self._settle_lost()
+ def _say(self, message):
+  self._effects.later(lambda: self._child.receive(message))
+ def _unreadable(self, fragment):
+  if fragment.method:
+   return
+  problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
+  if fragment.id is not None:
+   self._answered(failure(str(fragment.number), problem))
+  else:
+   self._lose(problem)
+ def _lose(self, problem):
+  owed = self._owed()
+  self._connection.warn_of_lost(owed)
+  self._lost.add(owed, problem)
+ def _owed(self):
+  return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
+ def _settle_lost(self):
+  while self._lost.errors:
+   settled = self._lost.settled(self._owed())
+   if not settled:
+    return
+   for sent, problem in settled.items():
+    self._answered(failure(str(sent), problem))
+ def _answered(self, message):
+  sent = message.number
+  if message.id is None and not sent and message.is_response:
+   self._lose(self._connection.without_id(message))
+   return
+  if sent in self._streams:
+   self._streams.ended(sent, message.raw("error") if message.is_error else "")
+   return
+  found = [one for one in self._pending.values() if sent and one.sent == sent]
+  if found:
+   self._ended(found[0], message)
+ def _ended(self, one, message):
+  number, said = str(one.number), message.json("result")
+  kind = said.value.get("resultType", "complete")
+  if one.wraps or kind != "complete":
+   said = said.whole()
+  if message.is_error:
+   self._end(one, failure(number, _explained(message, one.client, self._child.name)))
+  elif type(message.value("result")) is not dict:
+   self._fail(one, "answered with what is no result")
+  elif one.method == "server/discover":
+   fault = introduction_fault(one.method, said.value)
+   if fault:
+    self._fail(one, fault)
+   else:
+    self._end(one, result(number, _introduction(said)))
+  elif one.client is None or one.client.is_modern:
+   if kind == "input_required":
+    several = len(self._answers.plan.servers) > 1
+    text = attributed_input(said, self._child.name, several)
+    message = result(number, text)
+   self._end(one, message.under(number))
+  elif kind == "input_required":
+   self._require(one, said)
+  elif kind == "complete":
+   wraps = one.wraps and said.value.get("isError", False) is not True
+   self._end(one, result(number, legacy_result(said, wraps)))
+  else:
+   shown = said.part("resultType")
+   how = f"answered with a result of type {shown}, which cannot be passed on"
+   self._fail(one, how)
+ def _end(self, one, message):
+  del self._pending[one.number]
+  self._say(message)
+ def _fail(self, one, reason):
+  text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
+  self._end(one, failure(str(one.number), text))
+ def _require(self, one, required):
+  one.next_round(required)
+  if one.round > MAXIMUM_ROUNDS:
+   self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
+   return
+  if not required.value.get("inputRequests"):
+   one.due = self._effects.arm(self._effects.clock() + one.wait())
+   return
+  questions = one.questions_in(required)
+  if questions is None:
+   self._fail(one, "requires input of a kind that cannot be asked for")
+   return
+  for question in questions:
+   self._ask(one, question)
+ def _ask(self, one, question):
+  def ask():
+   if one.client is not None and question.id in one.questions:
+    self._child.ask(one.client, question)
+  self._effects.later(ask)
+
+def _explained(message, client, server):
+ value, code = message.value("error"), message.code
+ own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
+ if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
+  return message.raw("error")
+ why = value.get("message")
+ why = why if type(why) is str else ""
+ if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
+  needed = value["data"].get("requiredCapabilities")
+  names = ", ".join(needed) if type(needed) is dict else ""
+  why = f"{why}: {names}" if names else why
+ return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
+
+def envelope(asking, info, level, meta):
+ said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
+ if info:
+  said[INFO_KEY] = info
+ if level:
+  said[LEVEL_KEY] = quote(level)
+ rest = meta.strip()[1:].lstrip() if meta else "}"
+ return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
+
+def _unmarked(message):
+ meta = message.params.get("_meta")
+ if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
+  return message.raw("params")
+ params = message.json("params")
+ rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
+ return (
+  params.edited(drop=("_meta",)).text
+  if rest == "{}"
+  else params.edited(add={"_meta": rest}).text
+ )
+
+def _introduction(said):
+ add = {
+  "protocolVersion": quote(MODERN_VERSION),
+  "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
+ }
+ return said.edited(drop=("supportedVersions", *MODERN_MEMBERS), add=add).text
+
+def _is_askable(value):
+ method = value.get("method") if type(value) is dict else None
+ if type(method) is not str or method not in CLIENT_METHODS:
+  return False
+ return type(value.get("params")) in (dict, type(None))
+
+def _question(number, value, text):
+ params = value.get("params")
+ asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
+ if params is not None and params.get("mode") == "url":
+  asked = edited(asked, add={"elicitationId": quote(number)})
+ return request(number, value["method"], asked)
+
+# modern/client.py: The port of modern clients: to the router, each request is a legacy client with a single call.
+STATE_MARK = "mcpagg:"
+SUSPENDED_SECONDS = 600.0
+MAXIMUM_SUSPENDED = 1000
+
+class PendingCall:
+ def __init__(self, port, asking):
+  self.request = asking
+  self.state = ""
+  self.deadline = FOREVER
+  self._port = port
+  self._router = port.router
+  self._plan = port.router.plan
+  self._asked = {}
+  self._outcome = None
+ @property
+ def is_known(self):
+  return self.request in self._router.clients
+ def start(self):
+  asking = self.request
+  asking.deliver = self.deliver
+  self._router.connect(asking)
+  if asking.level and "logging" in self._router.answers.declared:
+   self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
+  ours = self._port.is_ours(asking.message)
+  params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
+  self._say(request(CALL, asking.message.method or "", params))
+ def cancel(self, message):
+  params = edited(_unenveloped(message), add={"requestId": str(CALL)})
+  self._say(notification(CANCELLED, params))
+ def end(self):
+  if self.is_known:
+   self._router.disconnect(self.request)
+  if self.request.identifier:
+   self.request.release()
+ def _say(self, message):
+  self._router.receive(self.request, message)
+ def _answer(self, message):
+  self.request.connection.deliver(message)
+ def deliver(self, message):
+  asking = self.request
+  if message.method is None:
+   if message.id == CALL:
+    self._ended(message)
+  elif message.id_text:
+   self._require(message)
+  elif message.method == CANCELLED:
+   self._asked.pop(message.params["requestId"], None)
+  elif asking.identifier and message.method == PROGRESS:
+   if asking.token:
+    params = message.json("params").edited(add={"progressToken": asking.token}).text
+    self._answer(notification(PROGRESS, params))
+  elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
+   self._answer(message)
+ def _ended(self, message):
+  asking = self.request
+  if not asking.identifier:
+   self._outcome = message
+   return
+  self._port.ended(self)
+  if message.is_error:
+   self._failed(message)
+  elif type(message.value("result")) is not dict:
+   refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
+   self._answer(failure(asking.identifier, refusal))
+  else:
+   method = asking.message.method or ""
+   answer = completed(message.json("result"), self._plan, method)
+   self._answer(result(asking.identifier, answer))
+ def _failed(self, message):
+  code, text = message.code, message.raw("error")
+  method, params = self.request.message.method or "", self.request.message.params
+  if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
+   return
+  if code == URL_ELICITATION_REQUIRED:
+   text = edited(text, add={"code": str(INTERNAL_ERROR)})
+  elif code == RESOURCE_NOT_FOUND:
+   uri = params.get("uri")
+   data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
+   text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+  elif method == "tools/call" and _names_no_tool(text, params.get("name")):
+   text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
+  self._answer(failure(self.request.identifier, text))
+ def _requires_visits(self, message):
+  asking = self.request
+  if not _may_be_asked(asking) or not _visits_urls(asking):
+   return False
+  server, several = self._port.server_of(asking.message), len(self._router.children) > 1
+  for number, params in enumerate(_visits(message)):
+   asked = params
+   if server:
+    asked = attributed("elicitation/create", Json(params), server, several)
+   self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
+  if self._asked:
+   self._suspend()
+  return bool(self._asked)
+ def _require(self, message):
+  number = message.number
+  if not _may_be_asked(self.request):
+   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
+   self._port.later(lambda: self._say(failure(str(number), refusal)))
+   return
+  self._asked[number] = message.method or "", _modern_params(message.params_text)
+  if self.request.identifier:
+   self._suspend()
+ def _suspend(self):
+  self.state = self._port.suspended(self)
+  self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
+  asked = {
+   str(number): obj(method=quote(method), params=params)
+   for number, (method, params) in self._asked.items()
+  }
+  text = obj(
+   resultType='"input_required"',
+   requestState=quote(self.state),
+   inputRequests=obj(asked),
+   _meta=self._plan.signature,
+  )
+  identifier, self.request.identifier = self.request.identifier, ""
+  self._answer(result(identifier, text))
+ def is_resumed_by(self, retry):
+  own = ("_meta", "requestState", "inputResponses")
+  call = self.request.message
+  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
+  return call.method == retry.method and same(first, second)
+ def resume(self, retry):
+  asking = self.request
+  asking.connection = retry.connection
+  asking.resume(retry.message)
+  for number, text in self._answers():
+   del self._asked[number]
+   if self.is_known:
+    self._say(result(str(number), text))
+  if self._outcome is not None:
+   self._asked = {}
+   outcome, self._outcome = self._outcome, None
+   self._ended(outcome)
+  elif self._asked:
+   self._suspend()
+  elif not self.is_known:
+   self._port.start(retry)
+ def _answers(self):
+  params = self.request.message.json("params")
+  given = params.value.get("inputResponses")
+  if type(given) is not dict:
+   return []
+  answered = [number for number in self._asked if type(given.get(str(number))) is dict]
+  return [(number, params.part("inputResponses", str(number))) for number in answered]
+
+class ModernClients:
+ def __init__(self, router, mint):
+  self.router = router
+  self.later = router.effects.later
+  self._mint = mint
+  self._mark = f"{STATE_MARK}{mint()}:"
+  self._calls = {}
+  self._subscriptions = {}
+  self._suspended = {}
+ def __len__(self):
+  return len(self._calls) + len(self._subscriptions) + len(self._suspended)
+ def receive(self, client, message):
+  if message.method == CANCELLED and not message.id_text:
+   return self._cancel(client, message)
+  if message.id is None or message.method in (None, "initialize"):
+   return False
+  if not is_enveloped(message):
+   return False
+  first = client.starter is None
+  asking = ModernRequest(client, message)
+  answer = self.router.answers.answer_modern(asking)
+  if answer is not None:
+   client.deliver(answer)
+  elif ambiguity(message):
+   refusal = error(INVALID_PARAMS, ambiguity(message))
+   client.deliver(failure(asking.identifier, refusal))
+  elif message.method == LISTEN:
+   self._listen(asking)
+  elif self.is_ours(message):
+   self._resume(asking)
+  elif message.params.get("requestState") is not None and self._knows_no_state(message):
+   self._refuse(asking)
+  else:
+   self.start(asking)
+  if first and client.starter is not None:
+   self.router.want_children(client.starter)
+  return True
+ def start(self, asking):
+  self._calls[asking] = call = PendingCall(self, asking)
+  call.start()
+ def _listen(self, asking):
+  wanted = subscription(asking, self.router)
+  if wanted is not None:
+   self._subscriptions[asking] = wanted
+   wanted.start()
+ def is_ours(self, message):
+  return _state_of(message).startswith(self._mark)
+ def suspended(self, call):
+  self._calls.pop(call.request, None)
+  if len(self._suspended) == MAXIMUM_SUSPENDED:
+   oldest = self._suspended.pop(next(iter(self._suspended)))
+   self.later(oldest.end)
+  state = self._mark + self._mint()
+  self._suspended[state] = call
+  return state
+ def _resume(self, retry):
+  call = self._suspended.get(_state_of(retry.message))
+  if call is None or not call.is_resumed_by(retry.message):
+   self._refuse(retry)
+   return
+  del self._suspended[call.state]
+  if call.is_known:
+   self._calls[call.request] = call
+  call.resume(retry)
+ def _refuse(self, asking):
+  why = "Unknown or expired requestState, or one of another call"
+  asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
+ def _knows_no_state(self, message):
+  row = METHODS.get(message.method or "", OTHER)
+  name = message.params.get(row.member) if row.asks else None
+  if type(name) is not str:
+   return True
+  if row.member == "uri":
+   return all(child.era == LEGACY for child in self.router.resources.owners(name))
+  child = self.router.children.get(self.server_of(message))
+  return child is not None and child.era == LEGACY
+ def server_of(self, message):
+  kind = METHODS.get(message.method or "", OTHER).kind
+  name = message.params.get("name")
+  items = self.router.names.named(kind, name) if kind and type(name) is str else []
+  return items[0].server if len(items) == 1 else ""
+ def ended(self, call):
+  self._calls.pop(call.request, None)
+  self.later(call.end)
+ def _cancel(self, client, message):
+  key = message.params.get("requestId")
+  found = [
+   asking
+   for asking in (*self._subscriptions, *self._calls)
+   if asking.connection is client
+   and type(key) is type(asking.message.id)
+   and asking.message.id == key
+  ]
+  if not found:
+   return False
+  call = self._calls.pop(found[-1], None)
+  if call is not None:
+   call.cancel(message)
+  (call or self._subscriptions.pop(found[-1])).end()
+  return True
+ def close(self, client):
+  for asking in [one for one in self._calls if one.connection is client]:
+   self._calls.pop(asking).end()
+  for asking in [one for one in self._subscriptions if one.connection is client]:
+   self._subscriptions.pop(asking).end()
+ def tick(self, now):
+  for subscribed in [*self._subscriptions.values()]:
+   subscribed.tick(now)
+  for state, call in [*self._suspended.items()]:
+   if call.deadline <= now:
+    self._suspended.pop(state).end()
+   else:
+    self.router.effects.arm(call.deadline)
+ def end_subscriptions(self):
+  subscriptions, self._subscriptions = self._subscriptions, {}
+  for subscribed in subscriptions.values():
+   subscribed.finish()
+ def owes(self, client):
+  return any(asking.connection is client for asking in self._calls)
+
+def _state_of(message):
+ state = message.params.get("requestState")
+ return state if type(state) is str else ""
+
+def _unenveloped(message, drop=()):
+ params = message.json("params")
+ if type(params.value.get("_meta")) is not dict:
+  return params.edited(drop=drop).text
+ meta = edited(params.part("_meta"), drop=ENVELOPE)
+ if meta == "{}":
+  return params.edited(drop=("_meta", *drop)).text
+ return params.edited(drop=drop, add={"_meta": meta}).text
+
+def _modern_params(params):
+ mark = Json(params).part("_meta", SERVER_MARK)
+ add = {"_meta": obj({SERVER_MARK: mark})} if mark else {}
+ return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
+
+def _may_be_asked(request):
+ return METHODS.get(request.message.method or "", OTHER).asks
+
+def _visits_urls(request):
+ return "url" in parse(request.capabilities.get("elicitation", "{}"))
+
+def _names_no_tool(text, name):
+ return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
+
+def _visits(message):
+ text = message.raw("error")
+ try:
+  found = [*elements(text, place_of(text, ("data", "elicitations"))[0])]
+ except Malformed:
+  return []
+ return [text[start:end] for value, start, end in found if type(value) is dict]
+''')
+define_part("tool", r'''
+from time import monotonic
+from time import monotonic, time
+import _thread
+import json
+import os
+import sys
+load_part("spawn")
+load_part("base")
+load_part("serve")
+
+# tool/local_client.py: A client of the engine within this process: it sends requests, and hands on the answers.
+class LocalClient:
+ def __init__(
+  self, plan, folder, handshake="", without=()
+ ):
+  answers = Answers(plan)
+  answers.outages.update(without)
+  self.engine = Engine(answers, folder)
+  self.client = Client("spec")
+  self._awaited = {}
+  self._last_id = 0
+  if handshake:
+   self.client.introduce(request(0, "initialize", handshake))
+   self.client.shake_hands()
+  self.engine.connect(self.client, self)
+ def ask(self, method, params, answered):
+  self._last_id += 1
+  number = self._last_id
+  message = request(number, method, json.dumps(params, allow_nan=False))
+  self._awaited[number] = answered
+  self.engine.receive(self.client, message.line())
+  return number
+ def cancel(self, number):
+  if self._awaited.pop(number, None) is not None:
+   cancelled = notification(CANCELLED, obj(requestId=str(number)))
+   self.engine.receive(self.client, cancelled.line())
+ def send(self, *messages):
+  for message in messages:
+   answered = self._awaited.pop(message.id, None) if message.method is None else None
+   if answered is not None:
+    answered(message)
+ def gate(self):
+  pass
+ def close(self):
+  self.engine.close()
+  while self._awaited:
+   self._awaited.popitem()[1](None)
+
+# tool/aggregator.py: The proxy within a Python program: `from server import Aggregator`, on asyncio.
+class CallFailed(Exception):
+ def __init__(self, server, error):
+  self.server = server
+  self.code = error.get("code")
+  self.message = str(error.get("message"))
+  self.data = error.get("data")
+  is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
+  super().__init__(self.message if is_named else f"server '{server}': {self.message}")
+
+class ProxyAggregator:
+ def __init__(self, plan, folder):
+  self._plan = plan
+  self._folder = folder
+  self._dotted = {}
+  for exposed, (server, own, _) in plan.routes["tools"].items():
+   self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
+ async def __aenter__(self):
+  load_part("rare")
+  missing = unset(self._plan.servers, os.environ, self._folder)
+  for server, names in missing.items():
+   if not self._plan.options.allow_failed:
+    raise CallFailed(server, {"message": f"cannot be started: {names}"})
+  self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
+  return self
+ async def __aexit__(self, *_):
+  import asyncio
+  await asyncio.get_running_loop().run_in_executor(None, self._proxy.close)
+ async def list_tools(self):
+  listed = (await self._ask("", "tools/list", {}))["tools"]
+  return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
+ async def call_tool(
+  self, name, arguments=None
+ ):
+  exposed = self._exposed(name)
+  params = {"name": exposed, "arguments": dict(arguments or {})}
+  return await self._ask(self._owner(exposed)[0], "tools/call", params)
+ async def _ask(self, server, method, params):
+  import asyncio
+  loop = asyncio.get_running_loop()
+  answer = loop.create_future()
+  def settle(message):
+   if not answer.done():
+    answer.set_result(message)
+  number = self._proxy.ask(
+   method, params, lambda message: loop.call_soon_threadsafe(settle, message)
+  )
+  try:
+   message = await answer
+  except asyncio.CancelledError:
+   self._proxy.cancel(number)
+   raise
+  if message is None:
+   raise CallFailed(server, {"message": "the aggregator was left before the answer"})
+  found = json.loads(message.line())
+  if "error" in found:
+   raise CallFailed(server, found["error"])
+  result = found["result"]
+  return result
+ def _owner(self, exposed):
+  route = self._plan.routes["tools"].get(exposed)
+  return (route[0], route[1]) if route else self._split(exposed, self._plan.options.separator)
+ def _split(self, name, separator):
+  for server in sorted(self._plan.servers, key=len, reverse=True):
+   if name.startswith(server + separator):
+    return server, name[len(server + separator) :]
+  return "", name
+ def _listed(self, exposed):
+  server, own = self._owner(exposed)
+  return f"{server}.{own}" if server else exposed
+ def _exposed(self, name):
+  known = [name] if name in self._plan.routes["tools"] else self._dotted.get(name, [])
+  if len(known) > 1:
+   raise LookupError(f"{name!r} is not one tool: say {' or '.join(known)}")
+  if known:
+   return known[0]
+  server, own = self._split(name, ".")
+  return f"{server}{self._plan.options.separator}{own}" if server else name
+
+def aggregator_of(plan, file):
+ folder = os.path.dirname(os.path.realpath(file))
+ if plan.profiles:
+  load_part("views")
+  plan = narrowed(plan, None)
+ class Aggregator(ProxyAggregator):
+  def __init__(self):
+   super().__init__(plan, folder)
+ return Aggregator
+
+# tool/printing.py: What the command line of the emitted file prints: lines for people, JSON for programs.
+UNWRITABLE = 2
+
+def print_lines(lines):
+ load_part("rare")
+ _configure(errors="backslashreplace")
+ return _written(printable(line) for line in lines)
+
+def print_json(document):
+ import json
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+ return _written(
+  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
+ )
+
+def flush_output():
+ if sys.stdout is None:
+  return 0
+ try:
+  sys.stdout.flush()
+ except OSError as problem:
+  return _given_up(problem)
+ return 0
+
+def _configure(**how):
+ if sys.stdout is not None:
+  sys.stdout.reconfigure(**how)
+
+def _written(lines):
+ if sys.stdout is None:
+  return 0
+ try:
+  for line in lines:
+   sys.stdout.write(line + "\n")
+ except OSError as problem:
+  return _given_up(problem)
+ return flush_output()
+
+def _given_up(problem):
+ os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+ if isinstance(problem, BrokenPipeError):
+  return 0
+ complain(f"cannot write to standard output: {problem.strerror}")
+ return UNWRITABLE
+
+# tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
+_NOT_SIGNED = ("approval", "compiler")
+NAMESPACE = "mcpagg"
+NOT_MEANT = (
+ "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
+)
+TIMEOUT_SECONDS = 30.0
+
+class NotApproved(Exception):
+ pass
+
+def data_digest(tables):
+ import hashlib
+ import json
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ text = json.dumps(signed, sort_keys=True)
+ return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
+
+def signed_text(digest):
+ return f"{digest}\n".encode("ascii")
+
+def check_unchanged(plan):
+ if not plan.approval:
+  raise NotApproved("its data is not signed")
+ digest = data_digest(plan.tables)
+ if digest != plan.approval["data"]:
+  raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
+ return digest
+
+def signer_of(plan, allowed):
+ import tempfile
+ digest = check_unchanged(plan)
+ if not os.path.isfile(allowed):
+  raise NotApproved(f"there is no file of allowed signers {allowed}")
+ with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
+  signature = os.path.join(folder, "signature")
+  with open(signature, "w", encoding="ascii") as file:
+   file.write(plan.approval["signature"])
+  where = ["-f", allowed, "-s", signature]
+  found, _ = _ssh_keygen(["find-principals", *where], b"")
+  if not found:
+   raise NotApproved(f"its data is signed by nobody in {allowed}")
+  who = found.splitlines()[0]
+  command = ["verify", "-n", NAMESPACE, "-I", who, *where]
+  verified, why = _ssh_keygen(command, signed_text(digest))
+ if not verified:
+  raise NotApproved(f"its signature does not hold: {why}")
+ return who
+
+def refusal(plan):
+ allowed = os.environ.get(ALLOWED_SIGNERS, "")
+ try:
+  if allowed:
+   signer_of(plan, allowed)
+  elif plan.approval and plan.options.on_drift == "refuse":
+   check_unchanged(plan)
+ except NotApproved as problem:
+  return str(problem)
+ return ""
+
+def verify_approval(plan, allowed):
+ try:
+  who = signer_of(plan, allowed)
+ except NotApproved as problem:
+  complain(f"{plan.name}: {problem}")
+  return 1
+ return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
+
+def _ssh_keygen(command, text):
+ import subprocess
+ try:
+  done = subprocess.run(
+   ["ssh-keygen", "-Y", *command],
+   input=text,
+   stdout=subprocess.PIPE,
+   stderr=subprocess.PIPE,
+   timeout=TIMEOUT_SECONDS,
+   check=False,
+  )
+ except (OSError, subprocess.TimeoutExpired) as problem:
+  raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
+ output, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
+ return ("" if done.returncode else output), " ".join((why or output).split())
+
+# tool/call_log.py: The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets.
+LONGEST_NAME = 200
+_EXPORTERS = "opentelemetry_traces_exporter"
+
+class Log:
+ def __init__(self, writer, with_calls):
+  self.send = writer.send
+  self._writer = writer
+  self._with_calls = with_calls
+  self._spans = None
+ def flush(self, seconds):
+  if self._spans is not None:
+   self._spans.flush(seconds)
+  return self._writer.flush(seconds)
+ def dispatch(self, children):
+  if not self._with_calls:
+   return Dispatch(children)
+  self._spans = new_spans()
+  return LoggedDispatch(children, self.send, self._spans)
+
+class LoggedDispatch(Dispatch):
+ def __init__(
+  self,
+  children,
+  send,
+  spans=None,
+ ):
+  super().__init__(children)
+  self._send = send
+  self._spans = spans
+  self._running = {}
+ def _register(self, call, child):
+  super()._register(call, child)
+  span = self._spans.begin(call, child.name) if self._spans is not None else None
+  self._running[call] = time(), monotonic(), child.name, span
+  call.overhear(lambda message: self._ended(call, message))
+ def withdraw(self, call, child, params):
+  super().withdraw(call, child, params)
+  self._ended(call, None)
+ def refuse(self, client, message, refusal):
+  super().refuse(client, message, refusal)
+  asked = message.params.get("name")
+  name = asked[:LONGEST_NAME] if type(asked) is str else ""
+  self._write(
+   time(),
+   client,
+   server="null",
+   **_asked(message.method or "", name),
+   ms="0.0",
+   bytes=str(len(refusal)),
+   outcome=quote("refused"),
+   code=str(parse(refusal)["code"]),
+  )
+ def _ended(self, call, answer):
+  begun = self._running.pop(call, None)
+  if begun is None:
+   return
+  came, started, server, span = begun
+  outcome, code = _outcome(answer)
+  more = {} if code is None else {"code": str(code)}
+  self._write(
+   came,
+   call.client,
+   server=quote(server),
+   **_asked(call.method, call.name),
+   ms=f"{(monotonic() - started) * 1000:.1f}",
+   bytes=str(0 if answer is None else sum(map(len, answer.pieces()))),
+   outcome=quote(outcome),
+   **more,
+  )
+  if self._spans is not None:
+   self._spans.end(span, outcome, code)
+ def _write(self, came, client, **members):
+  line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
+  self._send(line.encode("ascii") + b"\n")
+
+def _asked(method, name):
+ return {
+  "method": quote(method),
+  "name": quote(name) if METHODS.get(method, OTHER).kind else "null",
+ }
+
+def _outcome(answer):
+ if answer is None:
+  return "cancelled", None
+ if answer.is_error:
+  return "error", answer.code
+ result = answer.value("result")
+ failed = type(result) is dict and result.get("isError") is True
+ return ("tool_error" if failed else "ok"), None
+
+def new_spans():
+ if "opentelemetry.sdk.trace" in sys.modules:
+  return Spans()
+ exporters = os.environ.get("OTEL_TRACES_EXPORTER", "")
+ if not exporters and any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
+  exporters = "otlp"
+ if sys.version_info < (3, 10) or exporters in ("", "none"):
+  return None
+ try:
+  _set_up(exporters.split(","))
+  return Spans()
+ except ImportError:
+  return None
+
+def _set_up(exporters):
+ from importlib.metadata import entry_points
+ from opentelemetry import trace
+ from opentelemetry.sdk.trace import TracerProvider
+ from opentelemetry.sdk.trace.export import BatchSpanProcessor
+ provider = TracerProvider()
+ for point in entry_points(group=_EXPORTERS):
+  if point.name in exporters:
+   provider.add_span_processor(BatchSpanProcessor(point.load()()))
+ trace.set_tracer_provider(provider)
+
+def _carrier(call):
+ meta = call.params.get("_meta")
+ given = meta.items() if type(meta) is dict else ()
+ return {name: value for name, value in given if type(value) is str}
+
+class Spans:
+ def __init__(self):
+  from opentelemetry import propagate, trace
+  self._trace = trace
+  self._extract = propagate.extract
+  self._tracer = trace.get_tracer("mcpagg")
+ def begin(self, call, server):
+  name = call.name if METHODS.get(call.method, OTHER).kind else ""
+  attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
+  if call.method == "tools/call":
+   attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
+  return self._tracer.start_span(
+   f"{call.method} {name}".rstrip(),
+   context=self._extract(_carrier(call)),
+   kind=self._trace.SpanKind.SERVER,
+   attributes=attributes,
+  )
+ def end(self, span, outcome, code):
+  if outcome != "ok":
+   span.set_attribute("error.type", outcome)
+  if code is not None:
+   span.set_attribute("rpc.response.status_code", str(code))
+  if outcome in ("tool_error", "error"):
+   span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
+  span.end()
+ def flush(self, seconds):
+  flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
+  if flush is not None:
+   flush(int(seconds * 1000))
+
+# tool/inspection.py: What the emitted file offers and needs, by its own tables; and how its servers are, once started.
+_SHOWN = ("inputSchema", "outputSchema", "arguments")
+
+def offers(plan):
+ for server in plan.servers:
+  counts, lines = [], []
+  for kind in KINDS:
+   offered = list(offered_by(plan, server, kind))
+   if offered:
+    counts.append(
+     f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
+    )
+   for exposed, names, item in offered:
+    shown = names[1] if names and plan.options.names == "portable" else exposed
+    text = str(item.get("description") or "").strip()
+    first = text.splitlines()[0] if text else ""
+    lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
+  yield f"{server}: {', '.join(counts) or 'nothing'}"
+  yield from lines
+ for name, allowed in plan.subtools.items():
+  calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
+  yield f"{name}: a composite tool: {', '.join(calls)}"
+
+def listing(plan):
+ servers = {server: {} for server in plan.servers}
+ for server, found in servers.items():
+  for kind in KINDS:
+   for exposed, names, item in offered_by(plan, server, kind):
+    entry = {kind.key: exposed, "description": item.get("description")}
+    if names:
+     entry.update(original=names[0], portable=names[1])
+    entry.update({member: item[member] for member in _SHOWN if member in item})
+    found.setdefault(kind.name, []).append(entry)
+ return {
+  "name": plan.name,
+  "version": plan.version,
+  "servers": servers,
+  "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
+ }
+
+def offered_by(
+ plan, server, kind
+):
+ items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
+ known = {item[kind.key]: item for item in items}
+ if kind is TOOLS and plan.overlays:
+  load_part("views")
+  for (owner, tool), patch in patches_of(plan.overlays).items():
+   if owner == server:
+    known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
+ for exposed, (owner, *names) in plan.routes[kind.name].items():
+  if owner == server:
+   yield exposed, tuple(names), known[(names or [exposed])[0]]
+
+def _in_short(item):
+ if "inputSchema" in item:
+  schema = item["inputSchema"]
+  properties, required = schema.get("properties"), schema.get("required")
+  names = list(properties) if type(properties) is dict else []
+  needed = required if type(required) is list else []
+ elif "arguments" in item:
+  given = [one for one in item["arguments"] or () if type(one) is dict]
+  names = [str(one.get("name")) for one in given]
+  needed = [one.get("name") for one in given if one.get("required") is True]
+ else:
+  return ""
+ return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
+
+def variables(plan, folder):
+ load_part("rare")
+ missing = unset(plan.servers, os.environ, folder)
+ found = []
+ for server, row in plan.servers.items():
+  lacking = missing[server].missing if server in missing else []
+  for location, name, default in uses(row):
+   in_file = "env_file" in row and default is None and (location, name) not in lacking
+   use = {"name": name, "set": name in os.environ or in_file}
+   use |= {"has_default": default is not None, "server": server, "place": str(location)}
+   found.append(use)
+ for name, default in references((plan.options.http or {}).get("token") or ""):
+  use = {"name": name, "set": name in os.environ, "has_default": default is not None}
+  found.append({**use, "server": None, "place": "serverTransport.auth.token"})
+ return found
+
+def variable_line(use):
+ state = "set" if use["set"] else "not set"
+ if use["has_default"] and not use["set"]:
+  state = "not set, has a default"
+ owner = "" if use["server"] is None else f"{use['server']}: "
+ return f"{use['name']}  {state}  ({owner}{use['place']})"
+
+def check_servers(plan, folder):
+ from time import sleep
+ proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
+ engine = proxy.engine
+ children = engine.core.children.values()
+ try:
+  for child in children:
+   engine.wake(child, proxy.client)
+  while not all(child.state == DOWN or _looked_at(child) for child in children):
+   sleep(0.01)
+ finally:
+  proxy.close()
+ return {child.name: _health(child, engine) for child in children}
+
+def is_sound(health):
+ return health["state"] != DOWN and not health["drift"]
+
+def health_line(name, health):
+ if health["state"] == DOWN:
+  return f"{name}: down: {health['reason']}"
+ drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
+ return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
+
+def _looked_at(child):
+ now = monotonic()
+ if child.state != READY or not child.lists.compared:
+  return bool(child.lists.given_up(now))
+ if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
+  return True
+ return all(one.is_at_rest for one in child.lists)
+
+def _health(child, engine):
+ life = child.lifecycle
+ drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
+ for one in child.lists:
+  if life.is_ready and not one.compared:
+   drift[one.kind.name] = "changes too often to be compared"
+ started = life.ready_at < FOREVER
+ return {
+  "state": child.state,
+  "reason": engine.redact(life.reason) or None,
+  "protocol": engine.redact(life.protocol) or None,
+  "drift": {name: text for name, text in drift.items() if text},
+  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
+ }
+
+# tool/calling.py: Calls one tool from the command line of the emitted file.
+_TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
+_NOTHING = object()
+_ENDINGS = {
+ "application/json": ".json",
+ "application/pdf": ".pdf",
+ "application/zip": ".zip",
+ "audio/mpeg": ".mp3",
+ "audio/wav": ".wav",
+ "image/gif": ".gif",
+ "image/jpeg": ".jpg",
+ "image/png": ".png",
+ "image/svg+xml": ".svg",
+ "image/webp": ".webp",
+}
+
+def call_tool(plan, folder, name, given, save):
+ known = _schemas(plan)
+ try:
+  arguments = arguments_of(given, known.get(name, {}))
+  files = Files(save) if save is not None else None
+ except (BadArgument, OSError) as problem:
+  complain(f"{plan.name}: {problem}")
+  return 2
+ answer = _answer(plan, folder, {"name": name, "arguments": arguments})
+ if "result" not in answer:
+  _explain(plan, name, known, answer["error"])
+  return 1
+ result = answer["result"]
+ try:
+  status = print_json(files.saved(result) if files is not None else result)
+ except OSError as problem:
+  complain(f"{plan.name}: cannot save what the tool returned: {problem}")
+  return 2
+ return status or (1 if result.get("isError") else 0)
+
+def _schemas(plan):
+ own = {}
+ found = {}
+ for server in plan.snapshot:
+  for exposed, names, item in offered_by(plan, server, TOOLS):
+   found[exposed] = item["inputSchema"]
+   found.setdefault(names[1], item["inputSchema"])
+   own.setdefault(names[0], []).append(item["inputSchema"])
+ for name, schemas in own.items():
+  if len(schemas) == 1:
+   found.setdefault(name, schemas[0])
+ return found
+
+def _answer(plan, folder, params):
+ from threading import Event
+ proxy, has_come = LocalClient(plan, folder), Event()
+ answers = []
+ def keep(message):
+  answers.append(message)
+  has_come.set()
+ try:
+  proxy.ask("tools/call", params, keep)
+  has_come.wait()
+ finally:
+  proxy.close()
+ (message,) = answers
+ answer = json.loads(message.line()) if message is not None else {}
+ return answer
+
+def _explain(plan, name, known, error):
+ data = f" {json.dumps(error['data'])}" if "data" in error else ""
+ complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
+ if name in known:
+  return
+ server, sign, _ = name.partition(plan.options.separator)
+ if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+  complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
+ near = suggestion(name, list(plan.routes["tools"]))
+ if near:
+  complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
+
+class BadArgument(Exception):
+ pass
+
+def arguments_of(given, schema):
+ if len(given) == 1 and ("=" not in given[0] or given[0].lstrip().startswith("{")):
+  document = _parsed(given[0])
+  if type(document) is not dict:
+   raise BadArgument(f"neither a JSON object nor key=value: {given[0]}")
+  return document
+ arguments = {}
+ for argument in given:
+  key, sign, text = argument.partition("=")
+  if not key or not sign:
+   raise BadArgument(f"neither a JSON object nor key=value: {argument}")
+  if key in arguments:
+   raise BadArgument(f"{key} is given twice")
+  arguments[key] = _typed(key, text, schema)
+ return arguments
+
+def _typed(key, text, schema):
+ properties = schema.get("properties")
+ known = properties if type(properties) is dict else {}
+ if key not in known and schema.get("additionalProperties") is False:
+  raise BadArgument(f"there is no argument {key}{suggestion(key, list(known))}")
+ types = _types_of(known.get(key))
+ value = _parsed(text)
+ if types != {"string"} and value is not _NOTHING:
+  found = _TYPES.get(type(value), "null" if value is None else "integer")
+  if not types or found in types or (found == "integer" and "number" in types):
+   return value
+ if types and "string" not in types:
+  raise BadArgument(f"{key}: {text!r} is no {' or '.join(sorted(types))}")
+ return text
+
+def _types_of(schema):
+ if type(schema) is not dict:
+  return set()
+ types = {name for name in _list(schema.get("type")) if type(name) is str}
+ for member in ("anyOf", "oneOf"):
+  for branch in _list(schema.get(member)):
+   types |= _types_of(branch)
+ return types
+
+def _list(value):
+ return value if type(value) is list else [value]
+
+def _parsed(text):
+ try:
+  return json.loads(text, parse_constant=_refuse_constant)
+ except (ValueError, RecursionError):
+  return _NOTHING
+
+def _refuse_constant(name):
+ raise ValueError(f"{name} is no JSON")
+
+def suggestion(name, known):
+ from difflib import get_close_matches
+ near = get_close_matches(name, known, 3)
+ return f"; did you mean {' or '.join(near)}?" if near else ""
+
+class Files:
+ def __init__(self, path):
+  os.makedirs(path, exist_ok=True)
+  self._path = path
+  self._number = 0
+ def saved(self, result):
+  content = result.get("content")
+  if type(content) is not list:
+   return result
+  return {**result, "content": [self._without_data(block) for block in content]}
+ def _without_data(self, block):
+  if type(block) is not dict:
+   return block
+  if type(block.get("resource")) is dict:
+   return {**block, "resource": self._replaced(block["resource"], "blob")}
+  return self._replaced(block, "data")
+ def _replaced(self, holder, member):
+  import base64
+  try:
+   data = base64.b64decode(holder[member], validate=True)
+  except (KeyError, ValueError, TypeError):
+   return holder
+  file = self._write(data, _ENDINGS.get(str(holder.get("mimeType")), ".bin"))
+  return {
+   ("file" if name == member else name): (file if name == member else value)
+   for name, value in holder.items()
+  }
+ def _write(self, data, ending):
+  while True:
+   self._number += 1
+   path = os.path.join(self._path, f"{self._number}{ending}")
+   try:
+    with open(path, "xb") as file:
+     file.write(data)
+   except FileExistsError:
+    continue
+   return path
+
+# tool/commands.py: The command line of the emitted file.
+STATUSES = (
+ "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
+ "2 the command line, or a file, cannot be used; 3 a variable is not set"
+)
+
+def run_command(plan, folder, arguments):
+ try:
+  status = _carry_out(plan, folder, _read(plan, arguments))
+ except SystemExit as left:
+  status = left.code if isinstance(left.code, int) else 1
+ return flush_output() or status
+
+def _read(plan, arguments):
+ import argparse
+ print_lines([])
+ parser = argparse.ArgumentParser(
+  description=f"{plan.name}: an MCP server over standard input and output. "
+  "Without arguments, or with --names, --profile or --log alone, it serves.",
+  epilog=STATUSES,
+ )
+ asked = parser.add_mutually_exclusive_group()
+ add = asked.add_argument
+ add("--list", action="store_true", help="list what it offers")
+ add("--env", action="store_true", help="list the variables that it needs")
+ add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
+ add("--check", action="store_true", help="start all servers; are they as when compiled?")
+ add(
+  "--call",
+  nargs="+",
+  metavar=("NAME", "ARGUMENT"),
+  help="call one tool; arguments: a JSON object, or key=value as its schema types them",
+ )
+ add("--log", metavar="FILE", help="serve, and log what becomes of servers")
+ add = parser.add_argument
+ add("--http", action="store_true", help="serve many clients over HTTP")
+ add("--host", help="http: the address to listen on; default 127.0.0.1")
+ add("--port", help="http: its port, 0 for any that is free; default 3006")
+ add("--path", help="http: the path of the endpoint; default /mcp")
+ add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
+ add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
+ add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
+ spellings = ("portable", "spec")
+ add("--names", choices=spellings, help="serve, list: the names that every client is shown")
+ if plan.profiles:
+  load_part("views")
+  add("--profile", choices=profile_names(plan), help="as if all else did not exist")
+ version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
+ add("--version", action="version", version=version)
+ chosen = parser.parse_args(arguments)
+ if problem := _contradiction(plan, chosen):
+  parser.error(problem)
+ return chosen
+
+def _contradiction(plan, chosen):
+ looks = bool(chosen.env or chosen.check or chosen.verify or chosen.call)
+ prints_json = chosen.list or chosen.env or chosen.check
+ logs = chosen.log or os.environ.get(LOG_DIRECTORY)
+ addressed = chosen.host or chosen.port or chosen.path
+ http = plan.options.http
+ rules = (
+  (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
+  (chosen.save is not None and not chosen.call, "--save goes with --call"),
+  (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
+  (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
+  (addressed and not chosen.http, "--host, --port and --path go with --http"),
+  (chosen.log_calls and not logs, "--log-calls goes with --log"),
+  (chosen.names and looks, "--names goes with serving and --list"),
+ )
+ return next((problem for is_broken, problem in rules if is_broken), "")
+
+def _carry_out(plan, folder, chosen):
+ if chosen.verify:
+  return verify_approval(plan, chosen.verify)
+ if chosen.names:
+  plan.show_names(chosen.names)
+ serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
+ if plan.profiles and (chosen.profile or not serves):
+  load_part("views")
+  plan = narrowed(plan, chosen.profile)
+ if serves:
+  return _serve(plan, folder, chosen)
+ from signal import signal
+ for number in ENDING:
+  signal(number, _stop)
+ if chosen.call:
+  name, *given = chosen.call
+  return call_tool(plan, folder, name, given, chosen.save)
+ if chosen.check:
+  servers = check_servers(plan, folder)
+  lines = (health_line(name, health) for name, health in servers.items())
+  status = _print({"servers": servers}, lines, chosen.json)
+  return status or (0 if all(map(is_sound, servers.values())) else 1)
+ if chosen.env:
+  uses = variables(plan, folder)
+  status = _print({"variables": uses}, map(variable_line, uses), chosen.json)
+  is_missing = any(not use["set"] and not use["has_default"] for use in uses)
+  return status or (MISSING_VARIABLE if is_missing else 0)
+ return _print(listing(plan), offers(plan), chosen.json)
+
+def _print(document, lines, as_json):
+ return print_json(document) if as_json else print_lines(lines)
+
+def _serve(plan, folder, chosen):
+ path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
+ try:
+  taken = () if chosen.http else (0, 1)
+  log = _log(plan, path, taken, chosen.log_calls) if path else None
+ except (OSError, ValueError) as problem:
+  complain(f"cannot write the log {path}: {problem}")
+  return 2
+ if not chosen.http:
+  return Stdio(plan, folder, log).run(Opening())
+ load_part("http")
+ given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
+ asked = {name: value for name, value in given.items() if value is not None}
+ return serve_http(plan, folder, asked, log)
+
+def _path_in(directory, name):
+ return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
+
+def _log(plan, path, taken, with_calls):
+ broke = f"{plan.name}: cannot write the log {path} any more"
+ writer = Writer(
+  _opened(path, taken),
+  private=False,
+  broke=lambda: _complain_apart(broke),
+  overflowed=lambda waiting: None,
+ )
+ return Log(writer, with_calls)
+
+def _opened(path, taken):
+ import stat
+ flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+ descriptor = os.open(path, flags, 0o666)
+ about = os.fstat(descriptor)
+ if not stat.S_ISCHR(about.st_mode):
+  for other in taken:
+   if os.path.samestat(about, os.fstat(other)):
+    os.close(descriptor)
+    raise ValueError("the protocol is spoken over it")
+ return descriptor
+
+def _complain_apart(text):
+ _thread.start_new_thread(complain, (text,))
+
+def _stop(*_):
+ raise SystemExit(1)
+''')
+define_part("rare", r'''
+from codecs import utf_8_decode
+from time import monotonic
+import _thread
+import binascii
+import os
+import re
+import sys
+load_part("spawn")
+load_part("base")
+load_part("serve")
+
+# rare/deep.py: Reads JSON beyond what the C scanner does: too deep, too large, integers too long.
+MAXIMUM_DEPTH = 100_000
+WINDOW = 1 << 20
+_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
+_BLANKS = re.compile(r"[ \t\r\n]*")
+
+class _Number(str):
+ __slots__ = ()
+
+def _integer(digits):
+ try:
+  return int(digits)
+ except ValueError:
+  return _Number(digits)
+
+class _LongIntegers(ScannerOptions):
+ parse_int = staticmethod(_integer)
+_scan_long = new_scanner(_LongIntegers())
+
+def read_again(text, index):
+ import json.decoder
+ try:
+  return _scan_long(text, index)
+ except StopIteration as problem:
+  raise ValueError(f"no JSON value at character {problem.value}") from None
+ except RecursionError:
+  pass
+ try:
+  return deep_value(text, index)
+ except IndexError:
+  raise ValueError("it ends too early") from None
+
+def deep_value(text, index):
+ open_values = []
+ while True:
+  if text[index] in "[{":
+   value, end = ({}, "}") if text[index] == "{" else ([], "]")
+   index = _skip(text, index + 1)
+   if text[index] != end:
+    if len(open_values) == MAXIMUM_DEPTH:
+     raise ValueError("nested too deep")
+    key, index = _key(text, index) if end == "}" else ("", index)
+    open_values.append((value, key))
+    continue
+   index += 1
+  else:
+   value, index = read_again(text, index)
+  while open_values:
+   outer, key = open_values.pop()
+   if type(outer) is dict:
+    outer[key] = value
+   else:
+    outer.append(value)
+   index = _skip(text, index)
+   if text[index] == ",":
+    index = _skip(text, index + 1)
+    key, index = _key(text, index) if type(outer) is dict else ("", index)
+    open_values.append((outer, key))
+    break
+   if text[index] != ("}" if type(outer) is dict else "]"):
+    raise ValueError(f"no comma at character {index}")
+   value, index = outer, index + 1
+  else:
+   return value, index
+
+def _key(text, index):
+ if text[index] != '"':
+  raise ValueError(f"no member name at character {index}")
+ key, index = read_again(text, index)
+ index = _skip(text, index)
+ if text[index] != ":":
+  raise ValueError(f"no colon at character {index}")
+ return key, _skip(text, index + 1)
+
+def _skip(text, index):
+ found = _BLANKS.match(text, index)
+ return found.end() if found else index
+
+def levels_at(text, index):
+ if text[index : index + 1] not in ("{", "["):
+  is_string = text[index : index + 1] == '"'
+  return 0, (_string_end(text, index) if is_string else read_again(text, index)[1])
+ awaited = []
+ deepest = 0
+ while index < len(text):
+  limit = index + WINDOW
+  for found in _MARK.finditer(text, index, limit):
+   mark, index = found[0], found.end()
+   if mark in "{[":
+    awaited.append("}" if mark == "{" else "]")
+    deepest = max(deepest, len(awaited))
+    if deepest > MAXIMUM_DEPTH:
+     raise ValueError("nested too deep")
+   elif mark in "}]":
+    if awaited.pop() != mark:
+     raise ValueError(f"no comma at character {index - 1}")
+    if not awaited:
+     return deepest, index
+   elif mark == '"':
+    index = _string_end(text, index - 1)
+    break
+  else:
+   index = max(index, limit)
+ raise ValueError("it ends too early")
+
+def _string_end(text, index):
+ while True:
+  index = text.find('"', index + 1)
+  if index < 0:
+   raise ValueError("it ends too early")
+  behind = index
+  while text[behind - 1] == "\\":
+   behind -= 1
+  if (index - behind) % 2 == 0:
+   return index + 1
+
+# rare/secrecy.py: What may be shown of a text: no secret, and nothing that a terminal would act upon.
 NOTHING = 0
 LIKELY = 1
 SURE = 2
@@ -2696,78 +7363,413 @@ def where(fault):
   trace = trace.tb_next
  return type(fault).__name__ + place
 
-# serve/messages.py: The messages of lines, as clients and as servers write them, and those of our own.
+# rare/drift.py: What is said of a list that differs from another one: names, and the classes of what changed.
+_TEXTS = ("title", "description", "icons")
+SHOWN_NAMES = 20
+NAME_WIDTH = 100
+
+def drift_text(difference):
+ parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
+ signed = [(mark, name) for mark, names in parts for name in names]
+ shown = []
+ for mark, name in signed[:SHOWN_NAMES]:
+  found = f"({classes(*difference.changed[name])})" if mark == "~" else ""
+  text = mark + name + found
+  shown.append(text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…")
+ more = f" and {len(signed) - SHOWN_NAMES} more" if len(signed) > SHOWN_NAMES else ""
+ return printable(" ".join(shown) + more)
+
+def classes(old, new):
+ before, now = parse(old.listed("")), parse(new.listed(""))
+ found = dict.fromkeys(
+  member_class(name, before.get(name), now.get(name))
+  for name in {**before, **now}
+  if not (name in before and name in now and same(before[name], now[name], SETS))
+ )
+ return ",".join(found)
+
+def member_class(name, before, now):
+ if name in _TEXTS:
+  return "text"
+ found = "hint" if name == "annotations" else "other"
+ if name.endswith("Schema") or name == "arguments":
+  found = "schema"
+ if found == "other":
+  return found
+ try:
+  return "text" if same(_without_texts(before), _without_texts(now), SETS) else found
+ except RecursionError:
+  return found
+
+def _without_texts(value):
+ if type(value) is list:
+  return [_without_texts(part) for part in value]
+ if type(value) is not dict:
+  return value
+ return {
+  name: _without_texts(part)
+  for name, part in value.items()
+  if name not in ("title", "description") or type(part) is not str
+ }
+
+# rare/large.py: Large results: bytes of a line that nobody reads, between two ends of which members are read.
+PAGE_BYTES = 1 << 21
+BLOCK_BYTES = 1 << 16
+END_BYTES = 1 << 12
+_SEAM = 40
+_BEFORE = b'{"jsonrpc":"2.0","id":'
+_BEFORE_SPACED = b'{"jsonrpc": "2.0", "id": '
+_BEHIND = b',"jsonrpc":"2.0","id":'
+_RESULT = b'"result":'
+_ENVELOPE_BYTES = 60
+_CONTROLS = (b"\t", b"\r", b"\x1b")
+_ESCAPE, _ESCAPED_LETTERS = b"\\u00", (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
+_UNREAD_VALUES = {"{": {}, "[": [], '"': ""}
+
+class LargeLine:
+ __slots__ = ("_cut", "_is_text", "_pages", "size")
+ def __init__(self, line=b""):
+  self.size = 0
+  self._pages = []
+  self._is_text = True
+  self._cut = b""
+  view = memoryview(line)
+  for start in range(0, len(line), BLOCK_BYTES):
+   self.add(bytes(view[start : start + BLOCK_BYTES]))
+ def add(self, data):
+  self._look_at(data)
+  view = memoryview(data)
+  while view:
+   start = self.size % PAGE_BYTES
+   if not start:
+    self._pages.append(_new_page())
+   part = view[: PAGE_BYTES - start]
+   self._pages[-1][start : start + len(part)] = part
+   self.size += len(part)
+   view = view[len(part) :]
+ def _look_at(self, data):
+  if any(control in data for control in _CONTROLS):
+   self._is_text = False
+  elif self._cut or not data.isascii():
+   try:
+    data = self._cut + data
+    self._cut = data[utf_8_decode(data, "strict", False)[1] :]
+   except UnicodeDecodeError:
+    self._is_text = False
+ @property
+ def is_text(self):
+  return self._is_text and not self._cut
+ def whole(self):
+  return b"".join(self.cut(0, self.size))
+ def cut(self, start, end):
+  pages = range(start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
+  places = [(max(start - page * PAGE_BYTES, 0), end - page * PAGE_BYTES) for page in pages]
+  return [memoryview(self._pages[p])[a:b] for p, (a, b) in zip(pages, places)]
+ def mentions(self, text):
+  return any(text in window for window in _windows(self.cut(0, self.size)))
+ def answer(self):
+  start, end = self.cut(0, END_BYTES), self.cut(self.size - END_BYTES, self.size)
+  found = _answer_places(b"".join([*start, *end]))
+  if found is None:
+   return None
+  number, (begin, stop) = found
+  stop += self.size - 2 * END_BYTES
+  is_object = self._text(begin, begin + 1) == "{" and self._text(stop - 1, stop) == "}"
+  return (number, (begin, stop)) if is_object else None
+ def result(self, place, wanted):
+  start, end = place
+  head, before, opened = _head(self._text(start, start + END_BYTES), wanted)
+  tail, behind = _tail(self._text(end - END_BYTES, end), wanted)
+  start += len((head.text[:-1] + before).encode("utf-8"))
+  end -= len((behind + tail.text[1:]).encode("utf-8"))
+  unread = self.cut(start, end)
+  arrays = [name for name, value in head.value.items() if type(value) is list]
+  known = {*arrays, *tail.value, *opened}
+  sought = {name: first for name, first in wanted.items() if name not in known}
+  is_cut = any(name in wanted and value in (None, "") for name, value in opened.items())
+  stands_twice = not head.value.keys().isdisjoint(tail.value)
+  if is_cut or stands_twice or not self.is_text:
+   return None
+  if wanted and any(map(_has_escaped_letter, _windows(unread))):
+   return None
+  if not _is_free_of(unread, {"jsonrpc": "", **sought}):
+   return None
+  return LargeResult(head, before, unread, opened, behind, tail)
+ def _text(self, start, end):
+  return b"".join(self.cut(start, end)).decode("utf-8", "replace")
+
+def _new_page():
+ import mmap
+ if sys.platform != "linux":
+  return mmap.mmap(-1, PAGE_BYTES)
+ page = mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+ try:
+  page.madvise(mmap.MADV_HUGEPAGE)
+ except OSError:
+  return page
+ return page
+
+class LargeResult(Json):
+ __slots__ = ("_before", "_behind", "_head", "_opened", "_tail", "_unread")
+ def __init__(
+  self,
+  head,
+  before,
+  unread,
+  opened,
+  behind,
+  tail,
+ ):
+  super().__init__("", value={**head.value, **opened, **tail.value})
+  self._head, self._before = head, before
+  self._unread, self._opened = unread, opened
+  self._behind, self._tail = behind, tail
+ @property
+ def pieces(self):
+  start = self._head.text[:-1] + (self._before if self._head.value else "")
+  end = ((self._behind or ",") if self._tail.value else "") + self._tail.text[1:]
+  return [start.encode("utf-8"), *self._unread, end.encode("utf-8")]
+ @property
+ def text(self):
+  return b"".join(self.pieces).decode("utf-8")
+ def mentions(self, text):
+  return False
+ def part(self, *path):
+  for end in (self._tail, self._head):
+   if path[0] in end.value:
+    return end.part(*path)
+  return self.whole().part(*path)
+ def whole(self):
+  return Json(self.text)
+ def edited(self, drop=(), add={}):
+  if not self._opened.keys().isdisjoint([*drop, *add]):
+   return self.whole().edited(drop, add)
+  known = self._head.value
+  head = self._head.edited(
+   [name for name in drop if name in known],
+   {name: text for name, text in add.items() if name in known},
+  )
+  tail = self._tail.edited(
+   [name for name in drop if name in self._tail.value],
+   {name: text for name, text in add.items() if name not in known},
+  )
+  return LargeResult(head, self._before, self._unread, self._opened, self._behind, tail)
+
+def _answer_places(line):
+ if line.startswith(b'{"result":'):
+  mark = line.rfind(_BEHIND, -_ENVELOPE_BYTES)
+  start, stop = mark + len(_BEHIND), len(line) - 1
+  result = len(b'{"result":'), mark
+ else:
+  mark = line.find(_RESULT, 0, _ENVELOPE_BYTES)
+  spaced = line.startswith(_BEFORE_SPACED)
+  start = len(_BEFORE_SPACED if spaced else _BEFORE)
+  stop = mark - (2 if spaced else 1)
+  if (not spaced and not line.startswith(_BEFORE)) or line[stop:mark] not in (b",", b", "):
+   return None
+  begin = mark + len(_RESULT)
+  result = begin + (line[begin : begin + 1] == b" "), len(line) - 1
+ digits = line[start:stop]
+ if mark < 0 or not digits.isdigit() or digits.startswith(b"0") or not line.endswith(b"}"):
+  return None
+ return int(digits), result
+
+def _head(text, wanted):
+ found = {}
+ opened = {}
+ stop = start = index = 1
+ try:
+  while wanted:
+   index = skip(text, start)
+   if text[index] != '"':
+    break
+   name, index = string_at(text, index)
+   index = skip(text, index)
+   if text[index] != ":":
+    break
+   begin = skip(text, index + 1)
+   opened = {name: _UNREAD_VALUES.get(text[begin])}
+   value, end = scan(text, begin)
+   index = skip(text, end)
+   if text[index] != ",":
+    break
+   found[name], opened = (value, begin, end), {}
+   stop, start = end, skip(text, index + 1)
+ except (IndexError, StopIteration, ValueError, SystemError, RecursionError):
+  pass
+ whole = text[:stop] + "}"
+ return Json(whole, value=_values(found), noted=(found, [*found])), text[stop:start], opened
+
+def _tail(text, wanted):
+ best, found, behind = len(text) - 1, {}, ""
+ for name in wanted:
+  at = text.find(f'"{name}"', 0, best)
+  while at >= 0:
+   before = text[:at].rstrip(BLANK)
+   parts = _members_to_the_end("{" + text[at:]) if before.endswith(",") else None
+   if parts is not None:
+    best, found = at, parts
+    behind = text[len(before[:-1].rstrip(BLANK)) : at]
+    break
+   at = text.find(f'"{name}"', at + 1, best)
+ return Json("{" + text[best:], value=_values(found), noted=(found, [*found])), behind
+
+def _members_to_the_end(text):
+ try:
+  found, end = members(text)
+ except Malformed:
+  return None
+ return found if end == len(text) else None
+
+def _values(found):
+ return {name: value for name, (value, _, _) in found.items()}
+
+def _is_free_of(pieces, names):
+ rare = [next((c for c in name if c.isupper() or c in "_j"), name[-1]) for name in names]
+ sought = [
+  (byte.encode(), f'"{name}"'.encode(), first.encode())
+  for byte, (name, first) in zip(rare, names.items())
+ ]
+ return not any(
+  byte in window and _has_member(window, name, first)
+  for window in _windows(pieces)
+  for byte, name, first in sought
+ )
+
+def _has_escaped_letter(text):
+ return _ESCAPE in text and any(letter in text for letter in _ESCAPED_LETTERS)
+
+def _has_member(text, name, first):
+ at = text.find(name)
+ while at >= 0:
+  behind = text[at + len(name) : at + len(name) + _SEAM].lstrip()
+  begin = behind[1:].lstrip()[:1]
+  if behind.startswith(b":") and begin and begin not in first:
+   return True
+  at = text.find(name, at + 1)
+ return False
+
+def _windows(pieces):
+ seam = b""
+ for piece in pieces:
+  for start in range(0, len(piece), BLOCK_BYTES):
+   block = piece[start : start + BLOCK_BYTES]
+   window = b"".join((seam, block))
+   yield window
+   seam = window[-_SEAM:]
+
+# rare/names.py: The names that clients see.
+PORTABLE_LIMIT = 50
+_HASH_LENGTHS = (6, 12, 32)
+_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
+def exposed_name(server, tool, row, separator):
+ renamed = row.get("rename", {}).get(tool)
+ return renamed if renamed is not None else server + separator + tool
+
+def portable_names(exposed):
+ names = {name: _cleaned(name) for name in exposed}
+ for length in _HASH_LENGTHS:
+  count = {}
+  for short in names.values():
+   count[short] = count.get(short, 0) + 1
+  for name, short in names.items():
+   taken = short in names and short != name
+   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
+    names[name] = _hashed(name, length)
+ return names
+
+def prefix_of(name, servers, separator):
+ known = prefixes(servers, separator)
+ return next((server for server, prefix in known if name.startswith(prefix)), None)
+
+def prefixes(servers, separator):
+ spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
+ found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
+ return sorted(found, key=lambda pair: -len(pair[0]))
+
+def hashed_name(name):
+ return _hashed(name, _HASH_LENGTHS[0])
+
+def name_new(
+ items, catalogue, server, row, options
+):
+ taken = {}
+ for other in [item for items_ in catalogue.live.values() for item in items_]:
+  taken[other.exposed] = taken[other.portable] = other.server, other.original
+ for exposed, route in catalogue.routes.items():
+  taken[exposed] = taken[route[2]] = route[0], route[1]
+ is_anothers = _foreign(server, row, catalogue.servers, options)
+ named = []
+ for item in items:
+  if options.names != "bare":
+   item.exposed = exposed_name(server, item.original, row, options.separator)
+  owner = server, item.original
+  if taken.get(item.exposed, owner) == owner and is_anothers(item.exposed):
+   item.exposed = hashed_name(item.exposed)
+  if taken.setdefault(item.exposed, owner) == owner:
+   named.append(item)
+ portable = portable_names([*taken])
+ for item in named:
+  item.portable = portable[item.exposed]
+  if item.portable != item.exposed and is_anothers(item.portable):
+   item.portable = hashed_name(item.exposed)
+ return named
+
+def _foreign(
+ server, row, servers, options
+):
+ chosen = frozenset(row.get("rename", {}).values())
+ known = prefixes([name for name in servers if name], options.separator)
+ def is_anothers(name):
+  owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
+  return options.names != "bare" and name not in chosen and owner != server
+ return is_anothers
+
+def _cleaned(name):
+ text = "".join([char if char in _PORTABLE else "_" for char in name])
+ while "__" in text:
+  text = text.replace("__", "_")
+ return text.strip("_")
+
+def _hashed(name, length):
+ from hashlib import sha256
+ mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
+ return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
+
+# rare/needs.py: What the rows of the launch table need of the environment, and what of that is not set.
+def uses(row):
+ own = row.get("env", {})
+ return [
+  (location, name, default)
+  for location, text in strings(row)
+  for name, default in references(text)
+  if name not in own or location == Location("env", name)
+ ]
+
+def unset(
+ rows, environ, folder
+):
+ missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
+ return {name: problem for name, problem in missing.items() if problem is not None}
+
+def _unset_for(
+ name, rows, environ, folder
+):
+ try:
+  prepare(name, rows, environ, folder)
+ except MissingVariables as problem:
+  return problem
+ except (OSError, ValueError):
+  return None
+ return None
+
+# rare/odd_lines.py: Reads lines of servers that hold something else than one message, or one that cannot be read.
 _BETWEEN = " \t\r\n[],"
 MAXIMUM_TRIES = 16
 SHOWN_CHARACTERS = 60
 
-def minted(identifier):
- if type(identifier) is int:
-  return identifier
- if type(identifier) is str and len(identifier) < 19 and identifier.isascii():
-  return int(identifier) if identifier.isdigit() else 0
- return int(identifier) if type(identifier) is float and identifier.is_integer() else 0
-
-def id_text(identifier):
- return quote(identifier) if type(identifier) is str else str(identifier)
-
-def request(identifier, method, params=""):
- members_ = {"id": Json(id_text(identifier), value=identifier)}
- if params:
-  members_["params"] = Json(params)
- return Message(members_, method)
-
-def notification(method, params=""):
- return Message({"params": Json(params)} if params else {}, method)
-
-def read_messages(line, batches):
- plain = plain_message(line)
- if plain is not None:
-  return [plain]
- try:
-  text = decode(line)
-  if not text:
-   return []
-  if batches and text.startswith("["):
-   parts = [text[start:end] for _, start, end in elements(text, 0)]
-   return [_message(part) for part in parts] or [NotAnObject("an empty batch")]
- except Malformed as problem:
-  return [problem]
- return [_message(text)]
-
-def _message(text):
- try:
-  return read_message(text)
- except Malformed as problem:
-  return problem
-
-class Fragment:
- __slots__ = ("id", "method", "problem")
- def __init__(self, identifier, method, problem):
-  self.id = identifier
-  self.method = method
-  self.problem = problem
-
-def read_line(
- line, redact=str, request=0
-):
- found, oddity = _parsed_line(line, redact)
- return ([_identified(one, request) for one in found] if request else found), oddity
-
-def answered(found):
- return [minted(one.id) for one in found if not one.method and one.id is not None]
-
-def _identified(message, request):
- if message.id is not None or message.method:
-  return message
- if isinstance(message, Fragment):
-  return Fragment(request, "", message.problem)
- return message.under(str(request)) if message.is_response else message
-
-def _parsed_line(line, redact):
- plain = plain_answer(line)
- if plain is not None:
-  return [plain], ""
+def odd_line(line, redact):
  try:
   text, oddity = decode(line), ""
  except Malformed as problem:
@@ -2806,7 +7808,9 @@ def _parts(text):
  return found, next((other for other in stripped if other), "")
 
 def _shown(text):
- return f'"{printable(text[:SHOWN_CHARACTERS])}"' if text else ""
+ if not text:
+  return ""
+ return f'"{printable(text[:SHOWN_CHARACTERS])}"'
 
 def _next_message(text, index):
  for _ in range(MAXIMUM_TRIES):
@@ -2854,2014 +7858,96 @@ def _readable_members(text):
   return {name: value for name, (value, _, _) in found.items()}
  return {name: value for name, (value, _, _) in found.items()}
 
-# serve/call.py: One call of a client on its way to a child.
-LONGEST_TIMES = 10
-_SENT = Message({})
-
-class Call:
- __slots__ = (
-  "_latest",
-  "_limit",
-  "_message",
-  "answer",
-  "client",
-  "deadline",
-  "identifier",
-  "key",
-  "method",
-  "name",
-  "number",
-  "original",
-  "others",
-  "path",
-  "refusal",
-  "serial",
-  "token",
- )
- rewrites = False
- def __init__(
-  self,
-  client,
-  message,
-  name,
-  path=(),
-  original="",
- ):
-  self.client = client
-  self.answer = client.deliver
-  self.method = message.method or ""
-  self.identifier = message.raw("id")
-  self.key = message.id
-  self.name = name
-  self.path = path
-  self.original = original
-  self.others = []
-  self.refusal = ""
-  self.serial = 0
-  self.number = 0
-  self.token = ""
-  self.deadline = FOREVER
-  self._latest = FOREVER
-  self._limit = 0.0
-  self._message = message
- @property
- def params(self):
-  return self._message.params
- def overhear(self, listen):
-  deliver = self.answer
-  def answer(message):
-   listen(message)
-   deliver(message)
-  self.answer = answer
- def limit(self, seconds, now):
-  self._limit = seconds
-  self._latest = now + LONGEST_TIMES * seconds
-  self.deadline = now + seconds
-  return self.deadline
- def progressed(self, now):
-  if self.deadline < FOREVER:
-   self.deadline = min(now + self._limit, self._latest)
- def sent_as(self, number):
-  self.number = number
-  message = self._message
-  if not self.others:
-   self._message = _SENT
-  params, text = message.json("params"), message.raw("params")
-  changes = []
-  if self.path:
-   changes.append((params.place(self.path), quote(self.original)))
-  token = params.part("_meta", "progressToken") if "_meta" in params.value else ""
-  if token not in ("", "null"):
-   self.token = token
-   changes.append((params.place(("_meta", "progressToken")), str(number)))
-  return request(number, self.method, spliced(text, changes) if changes else text)
- def is_settled_by(self, code):
-  return False
- def succeeded(self, server, message):
-  return message
- def failed(self):
-  pass
-
-# serve/calls.py: Calls of clients for one child: they wait, are in flight, and are answered.
-UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND, 0})
-ASKS_FOR = {"tools/call": "tools", "prompts/get": "prompts"}
-
-class CallQueue:
- def __init__(
-  self,
-  connection,
-  lifecycle,
-  requests,
-  lists,
-  catalogues,
-  origins,
- ):
-  self._connection = connection
-  self._effects = connection.effects
-  self._lifecycle = lifecycle
-  self._requests = requests
-  self._lists = lists
-  self._catalogues = catalogues
-  self._origins = origins
-  self._guarded = connection.options.on_drift == "refuse"
-  self._limit = connection.row.get("timeout") or connection.options.timeout
-  self._waiting = []
-  self._unknown = []
- @property
- def any_waits(self):
-  return bool(self._waiting or self._unknown)
- @property
- def any_is_unknown(self):
-  return bool(self._unknown)
- def all(self):
-  return [*self._connection.calls.values(), *self._waiting, *self._unknown]
- def of(self, client):
-  return [call for call in self.all() if call.client is client]
- def clear(self):
-  calls, self._waiting, self._unknown = self.all(), [], []
-  self._connection.calls = {}
-  return calls
- def limit(self, call):
-  if self._limit:
-   self._effects.arm(call.limit(self._limit, self._effects.clock()))
- def submit(self, call):
-  if not self._lifecycle.is_ready:
-   if self._lifecycle.is_down_for_good:
-    self._refused(call, self._connection.gone(self._lifecycle.reason))
-    return
-   self._lifecycle.want(call.client)
-   self._effects.starts_due = True
-  self._waiting.append(call)
-  self.flush()
- def submit_unknown(self, call):
-  self._unknown.append(call)
-  self._lifecycle.want(call.client)
-  self._effects.starts_due = True
- def settle_unknown(self):
-  unknown, self._unknown = self._unknown, []
-  for call in unknown:
-   tool = self._catalogues["tools"].find(call.name)
-   if tool is not None and tool.server == self._connection.name:
-    call.original = tool.original
-    self._waiting.append(call)
-   else:
-    self._refuse(call, tool_not_found(call.name))
- def flush(self):
-  if not self._lifecycle.is_ready:
-   return
-  if self._requests:
-   self._requests.flush_replies()
-  if self._guarded and not self._lists.compared:
-   self._give_up_waiting()
-   return
-  if not self._waiting:
-   return
-  waiting, self._waiting = self._waiting, []
-  full = asked = False
-  for call in waiting:
-   full = full or self._requests.blocks(call.client)
-   if self._guarded and self._is_withheld(call):
-    continue
-   if full:
-    self._requests.hurry(call.client)
-    self._waiting.append(call)
-   else:
-    asked = self._forward(call) or asked
-  if asked:
-   self.flush()
- def _give_up_waiting(self):
-  for kind in self._lists.given_up(self._effects.clock()):
-   waiting, self._waiting = self._waiting, []
-   for call in waiting:
-    what = f"its list of {kind.name}"
-    self.fail(call, f"changes {what} too often to compare it with the snapshot")
- def _is_withheld(self, call):
-  reason = self._lists.withheld(call.method, call.name)
-  if reason is not None:
-   self.fail(call, reason)
-   return True
-  if call.path != ("name",):
-   return False
-  item = self._catalogues[ASKS_FOR[call.method]].find(call.name)
-  if item is None or item.server != self._connection.name:
-   self._refuse(call, tool_not_found(call.name))
-   return True
-  return False
- def _forward(self, call):
-  number = self._connection.mint()
-  self._connection.calls[number] = call
-  self._lifecycle.touch()
-  self._connection.send(call.sent_as(number))
-  return call.method in ASKS_FOR and self._requests.ask_deferred(call.client)
- def answered(self, number, message):
-  call = self._connection.calls[number]
-  self._lifecycle.touch()
-  if not message.is_error:
-   self._origins.learn(message, self._connection.name)
-   passed = call.succeeded(self._connection.name, message)
-   call.answer(passed.under(call.identifier))
-   del self._connection.calls[number]
-   return
-  del self._connection.calls[number]
-  if call.is_settled_by(message.code):
-   call.others, call.refusal = [], ""
-  self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
- def _refused(self, call, refusal, *, unknown=False):
-  if not call.refusal or not unknown:
-   call.refusal = refusal
-  if call.others:
-   call.others.pop(0)(call)
-   return
-  call.failed()
-  self._refuse(call, call.refusal)
- def progress(self, message):
-  token = message.params.get("progressToken")
-  call = self._connection.calls.get(token) if type(token) is int else None
-  if call is not None and call.token:
-   call.progressed(self._effects.clock())
-   params = replaced(message.raw("params"), "progressToken", call.token)
-   call.client.deliver(notification(PROGRESS, params))
- def withdraw(self, call, params):
-  for line in (self._waiting, self._unknown):
-   if call in line:
-    line.remove(call)
-    return
-  if self._connection.calls.pop(call.number, None) is not None:
-   self._connection.send(notification(CANCELLED, params(str(call.number))))
- def time_out(self, now):
-  late = [call for call in self.all() if call.deadline <= now]
-  for call in late:
-   self._time_out(call)
-  for call in self.all():
-   if call.deadline < FOREVER:
-    self._effects.arm(call.deadline)
-  return bool(late)
- def _time_out(self, call):
-  self.withdraw(call, lambda number: obj(requestId=number, reason='"timed out"'))
-  reason = f"Server '{self._connection.name}' did not answer in time"
-  self._effects.later(lambda: self._refuse(call, error(REQUEST_TIMEOUT, reason)))
- def abandon(self, calls, reason):
-  for call in calls:
-   self._refused(call, self._connection.gone(reason))
- def fail(self, call, reason):
-  self._refuse(call, self._connection.gone(reason))
- def _refuse(self, call, refusal):
-  call.answer(failure(call.identifier, refusal))
-
-def tool_not_found(name):
- return error(METHOD_NOT_FOUND, f"Tool not found: {name}")
-
-def tool_of_nobody(name):
- return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
-
-# serve/connection.py: The connection to one child: its port, what it is sent and says, and what it owes.
-MAXIMUM_LOST = 16
-
-class LegacyChildPort:
- def __init__(
-  self, child, effects, receive
- ):
-  self._child = child
-  self._effects = effects
-  self.receive = receive
- def deliver(self, message):
-  self._effects.send(self._child, message)
- def tick(self, now):
-  pass
-
-class OwnRequest:
- __slots__ = ("deadline", "finish", "prepare")
- def __init__(
-  self,
-  finish,
-  prepare,
-  deadline,
- ):
-  self.finish = finish
-  self.prepare = prepare
-  self.deadline = deadline
-
-class LostAnswers:
- __slots__ = ("_lost",)
- def __init__(self):
-  self._lost = []
- def add(self, in_flight, error):
-  if in_flight:
-   self._lost.append((set(in_flight), error))
- def settled(self, in_flight):
-  left = [(ids.intersection(in_flight), error) for ids, error in self._lost]
-  self._lost = [(ids, error) for ids, error in left if ids]
-  if len(self._lost) > MAXIMUM_LOST:
-   lost, self._lost = self._lost, []
-   return {number: error for ids, error in lost for number in ids}
-  for ids, _ in self._lost:
-   within = [lost for lost in self._lost if lost[0] <= ids]
-   if len(within) >= len(ids):
-    self._lost = [lost for lost in self._lost if lost not in within]
-    return dict(zip(sorted(ids), [error for _, error in within]))
-  return {}
- def __len__(self):
-  return len(self._lost)
-
-class Connection:
- def __init__(
-  self,
-  child,
-  receive,
-  row,
-  options,
-  effects,
- ):
-  self.child = child
-  self.name = child.name
-  self.row = row
-  self.options = options
-  self.effects = effects
-  self.calls = {}
-  self.own = {}
-  self.lost = LostAnswers()
-  self._last_id = 0
-  self._legacy = LegacyChildPort(child, effects, receive)
-  self.port = self._legacy
-  self._masks = None
-  self.warned = False
-  self._ambiguity_said = False
- def clear(self):
-  self.calls, self.own, self.lost = {}, {}, LostAnswers()
-  self.port = self._legacy
- def open(self, port, masks):
-  self.port = self._legacy if port is None else port
-  self._masks = masks
- def send(self, message):
-  masked = message if self._masks is None else self._masks.to_child(message)
-  self.port.deliver(masked)
- def unmasked(self, message):
-  return message if self._masks is None else self._masks.from_child(message)
- def mint(self):
-  self._last_id += 1
-  return self._last_id
- def ask(
-  self,
-  method,
-  params,
-  finish=lambda message: None,
-  *,
-  prepare=lambda message: None,
-  deadline=None,
- ):
-  number = self.mint()
-  if deadline is None:
-   deadline = self.effects.clock() + self.options.connect_timeout
-  self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
-  self.send(request(number, method, params))
-  return number
- def asked(self, number):
-  return self.own.get(number), self.calls.get(number)
- def read(self, line, redact, request=0):
-  unread = unread_answer(line)
-  if unread is not None:
-   call = self.calls.get(minted(unread.id))
-   if call is not None and self._passes_untouched(call):
-    unread.prepare(call.identifier)
-    return [unread], ""
-  said = read_line(line, str if self.warned else redact, request)
-  for message in said[0]:
-   if isinstance(message, Message) and message.method is None and not message.is_error:
-    own, call = self.asked(minted(message.value("id")))
-    if own is not None:
-     own.prepare(message)
-    elif call is not None and len(line) > LARGE and self._passes_untouched(call):
-     message.prepare(call.identifier)
-  return said
- def _passes_untouched(self, call):
-  of_one_era = self.port is self._legacy and call.client.connection is call.client
-  return of_one_era and self._masks is None and not call.rewrites
- def give_up(self, now):
-  for number, own in [*self.own.items()]:
-   if own.deadline <= now:
-    del self.own[number]
-   elif own.deadline < FOREVER:
-    self.effects.arm(own.deadline)
- def owed(self):
-  return {*self.own, *self.calls}
- def lose(self, problem):
-  owed = self.owed()
-  self.warn_of_lost(owed)
-  self.lost.add(owed, problem)
- def settled(self):
-  while self.lost:
-   settled = self.lost.settled(self.owed())
-   if not settled:
-    return
-   yield from settled.items()
- def say(self, text):
-  self.effects.say(f"server '{self.name}' {text}")
- def warn(self, oddity):
-  if oddity and not self.warned:
-   self.warned = True
-   self.say(f"wrote something else than JSON-RPC: {oddity}")
- def warn_of_lost(self, in_flight):
-  if len(in_flight) > 1 and not self._ambiguity_said:
-   self._ambiguity_said = True
-   how = "without a usable id while several requests were in flight"
-   self.say(f"gave an answer {how}; it ends the one that is left when the others ended")
- def gone(self, reason):
-  data = obj(server=quote(self.name))
-  return error(INTERNAL_ERROR, f"Server '{self.name}' {reason}", data)
- def unusable(self, how):
-  return self.gone(f"gave an answer {how}")
- def without_id(self, message):
-  if message.is_error:
-   return message.raw("error")
-  return self.unusable("without the id of a request")
-
-# serve/clients.py: The clients: who is connected, what they are told, and what servers are told of them.
-class Clients:
- def __init__(self, logs):
-  self.level = ""
-  self._logs = logs
-  self._watched = {}
-  self._ended = set()
- def __iter__(self):
-  return iter([*self._watched])
- def __contains__(self, client):
-  return client in self._watched
- def connect(self, client):
-  self._watched[client] = {}
- def end_input(self, client):
-  self._ended.add(client)
- def may_answer(self, client):
-  return client not in self._ended
- def disconnect(self, client):
-  self._ended.discard(client)
-  return self._watched.pop(client)
- def watch(self, client, uri, server):
-  if client in self._watched:
-   self._watched[client][uri] = server
- def unwatch(self, client, uri):
-  return self._watched.get(client, {}).pop(uri, None)
- def is_watched(self, uri, server):
-  return any(watched.get(uri) == server for watched in self._watched.values())
- def watched(self, server):
-  found = [w.items() for w in self._watched.values()]
-  return list(dict.fromkeys([uri for w in found for uri, owner in w if owner == server]))
- def set_level(self, client, level):
-  client.level = level
-  return self.settle_level()
- def settle_level(self):
-  asked = [one.level for one in self if one.level]
-  before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
-  return self.level != before
- def list_changed(self, catalogue, server, names):
-  conditional = catalogue.conditional[server]
-  public = [name for name in names if name not in conditional]
-  for client in self:
-   if client.initialized and (public or (names and client.capable)):
-    client.deliver(notification(catalogue.kind.announcement))
- def all_changed(self, catalogues, server):
-  told = set()
-  for catalogue in catalogues.values():
-   served = catalogue.served(server)
-   if served and catalogue.kind.announcement not in told:
-    told.add(catalogue.kind.announcement)
-    self.list_changed(catalogue, server, [item.original for item in served])
- def pass_on(self, server, message, callers):
-  connections = {client.connection for client in callers}
-  params = message.raw("params")
-  if message.method == LOG_MESSAGE:
-   params = attributed_log(message.json("params"), server)
-  passed = notification(message.method or "", params)
-  told = []
-  for client in self:
-   hears = client.initialized or callers == {client}
-   foreign = bool(connections - {client.connection})
-   if not hears or not self._concerns(client, server, message):
-    continue
-   if foreign and message.method != RESOURCE_UPDATED:
-    continue
-   if message.method != LOG_MESSAGE or client.connection not in told:
-    told.append(client.connection)
-    client.deliver(passed)
- def _concerns(self, client, server, message):
-  if message.method == RESOURCE_UPDATED:
-   uri = message.params.get("uri")
-   watched = [one for one, owner in self._watched[client].items() if owner == server]
-   return type(uri) is str and any(_lies_in(uri, one) for one in watched)
-  if message.method == LOG_MESSAGE:
-   return self._logs and _is_loud(message.params.get("level"), client.level)
-  return True
-
-def inability(client, message):
- method = message.method or ""
- able = client.capabilities.get(CLIENT_METHODS.get(method, ""))
- if able is None:
-  return error(METHOD_NOT_FOUND, f"Method not found: {method}")
- declared, params = parse(able), message.params
- if method == "elicitation/create":
-  mode = params.get("mode", "form")
-  if (mode == "url" or "url" in declared) and mode not in declared:
-   return error(INVALID_PARAMS, f"The client has no elicitation in mode {mode}")
- if method == "sampling/createMessage" and "tools" in params and "tools" not in declared:
-  return error(INVALID_PARAMS, "The client has no tools for sampling")
- return ""
-
-def _is_loud(level, threshold):
- return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-def _lies_in(uri, watched):
- if not uri.startswith(watched):
-  return False
- return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
-
-def attributed_log(params, server):
- logger = params.value.get("logger")
- named = f"{server}/{logger}" if type(logger) is str and logger else server
- return edited_object(params, add={"logger": quote(named)})
-
-def attributed(method, params, server, several):
- meta = params.value.get("_meta")
- old = params.part("_meta") if type(meta) is dict else "{}"
- add = {"_meta": edited(old, add={SERVER_MARK: quote(server)})}
- message = params.value.get("message")
- if several and method == "elicitation/create" and type(message) is str:
-  add["message"] = quote(f"[{server}] {message}")
- return edited_object(params, add=add)
-
-def attributed_input(result, server, several):
- if type(result.value.get("inputRequests")) is not dict:
-  return result.text
- text = result.part("inputRequests")
- requests = {
-  key: _attributed_entry(entry, text[begin:stop], server, several)
-  for key, (entry, begin, stop) in members(text)[0].items()
- }
- return edited_object(result, add={"inputRequests": edited(text, add=requests)})
-
-def _attributed_entry(entry, text, server, several):
- method = entry.get("method") if type(entry) is dict else None
- params = entry.get("params", {}) if type(entry) is dict else None
- if type(method) is not str or type(params) is not dict:
-  return text
- asked = Json(text).part("params") or "{}"
- return edited(text, add={"params": attributed(method, Json(asked), server, several)})
-
-def mark_of(params):
- mark = place_of(params, ("_meta", SERVER_MARK))
- return obj({SERVER_MARK: params[slice(*mark)]}) if mark[1] else ""
-
-def relayed(client):
- able = dict(client.capabilities)
- if client.extensions:
-  able["extensions"] = _passing_extensions(client)
- return obj(able)
-
-def able(client):
- if not isinstance(client, ModernRequest):
-  return relayed(client)
- if not client.extensions:
-  return client.declared
- return edited(client.declared, add={"extensions": _passing_extensions(client)})
-
-def visits_urls(request):
- return "url" in parse(request.capabilities.get("elicitation", "{}"))
-
-def _passing_extensions(client):
- if TASKS not in client.extensions:
-  return client.extensions
- return edited(client.extensions, drop=(TASKS,))
-
-# serve/lifecycle.py: A child's life: created → queued → starting → ready → down, or created again when put to sleep.
-CREATED = "created"
-QUEUED = "queued"
-STARTING = "starting"
-READY = "ready"
-DOWN = "down"
-TRANSITIONS = {
- CREATED: (QUEUED,),
- QUEUED: (STARTING,),
- STARTING: (READY, DOWN),
- READY: (CREATED, DOWN),
- DOWN: (QUEUED,),
+# rare/reasons.py: Says why a server could not be started, and how its process ended.
+OFTEN_USED_FOLDERS = (
+ "/opt/homebrew/bin",
+ "/usr/local/bin",
+ "~/.local/bin",
+ "~/.nvm/versions/node/*/bin",
+ "~/.volta/bin",
+ "~/.bun/bin",
+ "~/.cargo/bin",
+ "~/.pyenv/shims",
+)
+CRASHES = {
+ 0xC0000005: "access violation",
+ 0xC00000FD: "stack overflow",
+ 0xC0000135: "a DLL was not found",
+ 0xC0000142: "a DLL could not be initialized",
+ 0xC0000374: "heap corruption",
+ 0xC0000409: "it aborted",
 }
-FIRST_RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
-MAXIMUM_FAILURES = 10
-SOUND_SECONDS = 60.0
-MODERN_CODES = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
-MODERN_SIGNS = (MODERN_VERSION, "server/discover", "io.modelcontextprotocol/")
+INTERRUPTED = 0xC000013A
+FIRST_CRASH = 0xC0000000
 
-class IllegalTransition(Exception):
- pass
-
-class Lifecycle:
- def __init__(self, connection, plan):
-  self._connection = connection
-  self._effects = connection.effects
-  self._plan = plan
-  self._recorded = plan.children.get(connection.name, {}).get("protocol")
-  self.state = CREATED
-  self.reason = ""
-  self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
-  self._era_switched = False
-  self._failures = 0
-  self._retry_at = -FOREVER
-  self._forget()
- def _forget(self):
-  self.client = None
-  self.protocol = ""
-  self.capabilities = {}
-  self.starting_at = self.ready_at = FOREVER
-  self.active_at = FOREVER
-  self._deadline = FOREVER
- def enter(self, state, reason=""):
-  if state not in TRANSITIONS[self.state]:
-   name = self._connection.name
-   raise IllegalTransition(f"{name}: from {self.state} to {state}")
-  if state in (CREATED, DOWN):
-   self._forget()
-  self.state = state
-  self.reason = reason
-  self._effects.entered(self._connection.child, state, reason)
- @property
- def is_ready(self):
-  return self.state == READY
- @property
- def is_alive(self):
-  return self.state in (STARTING, READY)
- @property
- def is_down_for_good(self):
-  return self.state == DOWN and not self._may_retry()
- def _may_retry(self):
-  if self._connection.options.restart != "on-call" or self._failures >= MAXIMUM_FAILURES:
-   return False
-  return self._retry_at <= self._effects.clock()
- @property
- def declared(self):
-  if self.is_ready:
-   return self.capabilities
-  about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
-  declared = about.get("capabilities", {})
-  return declared
- def touch(self):
-  self.active_at = self._effects.clock()
- def want(self, client):
-  if self.state == CREATED or (self.state == DOWN and self._may_retry()):
-   self.enter(QUEUED)
-   self.client = client.connection.audience or client
- def start(self):
-  self.enter(STARTING)
-  self._launch()
- def _launch(self):
-  self.starting_at = self._effects.clock()
-  limit = self._connection.options.connect_timeout
-  self._deadline = self._effects.arm(self.starting_at + limit)
-  self._effects.start(self._connection.child)
- def introduction(self):
-  legacy = self._recorded in LEGACY_VERSIONS
-  version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
-  able, info = "{}", ""
-  if self.client is not None:
-   version = min(version, self.client.version)
-   able, info = relayed(self.client), self.client.info
-  return obj(
-   protocolVersion=quote(version), capabilities=able, clientInfo=info or self._plan.info
-  )
- def ready(self, answer):
-  said = answer.value("result")
-  self.enter(READY)
-  self.protocol = said["protocolVersion"]
-  capabilities = said.get("capabilities")
-  self.capabilities = capabilities if type(capabilities) is dict else {}
-  self._era_switched = False
-  self._deadline = FOREVER
-  self.ready_at = self.active_at = self._effects.clock()
- def refused(self, answer):
-  if not (self._means_other_era(answer) and self.switch_era()):
-   detail = f"refused the handshake: {answer.raw('error')}"
-   self.give_up(detail)
- def give_up(self, reason):
-  self._effects.stop(self._connection.child, reason)
- def _means_other_era(self, answer):
-  if self.era == MODERN or MODERN_VERSION in answer.raw("error"):
-   return True
-  return knows_no_handshake(answer)
- def switch_era(self):
-  if self._era_switched:
-   return False
-  self._era_switched = True
-  self.era = _other(self.era)
-  self._connection.own = {}
-  self._effects.sleep(self._connection.child)
-  self._launch()
-  return True
- def fail(self, reason):
-  if self._era_switched:
-   self.era, self._era_switched = _other(self.era), False
-  now = self._effects.clock()
-  sound = now - self.ready_at > SOUND_SECONDS
-  self._failures = 1 if sound else self._failures + 1
-  pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
-  self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
-  self.enter(DOWN, reason)
- def tick(self, now):
-  if self._deadline <= now:
-   limit = f"{self._connection.options.connect_timeout:g} s"
-   self._deadline = FOREVER
-   reason = f"did not finish its handshake within {limit}"
-   self.give_up(reason)
-  self._effects.arm(self._deadline)
- def sleep_if_idle(self, now, *, busy):
-  limit = self._connection.options.idle_stop
-  if not limit or self.state != READY:
-   return False
-  due = (now if busy else self.active_at) + limit
-  if due > now:
-   self._effects.arm(due)
-   return False
-  self.enter(CREATED, f"had nothing to do for {limit:g} s")
-  self._effects.sleep(self._connection.child)
-  return True
-
-def introduction_fault(method, said):
- if type(said) is not dict:
-  return f"answered {method} with a result that is no JSON object"
- if method == "initialize":
-  names_version = type(said.get("protocolVersion")) is str
+def why_not_started(problem, launch):
+ if not isinstance(problem, (MissingVariables, OSError, ValueError)):
+  why = f"{where(problem)}: {problem}"
+ elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
+  why = not_found(launch.argv[0], launch.env)
  else:
-  versions = said.get("supportedVersions")
-  names_version = type(versions) is list and bool(versions)
- return "" if names_version else "names no protocol version that it speaks"
+  why = str(problem)
+ return launch.redact(why) if launch is not None else why
 
-def knows_no_handshake(refusal):
- return refusal.code == METHOD_NOT_FOUND or speaks_modern(refusal)
+def not_found(command, env):
+ searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
+ return f"{searched}; {where_to_find(command)}"
 
-def speaks_modern(refusal):
- error = refusal.value("error")
- data = error.get("data") if type(error) is dict else None
- supported = data.get("supported") if type(data) is dict else None
- if type(supported) is list and any(version in supported for version in LEGACY_VERSIONS):
-  return False
- text = refusal.raw("error")
- return refusal.code in MODERN_CODES or any(sign in text for sign in MODERN_SIGNS)
+def where_to_find(command):
+ for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
+  for folder in _matching(os.path.expanduser(pattern)):
+   place = os.path.join(folder, command)
+   if is_program(place):
+    return f"write {place} as `command`, or add its folder to PATH in `env`"
+ return "install it, or write its absolute path"
 
-def _other(era):
- return LEGACY if era == MODERN else MODERN
-
-# serve/differences.py: How a list of a child differs from another one: by value, and in which classes.
-_TEXTS = ("title", "description", "icons")
-_PAGE = ("ui", "ui/resourceUri")
-SETS = ("required", "type")
-SHOWN_NAMES = 20
-NAME_WIDTH = 100
-
-class Difference:
- __slots__ = ("added", "changed", "removed")
- def __init__(self, old, new):
-  before = {item.original: item for item in old}
-  now = {item.original: item for item in new}
-  self.added = [name for name in now if name not in before]
-  self.removed = [name for name in before if name not in now]
-  both = [name for name in now if name in before]
-  changed = {name: classes(before[name], now[name]) for name in both}
-  self.changed = {name: found for name, found in changed.items() if found}
- def __bool__(self):
-  return bool(self.added or self.removed or self.changed)
- def __str__(self):
-  changed = [f"{name}({found})" for name, found in self.changed.items()]
-  marks = (("+", self.added), ("-", self.removed), ("~", changed))
-  signed = [mark + name for mark, names in marks for name in names]
-  shown = [text if len(text) <= NAME_WIDTH else f"{text[:NAME_WIDTH]}…" for text in signed]
-  more = len(shown) - SHOWN_NAMES
-  said = " ".join(shown[:SHOWN_NAMES]) + (f" and {more} more" if more > 0 else "")
-  return printable(said)
-
-def drift(catalogue, server, items, shows_pages):
- listed = {item.original: item for item in items}
- absent = catalogue.conditional[server] - listed.keys()
- expected = [item for item in catalogue.recorded(server) if item.original not in absent]
- if not shows_pages and catalogue.kind is TOOLS:
-  pages = [_without_page(item, listed.get(item.original)) for item in expected]
-  expected = [item for item in pages if item is not None]
- return Difference(expected, items)
-
-def _without_page(item, now):
- value = parse(item.listed(""))
- meta = value.get("_meta")
- if type(meta) is not dict or not any(name in meta for name in _PAGE):
-  return item
- value["_meta"] = {name: one for name, one in meta.items() if name not in _PAGE}
- if not value["_meta"]:
-  del value["_meta"]
- return now if now is None or same(value, parse(now.listed("")), SETS) else item
-
-def renewed(old, new):
- before = {item.original: item for item in old}
- now = {item.original: item for item in new}
- return [
-  name
-  for name in {**before, **now}
-  if name not in before or name not in now or not _look_alike(before[name], now[name])
- ]
-
-def _look_alike(one, other):
- same_text = one.head == other.head and one.tail == other.tail
- return same_text or _equal_of(one) is _equal_of(other)
-
-def _equal_of(item):
- return item.compared[0] if item.compared is not None and not item.compared[1] else item
-
-def classes(old, new):
- if new.compared is None or new.compared[0] is not old:
-  same_text = old.head == new.head and old.tail == new.tail
-  found = "" if same_text else _classes(parse(old.listed("")), parse(new.listed("")))
-  new.compared = old, found
- return new.compared[1]
-
-def _classes(before, now):
- if same(before, now, SETS):
-  return ""
- found = dict.fromkeys(
-  member_class(name, before.get(name), now.get(name))
-  for name in {**before, **now}
-  if not (name in before and name in now and same(before[name], now[name], SETS))
- )
- return ",".join(found)
-
-def member_class(name, before, now):
- if name in _TEXTS:
-  return "text"
- found = "hint" if name == "annotations" else "other"
- if name.endswith("Schema") or name == "arguments":
-  found = "schema"
- if found == "other":
-  return found
+def _matching(pattern):
+ before, star, after = pattern.partition("*")
+ if not star:
+  return [pattern]
  try:
-  return "text" if same(_without_texts(before), _without_texts(now), SETS) else found
- except RecursionError:
-  return found
+  names = sorted(os.listdir(before), reverse=True)
+ except OSError:
+  return []
+ return [before + name + after for name in names]
 
-def _without_texts(value):
- if type(value) is list:
-  return [_without_texts(part) for part in value]
- if type(value) is not dict:
-  return value
- return {
-  name: _without_texts(part)
-  for name, part in value.items()
-  if name not in ("title", "description") or type(part) is not str
- }
-
-def same(one, other, sets=()):
- pairs = [(one, other)]
- while pairs:
-  one, other = pairs.pop()
-  if type(one) is dict and type(other) is dict:
-   if one.keys() != other.keys():
-    return False
-   pairs += [
-    (_sorted(one[key]), _sorted(other[key])) if key in sets else (one[key], other[key])
-    for key in one
-   ]
-  elif type(one) is list and type(other) is list:
-   if len(one) != len(other):
-    return False
-   pairs += [(one[index], other[index]) for index in range(len(one))]
-  elif type(one) is bool or type(other) is bool:
-   if one is not other:
-    return False
-  elif one != other and not (type(one) is type(other) is float and repr(one) == repr(other)):
-   return False
- return True
-
-def _sorted(value):
- if type(value) is list and all(type(item) is str for item in value):
-  return sorted(value)
- return value
-
-# serve/deep.py: Reads JSON beyond what the C scanner does: too deep, too large, integers too long.
-MAXIMUM_DEPTH = 100_000
-WINDOW = 1 << 20
-LONG_STRING = 1 << 24
-_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
-
-def deep_value(text, index):
+def describe(status):
+ if status == INTERRUPTED:
+  return "was interrupted"
+ if status >= FIRST_CRASH:
+  known = CRASHES.get(status)
+  return f"crashed with 0x{status:08X}" + (f" ({known})" if known else "")
+ if status >= 0:
+  return f"exited with status {status}"
+ import signal
  try:
-  return _value(text, index)
- except IndexError:
-  raise Malformed("it ends too early") from None
-
-def _value(text, index):
- open_values = []
- while True:
-  if text[index] in "[{":
-   value, end = ({}, "}") if text[index] == "{" else ([], "]")
-   index = skip(text, index + 1)
-   if text[index] != end:
-    if len(open_values) == MAXIMUM_DEPTH:
-     raise Malformed("nested too deep")
-    key, index = _key(text, index) if end == "}" else ("", index)
-    open_values.append((value, key))
-    continue
-   index += 1
-  else:
-   value, index = scanned(text, index)
-  while open_values:
-   outer, key = open_values.pop()
-   if type(outer) is dict:
-    outer[key] = value
-   else:
-    outer.append(value)
-   index = skip(text, index)
-   if text[index] == ",":
-    index = skip(text, index + 1)
-    key, index = _key(text, index) if type(outer) is dict else ("", index)
-    open_values.append((outer, key))
-    break
-   if text[index] != ("}" if type(outer) is dict else "]"):
-    raise Malformed(f"no comma at character {index}")
-   value, index = outer, index + 1
-  else:
-   return value, index
-
-def _key(text, index):
- if text[index] != '"':
-  raise Malformed(f"no member name at character {index}")
- key, index = scanned(text, index)
- index = skip(text, index)
- if text[index] != ":":
-  raise Malformed(f"no colon at character {index}")
- return key, skip(text, index + 1)
-
-def extents(text, index):
- if text[index : index + 1] != "[":
-  raise Malformed("not a JSON array")
- index = skip(text, index + 1)
- while text[index : index + 1] != "]":
-  end, depth = extent(text, index)
-  yield index, end, depth
-  index = skip(text, end)
-  if text[index : index + 1] == ",":
-   index = skip(text, index + 1)
-  elif text[index : index + 1] != "]":
-   raise Malformed(f"no comma at character {index}")
-
-def extent(text, index):
- if text[index : index + 1] not in ("{", "["):
-  is_string = text[index : index + 1] == '"'
-  return (_string_end(text, index) if is_string else scanned(text, index)[1]), 0
- awaited = []
- deepest = 0
- while index < len(text):
-  limit = index + WINDOW
-  for found in _MARK.finditer(text, index, limit):
-   mark, index = found[0], found.end()
-   if mark in "{[":
-    awaited.append("}" if mark == "{" else "]")
-    deepest = max(deepest, len(awaited))
-    if deepest > MAXIMUM_DEPTH:
-     raise Malformed("nested too deep")
-   elif mark in "}]":
-    if awaited.pop() != mark:
-     raise Malformed(f"no comma at character {index - 1}")
-    if not awaited:
-     return index, deepest
-   elif mark == '"':
-    index = _string_end(text, index - 1)
-    break
-  else:
-   index = max(index, limit)
- raise Malformed("it ends too early")
-
-def _string_end(text, index):
- while True:
-  index = text.find('"', index + 1)
-  if index < 0:
-   raise Malformed("it ends too early")
-  behind = index
-  while text[behind - 1] == "\\":
-   behind -= 1
-  if (index - behind) % 2 == 0:
-   return index + 1
-
-def outline(text, index, levels=3):
- kind = text[index : index + 1]
- if kind == "{" and levels:
-  found = {}
-  end = read_members(text, index, found, levels=levels - 1)
-  return {name: value for name, (value, _, _) in found.items()}, end
- if kind not in ("{", "[", '"'):
-  return value_at(text, index)
- end, _ = extent(text, index)
- if kind == '"' and end - index <= LONG_STRING:
-  return value_at(text, index)
- return {"{": {}, "[": [], '"': ""}[kind], end
-
-class _Number(str):
- __slots__ = ()
-
-def _integer(digits):
- try:
-  return int(digits)
+  return f"was killed by {signal.Signals(-status).name}"
  except ValueError:
-  return _Number(digits)
+  return f"was killed by signal {-status}"
 
-class _LongIntegers(ScannerOptions):
- parse_int = staticmethod(_integer)
+def crashed(status):
+ return status < 0 or status >= FIRST_CRASH
 
-class _Pairs(_LongIntegers):
- object_pairs_hook = list
-_scan_long = new_scanner(_LongIntegers())
-_scan_pairs = new_scanner(_Pairs())
-
-def scanned_again(text, index):
- import json.decoder
- return _scan_long(text, index)
-
-def member_stands_twice(text, start):
- pairs = _scan_pairs(text, start)[0]
- return len({name for name, _ in pairs}) < len(pairs)
-
-# serve/listing.py: Reads a list that a server gives: which of its entries are listed, and why the others are not.
-MAXIMUM_PAGES = 1000
-MAXIMUM_ENTRY_DEPTH = 100
-MAXIMUM_ENTRIES = 10_000
-MAXIMUM_ENTRY_CHARACTERS = 1 << 22
-TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
-TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
-_LARGEST_DOUBLE = 1.7976931348623157e308
-
-class Listing:
- __slots__ = ("_first", "_followed", "_server", "faults", "kind", "wanted")
- def __init__(self, kind, server):
-  self.kind = kind
-  self.wanted = "{}"
-  self.faults = []
-  self._server = server
-  self._first = {}
-  self._followed = set()
- @property
- def items(self):
-  return list(self._first.values())
- def take(self, result):
-  self.wanted = None
-  found, _ = members(result)
-  if self.kind.member not in found or type(found[self.kind.member][0]) is not list:
-   raise Malformed(f"no list of {self.kind.member}")
-  cursor = found["nextCursor"][0] if "nextCursor" in found else None
-  in_circle = type(cursor) is str and cursor in self._followed
-  for value, start, end, odd in _entries(result, found[self.kind.member][1]):
-   if len(self._first) == MAXIMUM_ENTRIES:
-    what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
-    self.faults.append(f"{what}; the list ends there")
-    return
-   fault = _entry_fault(self.kind, value, result, start, odd)
-   if fault:
-    self.faults.append(f"lists {fault}; it is left out")
-    continue
-   _, begin, stop = members(result, start)[0][self.kind.label]
-   key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
-   item = Item(self._server, key, value[self.kind.label], head, tail)
-   if self._first.setdefault(key, item) is not item and not in_circle:
-    what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
-    self.faults.append(f"{what}; the first one counts")
-  if type(cursor) is not str:
-   return
-  if in_circle or len(self._followed) == MAXIMUM_PAGES:
-   what = f"repeats the cursor {cursor!r}" if in_circle else f"lists {MAXIMUM_PAGES} pages"
-   self.faults.append(f"{what} in {self.kind.method}; the list ends there")
-   return
-  self._followed.add(cursor)
-  self.wanted = obj(cursor=quote(cursor))
-
-def _entries(text, start):
- if len(text) <= LARGE:
-  for value, begin, end in elements(text, start):
-   yield value, begin, end, ""
-  return
- for begin, end, depth in extents(text, start):
-  if depth > MAXIMUM_ENTRY_DEPTH:
-   odd = TOO_DEEP
-  else:
-   odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
-  entry = text[begin:end]
-  yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
-
-def _entry_fault(kind, value, text, start, odd):
- what = kind.name[:-1]
- name = value.get(kind.label) if type(value) is dict else None
- key = value.get(kind.key) if type(value) is dict else None
- if type(name) is not str or type(key) is not str or not key:
-  return f"a {what} without a {kind.label}" + (
-   f" or {kind.key}" if kind.key != kind.label else ""
-  )
- if odd == TOO_LARGE:
-  return f"the {what} {key!r} with {odd}"
- odd = odd or unreadable(value)
- if not odd and member_stands_twice(text, start):
-  odd = "a member that stands twice"
- return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
-
-def unreadable(value):
- todo = [(value, 1)]
- while todo:
-  item, depth = todo.pop()
-  if type(item) is dict or type(item) is list:
-   if depth > MAXIMUM_ENTRY_DEPTH:
-    return TOO_DEEP
-   if type(item) is dict:
-    if not all(_has_utf8(key) for key in item):
-     return "a lone surrogate"
-    item = list(item.values())
-   todo += [(inner, depth + 1) for inner in item]
-  elif type(item) is str:
-   if not _has_utf8(item):
-    return "a lone surrogate"
-  elif not (item is None or type(item) is bool) and not _is_finite(item):
-   return "a number that no double holds"
- return ""
-
-def _has_utf8(text):
- if text.isascii():
-  return True
- try:
-  text.encode("utf-8")
- except UnicodeEncodeError:
-  return False
- return True
-
-def _is_finite(number):
- return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
-
-# serve/names.py: The names that clients see.
-PORTABLE_LIMIT = 50
-_HASH_LENGTHS = (6, 12, 32)
-_PORTABLE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
-
-def offered(tool, row):
- expose, hide = row.get("expose"), row.get("hide", ())
- if expose is None and not hide:
-  return True
- from fnmatch import fnmatchcase
- if any(fnmatchcase(tool, glob) for glob in hide):
-  return False
- return expose is None or any(fnmatchcase(tool, glob) for glob in expose)
-
-def hides_address(uri, row):
- globs = [glob for glob in row.get("hide", ()) if ":" in glob]
- if not globs:
-  return False
- from fnmatch import fnmatchcase
- return any(fnmatchcase(uri, glob) for glob in globs)
-
-def exposed_name(server, tool, row, separator):
- renamed = row.get("rename", {}).get(tool)
- return renamed if renamed is not None else server + separator + tool
-
-def portable_names(exposed):
- names = {name: _cleaned(name) for name in exposed}
- for length in _HASH_LENGTHS:
-  count = {}
-  for short in names.values():
-   count[short] = count.get(short, 0) + 1
-  for name, short in names.items():
-   taken = short in names and short != name
-   if count[short] > 1 or taken or not 0 < len(short) <= PORTABLE_LIMIT:
-    names[name] = _hashed(name, length)
- return names
-
-def prefix_of(name, servers, separator):
- known = prefixes(servers, separator)
- return next((server for server, prefix in known if name.startswith(prefix)), None)
-
-def prefixes(servers, separator):
- spelled = [(server, (server + separator, f"{_cleaned(server)}_")) for server in servers]
- found = [(server, prefix) for server, both in spelled for prefix in both if prefix != "_"]
- return sorted(found, key=lambda pair: -len(pair[0]))
-
-def hashed_name(name):
- return _hashed(name, _HASH_LENGTHS[0])
-
-def server_address(uri, server):
- scheme, mark, path = uri.partition("://")
- return f"{scheme}://{_encoded(server)}/{path}" if mark else uri
-
-def own_address(uri, server):
- scheme, _, path = uri.partition("://")
- first, mark, rest = path.partition("/")
- return f"{scheme}://{rest}" if mark and first == _encoded(server) else None
-
-def name_items(
- catalogue, server, row, items, options
-):
- owner = (server,)
- if catalogue.kind is TOOLS:
-  items = [item for item in items if offered(item.original, row)]
- elif catalogue.kind.capability == RESOURCES.capability:
-  items = [item for item in items if not hides_address(item.original, row)]
-  items = [item for item in items if catalogue.routes.get(item.original, owner)[0] == server]
- if catalogue.kind.key == "name":
-  return _named(catalogue, server, row, items, options)
- for item in items:
-  if catalogue.kind.label == "name":
-   item.exposed = item.portable = labelled(server, item.exposed)
-  elif catalogue.apart:
-   item.exposed = item.portable = server_address(item.original, server)
- return items
-
-def _named(
- catalogue, server, row, items, options
-):
- recorded, live = catalogue.recorded(server), catalogue.live
- known = {item.original: item for item in [*live.get(server, ()), *recorded]}
- taken = {}
- for other in [t for others in live.values() for t in others]:
-  taken[other.exposed] = taken[other.portable] = other.server, other.original
- for exposed, route in catalogue.routes.items():
-  taken[exposed] = taken[route[2]] = route[0], route[1]
- is_anothers = _foreign(server, row, catalogue.servers, options)
- named = {}
- for item in items:
-  if item.original in known:
-   item.exposed = known[item.original].exposed
-  elif options.names != "bare":
-   item.exposed = exposed_name(server, item.original, row, options.separator)
-  owner = server, item.original
-  free = taken.get(item.exposed, owner) == owner
-  if free and item.original not in known and is_anothers(item.exposed):
-   item.exposed = hashed_name(item.exposed)
-  if taken.setdefault(item.exposed, owner) == owner:
-   named[item.original] = item
- portable = portable_names([*taken])
- for item in named.values():
-  same = known.get(item.original)
-  item.portable = same.portable if same else portable[item.exposed]
-  if same is None and item.portable != item.exposed and is_anothers(item.portable):
-   item.portable = hashed_name(item.exposed)
- return list(named.values())
-
-def _foreign(
- server, row, servers, options
-):
- chosen = frozenset(row.get("rename", {}).values())
- known = prefixes([name for name in servers if name], options.separator)
- def is_anothers(name):
-  owner = next((owner for owner, prefix in known if name.startswith(prefix)), server)
-  return options.names != "bare" and name not in chosen and owner != server
- return is_anothers
-
-def _encoded(server):
- kept = _PORTABLE | frozenset(".~")
- return "".join(
-  [
-   char if char in kept else "".join([f"%{byte:02X}" for byte in char.encode("utf-8")])
-   for char in server
-  ]
- )
-
-def _cleaned(name):
- text = "".join([char if char in _PORTABLE else "_" for char in name])
- while "__" in text:
-  text = text.replace("__", "_")
- return text.strip("_")
-
-def _hashed(name, length):
- from hashlib import sha256
- mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
- return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
-
-# serve/uris.py: What URIs tell: whether one fits a template (RFC 6570), and which server named it.
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-MAXIMUM_URIS = 10_000
-LONGEST_URI = 2_000
-MAXIMUM_ITEMS = 1_000
-
-def fits(template, uri):
- first, *parts = template.split("{")
- if not uri.startswith(first):
-  return False
- index = len(first)
- plain, pending = True, False
- for part in parts:
-  expression, _, literal = part.partition("}")
-  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-  pending = True
-  if not literal:
-   continue
-  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-  if found < 0 or (plain and _crosses(uri[index:found])):
-   return False
-  index, plain, pending = found + len(literal), True, False
- rest = uri[index:]
- return not (plain and _crosses(rest)) if pending else not rest
-
-def _crosses(text):
- return any(mark in text for mark in "/?#")
-
-class Origins:
- def __init__(self):
-  self._servers = {}
- def add(self, uri, server):
-  if len(uri) > LONGEST_URI:
-   return
-  self._servers.pop(uri, None)
-  self._servers[uri] = server
-  if len(self._servers) > MAXIMUM_URIS:
-   del self._servers[next(iter(self._servers))]
- def learn(self, answer, server):
-  if not answer.may_name_uris():
-   return
-  result = answer.value("result")
-  if type(result) is dict:
-   for uri in _uris_in(result):
-    self.add(uri, server)
- def of(self, uri):
-  return self._servers.get(uri)
-
-def _uris_in(result):
- parts = [message.get("content") for message in _items(result, "messages")]
- for member in ("content", "contents", "resources"):
-  parts += _items(result, member)
- for part in parts:
-  if type(part) is dict:
-   embedded = part.get("resource")
-   uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
-   if type(uri) is str:
-    yield uri
-
-def _items(result, member):
- value = result.get(member)
- some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
- return [item for item in some if type(item) is dict]
-
-# serve/lists.py: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
-SETTLE_SECONDS = 0.5
-FIRST_PAUSE_SECONDS = 0.05
-LONGEST_PAUSE_SECONDS = 60.0
-LONGEST_HOLD_SECONDS = 1.0
-PATIENCE_SECONDS = 10.0
-CALM_SECONDS = 10.0
-_DOES = {
- "live": "its live list is served",
- "warn": "the snapshot is served",
- "refuse": "what differs is withheld",
-}
-
-class Page:
- __slots__ = ("_catalogue", "_listing", "_read", "_server", "fault")
- def __init__(self, listing, catalogue, server):
-  self._listing = listing
-  self._catalogue = catalogue
-  self._server = server
-  self._read = False
-  self.fault = ""
- def read(self, answer):
-  if self._read:
-   return
-  self._read = True
-  try:
-   self._listing.take(answer.raw("result"))
-  except Malformed as problem:
-   self.fault = str(problem)
- def prepare(self, answer):
-  if answer.is_error:
-   return
-  self.read(answer)
-  if self._listing.wanted is None:
-   recorded = self._catalogue.recorded(self._server)
-   known = {item.original: item for item in recorded}
-   for item in self._listing.items:
-    if item.original in known:
-     classes(known[item.original], item)
-
-class Reports:
- def __init__(self, connection):
-  self._connection = connection
-  self._said = {}
- def say(self, about, text):
-  if self._said.get(about) != text:
-   self._said[about] = text
-   self._connection.say(text)
- def say_first(self, about, faults):
-  if faults:
-   more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
-   self.say(about, faults[0] + more)
-  else:
-   self.forget(about)
- def forget(self, about):
-  self._said.pop(about, None)
-
-class Listed:
- __slots__ = ("clients", "connection", "is_awaited", "lifecycle", "settled")
- def __init__(
-  self,
-  connection,
-  lifecycle,
-  clients,
-  settled,
-  is_awaited,
- ):
-  self.connection = connection
-  self.lifecycle = lifecycle
-  self.clients = clients
-  self.settled = settled
-  self.is_awaited = is_awaited
-
-class ListReader:
- def __init__(self, catalogue, child):
-  self.kind = catalogue.kind
-  self._catalogue = catalogue
-  self._connection = child.connection
-  self._effects = child.connection.effects
-  self._options = child.connection.options
-  self._lifecycle = child.lifecycle
-  self._clients = child.clients
-  self._settled = child.settled
-  self._is_awaited = child.is_awaited
-  self._guarded = child.connection.options.on_drift == "refuse"
-  self._reports = Reports(child.connection)
-  self.clear()
- def clear(self):
-  self.compared = False
-  self.drift = ""
-  self.refused = {}
-  self.give_up_at = FOREVER
-  self._asked = 0
-  self._listing = Listing(self.kind, self._connection.name)
-  self._deadline = FOREVER
-  self._again_at = FOREVER
-  self._pause = 0.0
-  self._served_at = -FOREVER
-  self._drift_at_start = None
- @property
- def is_known(self):
-  return self.compared and not self._asked
- @property
- def is_at_rest(self):
-  return not self._asked and self._again_at == FOREVER
- def read_first(self):
-  declared = self.kind.is_declared(self._lifecycle.capabilities)
-  if declared or self._catalogue.recorded(self._connection.name):
-   self.read()
-  else:
-   self.compared = True
- def read(self):
-  if self._asked:
-   return
-  self._again_at = FOREVER
-  if not self.kind.is_declared(self._lifecycle.capabilities):
-   self._compare([])
-   self._settled()
-   return
-  self._listing = Listing(self.kind, self._connection.name)
-  self._ask_page("{}")
- def _ask_page(self, wanted):
-  limit = self._options.connect_timeout
-  self._deadline = self._effects.arm(self._effects.clock() + limit)
-  page = Page(self._listing, self._catalogue, self._connection.name)
-  self._asked = self._connection.ask(
-   self.kind.method,
-   wanted,
-   lambda answer: self._take(page, answer),
-   prepare=page.prepare,
-   deadline=FOREVER,
-  )
- def _take(self, page, answer):
-  if self.kind is not TOOLS and answer.code == METHOD_NOT_FOUND:
-   answer = result(answer.raw("id"), obj({self.kind.member: "[]"}))
-  if answer.is_error:
-   self._unread(answer.raw("error"))
-   return
-  page.read(answer)
-  if page.fault:
-   self._unread(page.fault)
-  elif self._listing.wanted is not None:
-   self._ask_page(self._listing.wanted)
-  else:
-   self._complete()
- def _complete(self):
-  self._end_reading()
-  self._reports.say_first(self.kind.method, self._listing.faults)
-  connection, items = self._connection, self._listing.items
-  items = name_items(self._catalogue, connection.name, connection.row, items, self._options)
-  self._listing = Listing(self.kind, connection.name)
-  self._compare(items)
-  self._settled()
- def _unread(self, problem):
-  self._end_reading()
-  self.drift = f"not given ({problem})"
-  what = f"gave no list of {self.kind.name}"
-  if self._guarded:
-   what += f" to compare ({problem})"
-   recorded = self._catalogue.recorded(self._connection.name)
-   self.refused = {name: what for item in recorded for name in self._names_of(item)}
-   self._serve([])
-   self._reports.say(self.kind.name, f"{what}; its snapshot is withheld")
-  else:
-   self._reports.say(self.kind.name, f"{what} ({problem}); its snapshot stays")
-  self.compared = True
-  self._settled()
- def _end_reading(self):
-  self._connection.own.pop(self._asked, None)
-  self._asked = 0
-  self._deadline = FOREVER
-  self._lifecycle.touch()
-  self._effects.arm(self._again_at)
- def tick(self, now):
-  if self._deadline <= now:
-   self._unread(f"no answer within {self._options.connect_timeout:g} s")
-  if self._again_at <= now:
-   self.read()
-  self._effects.arm(self._deadline)
-  if not self._asked:
-   self._effects.arm(self._again_at)
-  if self.give_up_at > now:
-   self._effects.arm(self.give_up_at)
- def announced(self):
-  if self._again_at < FOREVER or not self._lifecycle.is_ready:
-   return
-  pause, longest = self._pause, LONGEST_PAUSE_SECONDS
-  if self._guarded:
-   self.compared = False
-   longest = LONGEST_HOLD_SECONDS
-  self._pause = min(pause * 2 or FIRST_PAUSE_SECONDS, longest)
-  self._again_at = self._effects.arm(self._effects.clock() + pause)
- def _compare(self, items):
-  client, now = self._lifecycle.client, self._effects.clock()
-  shows_pages = client is not None and PAGES in client.extensions
-  difference = drift(self._catalogue, self._connection.name, items, shows_pages)
-  overtaken = self._again_at < FOREVER and self._guarded
-  settled_at = self._lifecycle.ready_at + SETTLE_SECONDS
-  if difference and now < settled_at and not self._is_awaited():
-   self._again_at = self._effects.arm(settled_at)
-   return
-  self._apply(items, difference)
-  self.drift = str(difference)
-  if self._drift_at_start is None:
-   self._drift_at_start = self.drift
-  self._report(difference)
-  self.compared = not overtaken
-  if not overtaken:
-   self.give_up_at = FOREVER
-  elif self.give_up_at == FOREVER:
-   self.give_up_at = self._effects.arm(now + PATIENCE_SECONDS)
- def _apply(self, items, difference):
-  if self._options.on_drift == "live":
-   recorded = self._catalogue.recorded(self._connection.name)
-   differs = difference or Difference(recorded, items)
-   if differs or self._connection.name in self._catalogue.live:
-    self._serve(items)
-  elif self._guarded:
-   self._refuse_changed(items, difference)
- def _refuse_changed(self, items, difference):
-  self.refused = {}
-  for item in items:
-   how = "changed" if item.original in difference.changed else "is new"
-   if item.original in difference.changed or item.original in difference.added:
-    what = f"a {self.kind.name[:-1]} '{item.original}'"
-    reason = f"has {what} that {how} since this proxy was compiled"
-    for name in self._names_of(item):
-     self.refused[name] = reason
-  gone = {*difference.changed, *difference.removed}
-  recorded = self._catalogue.recorded(self._connection.name)
-  self._serve([item for item in recorded if item.original not in gone])
- def _names_of(self, item):
-  named = self.kind.key == self.kind.label
-  return (item.exposed, item.portable) if named else (item.original,)
- def _serve(self, items):
-  server = self._connection.name
-  names = renewed(self._catalogue.served(server), items)
-  if names:
-   self._catalogue.serve(server, items)
-   self._clients.list_changed(self._catalogue, server, names)
-   now = self._effects.clock()
-   if now >= self._served_at + CALM_SECONDS:
-    self._pause = 0.0
-   self._served_at = now
- def _report(self, difference):
-  if not difference:
-   self._reports.forget(self.kind.name)
-   return
-  what = "" if self.kind is TOOLS else f" {self.kind.name}"
-  how = f"differs from its snapshot:{what} {self.drift}"
-  does = _DOES[self._options.on_drift]
-  advice = ", recompile to review it" if self.drift == self._drift_at_start else ""
-  self._reports.say(self.kind.name, f"{how}; {does}{advice}")
-
-class Lists:
- def __init__(self, catalogues, child):
-  self._readers = {kind.name: ListReader(catalogues[kind.name], child) for kind in KINDS}
- def __iter__(self):
-  return iter(self._readers.values())
- def __getitem__(self, kind):
-  return self._readers[kind]
- @property
- def compared(self):
-  return all(reader.compared for reader in self)
- def given_up(self, now):
-  return [one.kind for one in self if not one.compared and one.give_up_at <= now]
- def clear(self):
-  for reader in self:
-   reader.clear()
- def read(self):
-  for reader in self:
-   reader.read_first()
- def tick(self, now):
-  for reader in self:
-   reader.tick(now)
- def announced(self, method):
-  for reader in self:
-   if method == reader.kind.announcement:
-    reader.announced()
- def withheld(self, method, name):
-  for reader in [one for one in self if one.refused]:
-   kind = reader.kind
-   meant = method.startswith((kind.name, kind.capability)) or (
-    method == "completion/complete" and kind is not TOOLS
-   )
-   for refused, reason in reader.refused.items():
-    if meant and (name == refused or (kind is TEMPLATES and fits(refused, name))):
-     return reason
-  return None
-
-# serve/server_requests.py: Requests of one child to clients: whom they are for, and whose turn it is.
-ANSWER_SECONDS = 60.0
-ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
-
-class ServerRequest:
- __slots__ = ("client", "deadline", "identifier", "key", "number", "reply", "token")
- def __init__(self, client, message, number):
-  self.client = client
-  self.identifier = message.raw("id")
-  self.key = message.id
-  self.number = number
-  self.reply = None
-  self.token = ""
-  self.deadline = FOREVER
-
-class ServerRequests:
- def __init__(
-  self,
-  connection,
-  lifecycle,
-  clients,
-  *,
-  asks,
-  several,
- ):
-  self._connection = connection
-  self._lifecycle = lifecycle
-  self._clients = clients
-  self._asks = asks
-  self._several = several
-  self._pending = []
-  self._deferred = []
- def __bool__(self):
-  return bool(self._pending)
- def receive(self, message):
-  if message.method == "ping":
-   self._connection.send(result(message.raw("id"), "{}"))
-   return
-  if message.method in ABOUT_A_CALL:
-   self._asks = True
-  client = self._client_for(message.method or "")
-  if client is None and self._may_defer(message):
-   self._deferred.append(message)
-  else:
-   self.ask(client, message)
- def _may_defer(self, message):
-  starter = self._lifecycle.client
-  started = starter is not None and starter.connection in self._clients
-  return started and not self._connection.calls and message.method == "roots/list"
- def ask_deferred(self, client):
-  starter = self._lifecycle.client
-  if not self._deferred or starter is None or starter.connection is not client.connection:
-   return False
-  deferred, self._deferred = self._deferred, []
-  for message in deferred:
-   self.ask(client, message)
-  return True
- def ask(self, client, message):
-  refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-  if client is not None and message.id is not None:
-   refusal = inability(client, message)
-  if client is None or refusal:
-   self._connection.send(failure(message.raw("id") or "null", refusal))
-   return
-  if not self._clients.may_answer(client):
-   self._refuse_gone(message.raw("id"))
-   return
-  asked = ServerRequest(client, message, client.mint())
-  self._pending.append(asked)
-  params, method = message.json("params"), message.method or ""
-  token = params.part("_meta", "progressToken")
-  if token not in ("", "null"):
-   asked.token = token
-   place = params.place(("_meta", "progressToken"))
-   params = Json(spliced(params.text, [(place, str(asked.number))]))
-  text = attributed(method, params, self._connection.name, self._several)
-  client.deliver(request(asked.number, method, text))
- def _client_for(self, method):
-  callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
-  if not callers:
-   starter = self._lifecycle.client
-   return starter if starter in self._clients else None
-  if any(client.connection is not callers[0].connection for client in callers):
-   return None
-  at_work = self._at_work()
-  certain = len(at_work) == 1 or len(callers) == 1
-  chosen = [client for client in callers if client in at_work] or callers
-  return chosen[-1] if certain or method not in ABOUT_A_CALL else None
- @property
- def _takes_turns(self):
-  return self._asks and self._lifecycle.era == LEGACY
- def _at_work(self):
-  callers = {call.client for call in self._connection.calls.values()}
-  return callers - {asked.client for asked in self._pending}
- def blocks(self, client):
-  if not self._takes_turns:
-   return False
-  calls = self._connection.calls.values()
-  foreign = any(call.client.connection is not client.connection for call in calls)
-  return foreign or bool(self._at_work() - {client})
- def hurry(self, client):
-  effects = self._connection.effects
-  for asked in self._pending:
-   if asked.client.connection is not client.connection and asked.deadline == FOREVER:
-    asked.deadline = effects.clock() + ANSWER_SECONDS
-   effects.arm(asked.deadline)
- def give_up(self, now, *, awaited):
-  for asked in [one for one in self._pending if one.deadline < FOREVER]:
-   if not awaited or asked.reply is not None:
-    asked.deadline = FOREVER
-   elif asked.deadline > now:
-    self._connection.effects.arm(asked.deadline)
-   else:
-    self._pending.remove(asked)
-    late = error(REQUEST_TIMEOUT, "The client did not answer while others waited")
-    self._connection.send(failure(asked.identifier, late))
-    params = obj(requestId=str(asked.number))
-    asked.client.deliver(notification(CANCELLED, params))
- def _find(self, client, number):
-  asked = [one for one in self._pending if one.client is client and one.number == number]
-  return asked[0] if asked and asked[0].reply is None else None
- def reply(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is not None:
-   asked.reply = message
-   self.flush_replies()
-  return asked is not None
- def progress(self, client, number, message):
-  asked = self._find(client, number)
-  if asked is not None and asked.token:
-   params = replaced(message.raw("params"), "progressToken", asked.token)
-   self._connection.send(notification(PROGRESS, params))
- def flush_replies(self):
-  for asked, reply in [(one, one.reply) for one in self._pending if one.reply is not None]:
-   client = asked.client
-   busy = self._takes_turns and any(
-    other is not client and other.connection is client.connection
-    for other in self._at_work()
-   )
-   if not busy:
-    self._pending.remove(asked)
-    self._lifecycle.touch()
-    self._connection.send(reply.under(asked.identifier))
- def withdraw(self, message):
-  key = message.params.get("requestId")
-  if not is_id(key):
-   return
-  self._deferred = [one for one in self._deferred if one.id != key]
-  found = [asked for asked in self._pending if asked.key == key]
-  if found:
-   asked = found[-1]
-   self._pending.remove(asked)
-   if asked.reply is None:
-    params = replaced(message.raw("params"), "requestId", str(asked.number))
-    asked.client.deliver(notification(CANCELLED, params))
- def disconnected(self, client):
-  for asked in [one for one in self._pending if one.client is client]:
-   self._pending.remove(asked)
-   self._refuse_gone(asked.identifier)
- def input_ended(self, client):
-  for asked in [one for one in self._pending if one.client is client and one.reply is None]:
-   self._pending.remove(asked)
-   self._refuse_gone(asked.identifier)
- def _refuse_gone(self, identifier):
-  gone = error(METHOD_NOT_FOUND, "The client is gone")
-  self._connection.send(failure(identifier, gone))
- def clear(self):
-  pending, self._pending, self._deferred = self._pending, [], []
-  for asked in pending:
-   if asked.reply is None:
-    params = obj(requestId=str(asked.number))
-    asked.client.deliver(notification(CANCELLED, params))
-
-# serve/child.py: One server behind the proxy, over all its lives.
-class Child:
- def __init__(
-  self, name, answers, effects, clients, origins
- ):
-  plan = answers.plan
-  facts = plan.children.get(name, {})
-  self.name = name
-  self.row = plan.servers[name]
-  self._clients = clients
-  self._catalogues = answers.catalogues
-  self._outages = answers.outages
-  self.connection = Connection(self, self.receive, self.row, plan.options, effects)
-  self.lifecycle = Lifecycle(self.connection, plan)
-  self.requests = ServerRequests(
-   self.connection,
-   self.lifecycle,
-   clients,
-   asks=bool(facts.get("conditional")),
-   several=len(plan.servers) > 1,
-  )
-  listed = Listed(
-   self.connection,
-   self.lifecycle,
-   clients,
-   settled=self._lists_settled,
-   is_awaited=lambda: self.calls.any_is_unknown,
-  )
-  self.lists = Lists(self._catalogues, listed)
-  self.calls = CallQueue(
-   self.connection,
-   self.lifecycle,
-   self.requests,
-   self.lists,
-   self._catalogues,
-   origins,
-  )
- @property
- def state(self):
-  return self.lifecycle.state
- @property
- def era(self):
-  return self.lifecycle.era
- def up(self, port, masks):
-  if self.state != STARTING:
-   return
-  masked = None
-  if "masks" in self.row:
-   masked = Masks(self.row["masks"], masks)
-  self.connection.open(port, masked)
-  hello = self.lifecycle.introduction()
-  self.connection.ask("initialize", hello, self._shake_hands, deadline=FOREVER)
- def _shake_hands(self, answer):
-  if answer.is_error:
-   self.lifecycle.refused(answer)
-   return
-  fault = introduction_fault("initialize", answer.value("result"))
-  if fault:
-   self.lifecycle.give_up(fault)
-   return
-  self.lifecycle.ready(answer)
-  self.connection.send(notification(INITIALIZED))
-  if self._outages.end(self.name):
-   self._clients.all_changed(self._catalogues, self.name)
-  self._inform()
-  self.calls.flush()
-  self.lists.read()
-  self._lists_settled()
-  self._sleep_if_idle(self.lifecycle.ready_at)
- def renewed(self):
-  if self.lifecycle.is_ready:
-   self._inform()
-   self.lists.read()
- def _inform(self):
-  self.set_level()
-  for uri in self._clients.watched(self.name):
-   self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
- def set_level(self):
-  level = self._clients.level
-  if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
-   self.connection.ask("logging/setLevel", obj(level=quote(level)))
- def down(self, reason, last_words):
-  if not self.lifecycle.is_alive:
-   return
-  shaking = self.state == STARTING and bool(self.connection.own)
-  if shaking and self.era == MODERN and self.lifecycle.switch_era():
-   return
-  self.calls.abandon(self.calls.clear(), reason)
-  self.requests.clear()
-  self.lifecycle.fail(reason)
-  self._forget()
-  words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
-  self.connection.say(reason + words)
-  if self._outages.begin(self.name):
-   self._clients.all_changed(self._catalogues, self.name)
- def _forget(self):
-  self.connection.clear()
-  self.lists.clear()
- def tick(self, now):
-  self.lifecycle.tick(now)
-  self.connection.port.tick(now)
-  self.lists.tick(now)
-  late = self.calls.time_out(now)
-  self.connection.give_up(now)
-  self._settle_lost()
-  self.requests.give_up(now, awaited=self.calls.any_waits)
-  if late or self.lists.given_up(now):
-   self.calls.flush()
-  self._sleep_if_idle(now)
- def _sleep_if_idle(self, now):
-  owes = self.connection.owed() or self.calls.any_waits or self.requests
-  busy = bool(owes or self._clients.watched(self.name))
-  if self.lifecycle.sleep_if_idle(now, busy=busy):
-   self._forget()
- def receive(self, message):
-  if isinstance(message, Fragment):
-   self._unreadable(message)
-  elif message.method is None:
-   self._answered(message)
-  elif "id" in message.members:
-   self.ask(None, message)
-  elif message.method == CANCELLED:
-   self.requests.withdraw(message)
-  elif message.method in LISTS_CHANGED:
-   self.lists.announced(message.method)
-  elif message.method == PROGRESS:
-   self.calls.progress(self.connection.unmasked(message))
-  elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
-   if message.method != RESOURCE_UPDATED:
-    message = self.connection.unmasked(message)
-   callers = {call.client for call in self.connection.calls.values()}
-   self._clients.pass_on(self.name, message, callers)
- def ask(self, client, message):
-  message = self.connection.unmasked(message)
-  if client is not None:
-   self.requests.ask(client, message)
-  else:
-   self.requests.receive(message)
-  self.calls.flush()
- def _answered(self, message):
-  number = minted(message.value("id"))
-  own, call = self.connection.asked(number)
-  if own is not None:
-   del self.connection.own[number]
-   own.finish(message)
-  elif call is not None:
-   self.calls.answered(number, self.connection.unmasked(message))
-   self.calls.flush()
-  elif message.id is None and not number and message.is_response:
-   self.connection.lose(self.connection.without_id(message))
-  if self.connection.lost:
-   self._settle_lost()
- def _unreadable(self, fragment):
-  self.connection.warn(fragment.problem)
-  if fragment.method:
-   if fragment.id is not None:
-    refusal = error(PARSE_ERROR, f"Invalid message: {fragment.problem}")
-    self.connection.send(failure(id_text(fragment.id), refusal))
-   return
-  number = minted(fragment.id)
-  problem = self.connection.unusable(f"that cannot be read: {fragment.problem}")
-  if number in self.connection.owed():
-   self._answered(failure(str(number), problem))
-  elif fragment.id is None:
-   self.connection.lose(problem)
-   self._settle_lost()
- def _settle_lost(self):
-  for number, problem in self.connection.settled():
-   self._answered(failure(str(number), problem))
- def submit(self, call):
-  self.calls.submit(call)
- def submit_unknown(self, call):
-  self.calls.submit_unknown(call)
-  if self.lifecycle.is_ready:
-   self.lists["tools"].read()
- def withdraw(self, call, params):
-  self.calls.withdraw(call, params)
-  self._settle_lost()
-  self.calls.flush()
- def _lists_settled(self):
-  if self.lists["tools"].is_known:
-   self.calls.settle_unknown()
-  self.calls.flush()
-
-# serve/resources.py: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
+# rare/resources.py: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
 APP_SCHEME = "ui://"
+SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
 READING_METHODS = SKILL_METHODS | {"resources/read"}
 
 class SubscriptionCall(Call):
- __slots__ = ("_clients", "_origins")
- def __init__(
-  self, client, message, uri, clients, origins
- ):
+ __slots__ = ("_origins",)
+ def __init__(self, client, message, uri, origins):
   super().__init__(client, message, uri)
-  self._clients = clients
   self._origins = origins
  def succeeded(self, server, message):
   if self.method == "resources/subscribe":
-   self._clients.watch(self.client, self.name, server)
+   self.client.watched[self.name] = server
    self._origins.add(self.name, server)
   else:
-   self._clients.unwatch(self.client, self.name)
+   self.client.watched.pop(self.name, None)
   return message
  def failed(self):
   if self.method == "resources/subscribe":
-   self._clients.unwatch(self.client, self.name)
+   self.client.watched.pop(self.name, None)
 
 class SkillCall(Call):
  __slots__ = ()
@@ -4869,7 +7955,8 @@ class SkillCall(Call):
  def succeeded(self, server, message):
   if type(message.value("result")) is not dict:
    return message
-  return result(message.raw("id"), moved_result(message.raw("result"), server))
+  load_part("views")
+  return result(message.id_text, moved_result(message.raw("result"), server))
 
 class ResourceRouting:
  def __init__(
@@ -4899,30 +7986,29 @@ class ResourceRouting:
    self._find(client, message, uri)
  def _find(self, client, message, uri):
   owners, own = self._holders(message.method or "", uri)
-  if not owners and message.method in SKILL_METHODS:
+  if owners:
+   self._dispatch.send(self._call(client, message, uri, own), owners)
+  elif message.method in SKILL_METHODS:
    text = f"No skill is served at {uri}"
    self._dispatch.deny(client, message, INVALID_PARAMS, text)
-  elif not owners:
-   data = obj(uri=quote(uri))
-   text = f"Resource not found: {uri}"
-   self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
   else:
-   self._dispatch.send(self._call(client, message, uri, own), owners)
+   text, data = f"Resource not found: {uri}", obj(uri=quote(uri))
+   self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
  def _call(self, client, message, uri, own):
   if message.method in ("resources/subscribe", "resources/unsubscribe"):
-   return SubscriptionCall(client, message, uri, self._clients, self._origins)
+   return SubscriptionCall(client, message, uri, self._origins)
   if own != uri:
    return SkillCall(client, message, uri, ("uri",), own)
   skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
   return (SkillCall if skilled else Call)(client, message, uri)
  def _unsubscribe(self, client, message, uri):
-  server = self._clients.unwatch(client, uri)
+  server = client.watched.pop(uri, None)
   if server is None:
    self._find(client, message, uri)
    return
   child = self._children[server]
-  if not child.lifecycle.is_ready or self._clients.is_watched(uri, server):
-   client.deliver(result(message.raw("id"), "{}"))
+  if not child.lifecycle.is_ready or uri in self._clients.watched(server):
+   client.deliver(result(message.id_text, "{}"))
   else:
    self._dispatch.send(self._call(client, message, uri, uri), [child])
  def complete(self, client, message, uri):
@@ -4934,14 +8020,10 @@ class ResourceRouting:
   else:
    self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
  def _holders(self, method, uri):
-  extended = self._answers.extended
-  skilled = [
-   child
-   for name, child in self._children.items()
-   if SKILLS.capability in extended.get(name, ())
-  ]
+  skilled = [self._children[name] for name in self._answers.plan.skilled]
   listed = self._catalogues["resources"].find(uri) is not None
   if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
+   load_part("views")
    for child in skilled:
     own = own_address(uri, child.name)
     if own is not None:
@@ -4980,1066 +8062,12 @@ def _tells_of_resources(child):
  declared = child.lifecycle.declared.get("resources")
  return type(declared) is dict and declared.get("subscribe") is True
 
-# serve/routing.py: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
-_UNKNOWN = {TOOLS: "Tool name must be prefixed with server key", PROMPTS: "Prompt not found"}
-_ROUTED = {
- "tools/call": "name",
- "prompts/get": "name",
- "resources/read": "uri",
- "resources/subscribe": "uri",
- "resources/unsubscribe": "uri",
- "skills/get": "uri",
- "resources/directory/read": "uri",
- "completion/complete": "ref",
-}
-_OF_REFERENCE = ("type", "name", "uri")
-
-class Dispatch:
- def __init__(self, children):
-  self._children = children
-  self._serial = 0
- def send(self, call, children):
-  first, *others = children
-  self._register(call, first)
-  if others:
-   call.others = [child.submit for child in others]
-  first.submit(call)
- def send_unknown(self, call, child):
-  self._register(call, child)
-  child.submit_unknown(call)
- def withdraw(self, call, child, params):
-  child.withdraw(call, params)
- def _register(self, call, child):
-  self._serial += 1
-  call.serial = self._serial
-  child.calls.limit(call)
- def deny(self, client, message, code, text, data=""):
-  self.refuse(client, message, error(code, text, data))
- def refuse(self, client, message, refusal):
-  client.deliver(failure(message.raw("id"), refusal))
- def refuse_withheld(self, client, message, name):
-  for child in self._children.values():
-   reason = child.lists.withheld(message.method or "", name)
-   if reason is not None:
-    self.refuse(client, message, child.connection.gone(reason))
-    return True
-  return False
-
-class NameRouting:
- def __init__(
-  self,
-  plan,
-  catalogues,
-  children,
-  dispatch,
- ):
-  self._plan = plan
-  self._options = plan.options
-  self._catalogues = catalogues
-  self._children = children
-  self._dispatch = dispatch
- def call(self, client, message):
-  name = message.params.get("name")
-  kind = TOOLS if message.method == "tools/call" else PROMPTS
-  if type(name) is not str:
-   self._deny(client, message, f"{message.method} needs a name in params")
-   return
-  item = self._catalogues[kind.name].find(name)
-  if item is not None and not item.server:
-   self._call_subtool(client, message, item)
-  elif item is not None:
-   self._send(client, message, name, item)
-  elif not self._dispatch.refuse_withheld(client, message, name):
-   self._call_by_own_name(client, message, kind, name)
- def _send(
-  self,
-  client,
-  message,
-  name,
-  item,
-  path=("name",),
- ):
-  call = Call(client, message, name, path, item.original)
-  self._dispatch.send(call, [self._children[item.server]])
- def _call_by_own_name(self, client, message, kind, name):
-  items = self.named(kind, name)
-  if len(items) == 1:
-   self._call_listed(client, message, kind, items[0])
-  elif items:
-   meant = " or ".join([getattr(item, client.spelling) for item in items])
-   self._deny(client, message, f"{_UNKNOWN[kind]}: {name}; say {meant}")
-  elif kind is TOOLS:
-   self._call_unknown(client, message, name)
-  else:
-   self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
- def _call_listed(self, client, message, kind, item):
-  name = item.exposed
-  if self._catalogues[kind.name].find(name) is not None:
-   self._send(client, message, name, item)
-  elif self._dispatch.refuse_withheld(client, message, name):
-   return
-  elif kind is TOOLS:
-   self._dispatch.refuse(client, message, tool_not_found(name))
-  else:
-   self._deny(client, message, f"{_UNKNOWN[kind]}: {name}")
- def named(self, kind, name):
-  catalogue = self._catalogues[kind.name]
-  listed = catalogue.find(name)
-  if listed is not None:
-   return [listed]
-  guarded = self._options.on_drift == "refuse"
-  items = catalogue.recorded if guarded else catalogue.served
-  return [i for server in self._children for i in items(server) if i.original == name]
- def _call_subtool(self, client, message, composite):
-  allowed = self._plan.subtools[composite.original]
-  call = Subcall(message, composite.original, allowed)
-  if call.fault:
-   self._deny(client, message, call.fault)
-   return
-  recorded = self._catalogues["tools"].recorded(call.server)
-  hidden = Item(call.server, call.tool, "", "", "")
-  item = next((item for item in recorded if item.original == call.tool), hidden)
-  self._send(client, call.message, item.exposed, item)
- def _call_unknown(self, client, message, name):
-  separator = self._options.separator
-  server = prefix_of(name, self._children, separator)
-  if server is None and self._options.names != "bare" and separator not in name:
-   self._dispatch.refuse(client, message, tool_of_nobody(name))
-   return
-  child = self._children[server] if server is not None else None
-  live = self._options.on_drift == "live"
-  if child is None or not live or child.lifecycle.is_down_for_good:
-   self._dispatch.refuse(client, message, tool_not_found(name))
-   return
-  self._dispatch.send_unknown(Call(client, message, name, ("name",)), child)
- def complete(self, client, message, name):
-  items = self.named(PROMPTS, name)
-  if len(items) == 1:
-   self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
-  else:
-   self._deny(client, message, f"Nothing to complete: {name}")
- def _deny(self, client, message, text):
-  self._dispatch.deny(client, message, INVALID_PARAMS, text)
-
-def ambiguity(message):
- member = _ROUTED.get(message.method or "")
- params = message.members.get("params")
- if member is None or params is None or (member != "ref" and params.names_once(member)):
-  return ""
- if not message.params:
-  return ""
- text = params.text
- fault = repeated(text, 0, (member,))
- if not fault and member == "ref" and type(message.params.get("ref")) is dict:
-  fault = repeated(text, place_of(text, ("ref",))[0], _OF_REFERENCE)
- return fault
-
-# serve/router.py: The router: clients, children, and which of the latter a message of the former is for.
-MAXIMUM_STARTING = 8
-MAXIMUM_IN_BACKGROUND = 7
-
-class ExtensionCall(Call):
- __slots__ = ()
- def is_settled_by(self, code):
-  return code != METHOD_NOT_FOUND
-
-class Router:
- def __init__(self, answers, effects, dispatching):
-  self.answers = answers
-  self.plan = answers.plan
-  self.effects = effects
-  self.clients = Clients("logging" in answers.declared)
-  origins = Origins()
-  self.children = {
-   name: Child(name, answers, effects, self.clients, origins) for name in self.plan.servers
-  }
-  self._dispatch = dispatching(self.children)
-  self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
-  self.resources = ResourceRouting(
-   answers, self.children, self.clients, origins, self._dispatch
-  )
- def admit(self):
-  queued = [child for child in self.children.values() if child.state == QUEUED]
-  if not queued:
-   return
-  starting = sum(child.state == STARTING for child in self.children.values())
-  queued.sort(key=lambda child: not child.calls.any_waits)
-  for child in queued:
-   limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
-   if starting >= limit:
-    return
-   starting += 1
-   child.lifecycle.start()
- def connect(self, client):
-  self.clients.connect(client)
-  if client.starter is not None:
-   self.want_children(client.starter)
- def end_input(self, client):
-  self.clients.end_input(client)
-  for child in self.children.values():
-   child.requests.input_ended(client)
- def disconnect(self, client):
-  calls = self._calls_of(client)
-  asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
-  watched = {**asked, **self.clients.disconnect(client)}
-  if client.connection is client and self.clients.settle_level():
-   self._tell_level()
-  for server, call in reversed(calls):
-   child = self.children[server]
-   self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-  for child in self.children.values():
-   child.requests.disconnected(client)
-  for uri, server in watched.items():
-   child = self.children[server]
-   if child.lifecycle.is_ready and not self.clients.is_watched(uri, server):
-    child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
- def _calls_of(self, client):
-  found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
-  return sorted(found, key=lambda pair: pair[1].serial)
- def owes(self, client):
-  return any(child.calls.of(client) for child in self.children.values())
- def want_children(self, client):
-  if self.plan.options.start == "eager":
-   for child in self.children.values():
-    if child.name not in self.answers.outages:
-     child.lifecycle.want(client)
- def receive(self, client, message):
-  if isinstance(message, Malformed):
-   code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
-   client.deliver(failure("null", error(code, f"Invalid message: {message}")))
-  elif message.method is None:
-   if "result" in message.members or "error" in message.members:
-    self._client_answer(client, message)
-   else:
-    self._invalid(client, message)
-  elif "id" not in message.members:
-   self._client_notification(client, message)
-  elif message.id is None:
-   self._invalid(client, message)
-  else:
-   self._client_request(client, message)
- def _invalid(self, client, message):
-  identifier = "null" if message.id is None else message.raw("id")
-  client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
- def _client_answer(self, client, message):
-  number = minted(message.value("id"))
-  any(child.requests.reply(client, number, message) for child in self.children.values())
- def _client_request(self, client, message):
-  method = message.method or ""
-  if FORWARDED.get(method) in self.answers.declared:
-   self._forward(client, message, method)
-   return
-  answer = self.answers.answer(client, message)
-  if answer is not None:
-   client.deliver(answer)
-  else:
-   self._extension(client, message)
- def _forward(self, client, message, method):
-  params = message.value("params")
-  if type(params) is dict or params is None:
-   fault = ambiguity(message)
-  else:
-   fault = "params must be an object"
-  if fault:
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
-  elif method in ("tools/call", "prompts/get"):
-   self.names.call(client, message)
-  elif method == "logging/setLevel":
-   self._set_level(client, message)
-  elif method == "completion/complete":
-   self._complete(client, message)
-  else:
-   self.resources.request(client, message)
- def _set_level(self, client, message):
-  level = message.params.get("level")
-  if type(level) is not str or level not in LEVELS:
-   self._dispatch.deny(client, message, INVALID_PARAMS, "Unknown log level")
-   return
-  if self.clients.set_level(client, level):
-   self._tell_level()
-  client.deliver(result(message.raw("id"), "{}"))
- def _tell_level(self):
-  for child in self.children.values():
-   child.set_level()
- def _complete(self, client, message):
-  reference = message.params.get("ref")
-  of = reference if type(reference) is dict else {}
-  name, uri = of.get("name"), of.get("uri")
-  if type(name) is str and of.get("type") == "ref/prompt":
-   self.names.complete(client, message, name)
-  elif type(uri) is str and of.get("type") == "ref/resource":
-   self.resources.complete(client, message, uri)
-  else:
-   fault = "completion/complete needs a ref"
-   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
- def _extension(self, client, message):
-  method = message.method or ""
-  children = [self.children[name] for name in self.answers.extenders(method)]
-  if children:
-   self._dispatch.send(ExtensionCall(client, message, method), children)
-  else:
-   fault = f"Method not found: {method}"
-   self._dispatch.deny(client, message, METHOD_NOT_FOUND, fault)
- def _client_notification(self, client, message):
-  method = message.method or ""
-  if method == CANCELLED:
-   self._cancel(client, message)
-  elif method == INITIALIZED:
-   client.shake_hands()
-   self.want_children(client)
-  elif method == PROGRESS:
-   number = message.params.get("progressToken")
-   if type(number) is int:
-    for child in self.children.values():
-     child.requests.progress(client, number, message)
-  elif method.startswith("notifications/") and method not in OF_SERVERS:
-   for_all = method != ROOTS_CHANGED
-   for child in self.children.values():
-    if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
-     child.connection.send(notification(method, message.raw("params")))
- def _cancel(self, client, message):
-  key = message.params.get("requestId")
-  found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
-  if found:
-   server, call = found[-1]
-   params = message.raw("params")
-   child = self.children[server]
-   self._dispatch.withdraw(call, child, lambda n: replaced(params, "requestId", n))
-
-# serve/core.py: The core of the proxy: takes the events of all peers, of either era, one at a time.
-class Core:
- def __init__(
-  self,
-  answers,
-  clock,
-  mint,
-  dispatching=Dispatch,
- ):
-  self.effects = Effects(clock)
-  self.router = Router(answers, self.effects, dispatching)
-  self.children = self.router.children
-  self._mint = mint
-  self.modern = None
- @property
- def alarm(self):
-  return self.effects.alarm
- def _done(self):
-  effects = self.effects
-  effects.settle()
-  if effects.starts_due:
-   effects.starts_due = False
-   self.router.admit()
-  return effects.taken()
- def connect(self, client):
-  client.attach(lambda message: self.effects.send(client, message))
-  self.router.connect(client)
-  return self._done()
- def end_input(self, client):
-  self.router.end_input(client)
-  return self._done()
- def disconnect(self, client):
-  if self.modern is not None:
-   self.modern.close(client)
-  self.router.disconnect(client)
-  return self._done()
- def from_client(self, client, line):
-  return self.take(client, read_messages(line, client.version == BATCH_VERSION))
- def take(self, client, messages):
-  for message in messages:
-   if isinstance(message, Malformed) or not self._is_modern(client, message):
-    self.router.receive(client, message)
-   self.effects.settle()
-  return self._done()
- def _is_modern(self, client, message):
-  if self.modern is None:
-   if not is_enveloped(message) or message.id is None or message.method == "initialize":
-    return False
-   load_part("modern")
-   self.modern = ModernClients(self.router, self._mint)
-  return self.modern.receive(client, message)
- def owes(self, client):
-  waits = self.modern is not None and self.modern.owes(client)
-  return waits or self.router.owes(client)
- def end_subscriptions(self):
-  if self.modern is not None:
-   self.modern.end_subscriptions()
-  return self._done()
- def wake(self, child, client):
-  child.lifecycle.want(client)
-  return self._done()
- def child_up(self, child, masks={}):
-  if child.era == MODERN:
-   load_part("modern")
-   child.up(ModernChildPort(child, self.router.answers), masks)
-  else:
-   child.up(None, masks)
-  return self._done()
- def child_down(self, child, reason, last_words=""):
-  child.down(reason, last_words)
-  return self._done()
- def schema_of(self, child, tool):
-  served = self.router.answers.catalogues["tools"].served(child.name)
-  return next((item.listed("") for item in served if item.original == tool), "")
- def child_renewed(self, child):
-  child.renewed()
-  return self._done()
- def request_failed(self, child, request, reason):
-  if child.lifecycle.is_alive:
-   child.connection.port.receive(failure(str(request), child.connection.gone(reason)))
-  return self._done()
- def read(
-  self, child, line, redact, request=0
- ):
-  return child.connection.read(line, redact, request)
- def from_child(self, child, said):
-  messages, oddity = said
-  if child.lifecycle.is_alive:
-   child.connection.warn(oddity)
-   for message in messages:
-    child.connection.port.receive(message)
-    self.effects.settle()
-  return self._done()
- def tick(self):
-  now = self.effects.clock()
-  self.effects.disarm()
-  if self.modern is not None:
-   self.modern.tick(now)
-  for child in self.children.values():
-   child.tick(now)
-  return self._done()
-
-# serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
-STDIN_GRACE_SECONDS = 2.0
-SIGTERM_GRACE_SECONDS = 2.0
-LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 4096
-LAST_WORDS_LINES = 10
-CHUNK = 1 << 16
-TERMINATE = 15
-
-class Process:
- def __init__(self, spawned, hear, ended):
-  import threading
-  self.launch = spawned.launch
-  self.hear = hear
-  self.ended = ended
-  self.exited = threading.Event()
-  self.drained = threading.Event()
-  self.silent = threading.Event()
-  self.gone = threading.Event()
-  self.retired = False
-  self._held = False
-  self._last_words = b""
-  self._claim = _thread.allocate_lock()
-  self._open = _thread.allocate_lock()
-  self.popen = spawned.popen
-  self._group = spawned.group
-  try:
-   self._closed, self._close = os.pipe()
-  except OSError:
-   spawned.discard()
-   raise
-  stdin, self._stdout, stderr = spawned.pipes
-  self.writer = Writer(
-   stdin,
-   private=True,
-   broke=lambda: self._apart(self._deaf),
-   overflowed=lambda waiting: self._apart(self._full, waiting),
-  )
-  try:
-   _thread.start_new_thread(self._read_stderr, (stderr,))
-  except RuntimeError:
-   self._undo(self._stdout, stderr, self._closed)
-   raise
-  try:
-   _thread.start_new_thread(self._wait, ())
-  except RuntimeError:
-   self._undo(self._stdout)
-   raise
- def send(self, *messages):
-  self.writer.send(*[message.line() for message in messages])
- def retire(self):
-  self.retired = True
-  self.silence()
- def hold(self, gates, is_over):
-  self._held = True
-  for gate in gates:
-   while not is_over() and not gate.acquire(True, LOOK_SECONDS):
-    pass
-  self._held = False
- def _undo(self, *descriptors):
-  self.kill()
-  self.popen.wait()
-  self.exited.set()
-  self.close()
-  for descriptor in descriptors:
-   os.close(descriptor)
- def _apart(self, work, *arguments):
-  try:
-   _thread.start_new_thread(work, arguments)
-  except RuntimeError:
-   self.kill()
- def read(self):
-  lines = Lines(self._endless)
-  for data in _chunks(self._stdout):
-   self.hear(*lines.feed(data))
-  self.drained.set()
-  if not self.exited.wait(LAST_WORDS_SECONDS):
-   self.end("closed its standard output")
- def _endless(self):
-  reason = f"wrote a line of more than {MAXIMUM_LINE_BYTES >> 20} MiB"
-  self._apart(self.end, reason)
- def _deaf(self):
-  if not self.exited.wait(LAST_WORDS_SECONDS):
-   self.end("closed its standard input")
- def _full(self, waiting):
-  self.end(f"does not read its input, {waiting >> 20} MiB are waiting")
- def end(self, reason):
-  if self._claim.acquire(False):
-   self.ended(printable(self.launch.redact(reason)), self.last_words())
-  self.close()
- def silence(self):
-  self._claim.acquire(False)
- def close(self):
-  if self._open.acquire(False):
-   os.close(self._close)
-  self.writer.close()
-  if self._group_gone(STDIN_GRACE_SECONDS):
-   return
-  self._signal(TERMINATE)
-  if self._group_gone(SIGTERM_GRACE_SECONDS):
-   return
-  self._signal(KILL)
-  self._group_gone(SIGTERM_GRACE_SECONDS)
- def kill(self):
-  self._signal(KILL)
- def last_words(self):
-  text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-  if len(self._last_words) > LAST_WORDS_BYTES:
-   text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
-  lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-  return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
- def _group_gone(self, seconds):
-  from time import monotonic, sleep
-  deadline = monotonic() + seconds
-  self.exited.wait(seconds)
-  while not self.gone.is_set():
-   if self.exited.is_set() and not self._group.signal(0):
-    self.gone.set()
-   elif monotonic() > deadline:
-    return False
-   else:
-    sleep(0.01)
-  return True
- def _signal(self, number):
-  if not self.gone.is_set():
-   self._group.signal(number)
- def _read_stderr(self, descriptor):
-  for data in _chunks(descriptor, self._listens(descriptor)):
-   self._last_words = (self._last_words + data)[-2 * LAST_WORDS_BYTES :]
-  self.silent.set()
-  os.close(self._closed)
- def _listens(self, descriptor):
-  if not POLLS:
-   return lambda: None
-  poll = new_poll()
-  poll.register(descriptor, POLLIN)
-  watched = [self._closed, self.writer.descriptor]
-  for number in watched:
-   poll.register(number, 0)
-  def wait():
-   while True:
-    ready = [number for number, _ in poll.poll()]
-    closed = self._closed in ready
-    if watched and (closed or self.writer.descriptor in ready):
-     while watched:
-      poll.unregister(watched.pop())
-     if not closed:
-      self._apart(self._deaf)
-    if descriptor in ready:
-     return
-  return wait
- def _wait(self):
-  status = self.popen.wait()
-  self.exited.set()
-  while not self.drained.wait(LAST_WORDS_SECONDS) and self._held:
-   pass
-  self.silent.wait(LAST_WORDS_SECONDS)
-  self.end(describe(status))
-
-def _chunks(descriptor, wait=lambda: None):
- try:
-  while True:
-   wait()
-   data = os.read(descriptor, CHUNK)
-   if not data:
-    return
-   yield data
- except OSError:
-  return
- finally:
-  os.close(descriptor)
-
-# serve/lives.py: The lives of children: each a process, or the connection to a server elsewhere.
-class Lives:
- def __init__(self, host, folder):
-  self._host = host
-  self._folder = folder
-  self._current = {}
-  self._started = []
-  self._adopted = {}
-  self.spawning = _thread.allocate_lock()
- def send(self, child, messages):
-  if child in self._current:
-   self._current[child].send(*messages)
- def is_current(self, child, life):
-  return self._current.get(child) is life
- def redact(self, text):
-  for life in self._started:
-   text = life.launch.redact(text)
-  return text
- def start(self, child):
-  if _apart(self._live, child):
-   return True
-  self._abandon(child)
-  return False
- def adopt(self, child, spawned):
-  self._adopted[child] = spawned
- def _abandon(self, child):
-  spawned = self._adopted.pop(child, None)
-  if spawned is not None:
-   spawned.discard()
- def end(self, child, reason):
-  if not _apart(self._end, child, reason):
-   life = self._current.get(child)
-   if life is not None:
-    life.silence()
-    life.kill()
-   self._host.perform(self._host.core.child_down(child, reason))
- def _end(self, child, reason):
-  life = self._current.get(child)
-  if life is not None:
-   life.end(reason)
-  else:
-   self._host.attempt(lambda core: core.child_down(child, reason))
- def put_to_sleep(self, child):
-  life = self._current.pop(child, None)
-  if life is not None:
-   life.retire()
-   _close_apart(life)
- def close(self):
-  for child in list(self._adopted):
-   self._abandon(child)
-  gates = []
-  for life in self._started:
-   life.silence()
-   gate = _thread.allocate_lock()
-   gate.acquire()
-   gates.append(gate)
-   if not _apart(_close, life, gate):
-    life.kill()
-    _close(life, gate)
-  for gate in gates:
-   gate.acquire()
- def kill(self):
-  for life in list(self._started):
-   life.kill()
-  for spawned in list(self._adopted.values()):
-   spawned.kill()
- def _live(self, child):
-  host, core = self._host, self._host.core
-  launch = None
-  life = None
-  def hear(*lines, request=0):
-   said = [core.read(child, line, self.redact, request) for line in lines]
-   if life is not None:
-    with host.lock:
-     gates = host.heard(child, life, said)
-    if gates:
-     life.hold(gates, lambda: host.is_closing)
-   return [number for messages, _ in said for number in answered(messages)]
-  def ended(reason, last_words):
-   if life is None or not life.retired:
-    host.attempt(lambda core: core.child_down(child, reason, last_words))
-  try:
-   minimal = host.plan.options.env == "minimal"
-   launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
-   with self.spawning:
-    if host.is_closing:
-     return
-    life = self._started_life(child, launch, hear, ended)
-    with host.lock:
-     self._started = [old for old in self._started if not old.gone.is_set()]
-     self._started.append(life)
-     self._current[child] = life
-     host.perform(core.child_up(child, launch.masks))
-     if child.state != STARTING:
-      life.silence()
-      _close_apart(life)
-   life.read()
-  except Exception as problem:
-   if life is not None:
-    life.end(f"was given up over an internal fault: {where(problem)}")
-   else:
-    self._abandon(child)
-    ended(f"could not be started: {_why(problem, launch)}", "")
- def _started_life(
-  self,
-  child,
-  launch,
-  hear,
-  ended,
- ):
-  host = self._host
-  if launch.transport == "stdio":
-   spawned = self._adopted.pop(child, None)
-   return Process(spawn(launch) if spawned is None else spawned, hear, ended)
-  load_part("remote")
-  config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
-  return RemoteConnection(
-   launch,
-   hear,
-   ended,
-   lambda request, why: host.attempt(
-    lambda core: core.request_failed(child, request, why)
-   ),
-   lambda: host.attempt(lambda core: core.child_renewed(child)),
-   lambda tool: host.core.schema_of(child, tool),
-   f"mcpagg/{host.plan.compiler}",
-   config,
-  )
-
-def _apart(work, *arguments):
- try:
-  _thread.start_new_thread(work, arguments)
- except RuntimeError:
-  return False
- return True
-
-def _close_apart(life):
- if not _apart(life.close):
-  life.kill()
-
-def _close(life, gate):
- try:
-  life.close()
- finally:
-  gate.release()
-
-def _why(problem, launch):
- if not isinstance(problem, (MissingVariables, OSError, ValueError)):
-  why = f"{where(problem)}: {problem}"
- elif isinstance(problem, FileNotFoundError) and launch and not os.path.isabs(launch.argv[0]):
-  why = not_found(launch.argv[0], launch.env)
- else:
-  why = str(problem)
- return launch.redact(why) if launch is not None else why
-
-# serve/engine.py: Carries out what the core decides: writes to peers, starts and stops children, keeps time.
-NO_THREAD = "the system has no thread for it"
-LONGEST_SLEEP_SECONDS = 3600.0
-
-class Engine:
- def __init__(
-  self,
-  answers,
-  folder,
-  log=None,
-  mint=lambda: os.urandom(16).hex(),
- ):
-  self.plan = answers.plan
-  self.log = log
-  self._refusal = _refusal(self.plan)
-  dispatching = Dispatch if log is None else log.dispatch
-  self.core = Core(answers, monotonic, mint, dispatching)
-  self.lock = _thread.allocate_lock()
-  self._sinks = {}
-  self._lives = Lives(self, folder)
-  self._stderr = Writer(2, private=False, overflowed=lambda waiting: None)
-  self.is_closing = False
-  self._awaited = None
-  self._paid = _thread.allocate_lock()
-  self._alarm = Alarm(self._ring)
-  self._timeless = False
- def adopt(self, spawned, client):
-  child = self.core.children[spawned.launch.name]
-  self._lives.adopt(child, spawned)
-  self.attempt(lambda core: core.wake(child, client))
- def connect(self, client, sink):
-  self._sinks[client] = sink
-  self.attempt(lambda core: core.connect(client))
- def disconnect(self, client):
-  self.attempt(lambda core: core.disconnect(client))
-  with self.lock:
-   del self._sinks[client]
- def hear(self, client, *lines):
-  faults = []
-  calls = []
-  taken = 0
-  with self.lock:
-   if self.is_closing:
-    return len(lines)
-   for line in lines:
-    taken += 1
-    try:
-     calls = self._gathered(calls, self.core.from_client(client, line), client)
-    except Exception as fault:
-     faults.append((line, fault))
-    if not calls and self._sinks[client].gate() is not None:
-     break
-   try:
-    self.perform(calls)
-   except Exception as fault:
-    faults += [(line, fault) for line in lines[:taken]]
-  for line, problem in faults:
-   self.fail(client, line, problem)
-  return taken
- def take(self, client, messages):
-  try:
-   self._bring(lambda core: core.take(client, messages))
-  except Exception as fault:
-   self._take_back(client, messages, fault)
- def fail(self, client, line, fault):
-  self._take_back(client, read_messages(line, client.version == BATCH_VERSION), fault)
- def _take_back(
-  self, client, messages, fault
- ):
-  self._say(f"internal fault: {where(fault)}")
-  with self.lock:
-   for message in messages:
-    if isinstance(message, Malformed) or message.id is None or not message.method:
-     continue
-    identifier = message.raw("id")
-    params = obj(requestId=identifier)
-    cancelled = notification(CANCELLED, params).line()
-    actions = self.core.from_client(client, cancelled)
-    self.perform(actions)
-    if not any(_is_answer(action, client, identifier) for action in actions):
-     why = error(INTERNAL_ERROR, f"Internal fault: {where(fault)}")
-     self._send_all({client: [failure(identifier, why)]})
- def wake(self, child, client):
-  self.attempt(lambda core: core.wake(child, client))
- def settle(self, client, seconds):
-  self.attempt(lambda core: core.end_input(client))
-  with self.lock:
-   if not self.core.owes(client):
-    return
-   self._paid.acquire()
-   self._awaited = client
-  self._paid.acquire(True, seconds)
- def end_subscriptions(self):
-  self.attempt(lambda core: core.end_subscriptions())
- def close(self):
-  self.end_subscriptions()
-  with self._lives.spawning, self.lock:
-   self.is_closing = True
-  self._lives.close()
-  self._stderr.flush(1.0)
-  if self.log is not None:
-   self.log.flush(1.0)
- def kill(self):
-  self._lives.kill()
- def _bring(self, event):
-  with self.lock:
-   if not self.is_closing:
-    self.perform(event(self.core))
- def attempt(self, event):
-  try:
-   self._bring(event)
-  except Exception as fault:
-   self._say(f"internal fault: {where(fault)}")
- def _gathered(
-  self, calls, actions, speaker
- ):
-  if len(actions) == 1 and actions[0][0] == SEND and actions[0][1] is not speaker:
-   calls.append(actions[0])
-   return calls
-  self.perform([*calls, *actions])
-  return []
- def perform(self, actions):
-  messages = {}
-  for kind, peer, what in actions:
-   if kind == SEND:
-    messages.setdefault(peer, []).append(what)
-    continue
-   self._send_all(messages)
-   messages = {}
-   if kind == SAY:
-    self._say(what)
-   elif kind == START:
-    why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
-    if why:
-     self.perform(self.core.child_down(peer, f"could not be started: {why}"))
-   elif kind == STOP:
-    self._lives.end(peer, what)
-   elif kind == SLEEP:
-    self._lives.put_to_sleep(peer)
-   elif kind == STATE and self.log is not None:
-    state, reason = what
-    self.log.send(_state_line(peer.name, state, self.redact(reason)))
-  self._send_all(messages)
-  if self._awaited is not None and not self.core.owes(self._awaited):
-   self._awaited = None
-   self._paid.release()
-  alarm = self.core.alarm
-  if alarm < self._alarm.due and not self._alarm.set(alarm) and not self._timeless:
-   self._say(f"no time limit is kept: {NO_THREAD}")
-   self._timeless = True
- def _say(self, text):
-  line = f"{self.plan.name}: {self.redact(text)}\n"
-  self._stderr.send(line.encode("utf-8", "replace"))
- def redact(self, text):
-  return self._lives.redact(text)
- def _send_all(self, messages):
-  for peer, those in messages.items():
-   if isinstance(peer, Client):
-    if peer in self._sinks:
-     self._sinks[peer].send(*those)
-   else:
-    self._lives.send(peer, those)
- def heard(self, child, life, said):
-  calls = []
-  actions = []
-  try:
-   for one in said:
-    if self.is_closing or not self._lives.is_current(child, life):
-     break
-    found = self.core.from_child(child, one)
-    actions += found
-    calls = self._gathered(calls, found, child)
-  finally:
-   self.perform(calls)
-  peers = {peer for kind, peer, _ in actions if kind == SEND}
-  gates = [self._sinks[peer].gate() for peer in peers if peer in self._sinks]
-  return [gate for gate in gates if gate is not None]
- def _ring(self):
-  with self.lock:
-   if self.is_closing:
-    return None
-   wait = 0.0
-   while wait <= 0 and self.core.alarm <= monotonic():
-    try:
-     self.perform(self.core.tick())
-    except Exception as fault:
-     self._say(f"internal fault: {where(fault)}")
-     wait = 1.0
-   self._alarm.note(self.core.alarm)
-   return wait or self.core.alarm - monotonic()
-
-def _refusal(plan):
- if not (plan.approval or ALLOWED_SIGNERS in os.environ):
-  return ""
- load_part("tool")
- return refusal(plan.whole)
-
-def _state_line(server, state, reason):
- line = obj(
-  time=f"{time():.3f}",
-  server=quote(server),
-  state=quote(state),
-  reason=quote(reason) if reason else "null",
- )
- return line.encode("ascii") + b"\n"
-
-def _is_answer(action, client, identifier):
- kind, peer, message = action
- if kind != SEND or peer is not client:
-  return False
- return message.method is None and message.raw("id") == identifier
-
-class Alarm:
- def __init__(self, ring):
-  self._ring = ring
-  self.due = FOREVER
-  self._woken = None
- def note(self, due):
-  self.due = due
- def set(self, due):
-  if due >= self.due:
-   return True
-  self.due = due
-  if self._woken is None:
-   self._woken = _thread.allocate_lock()
-   self._woken.acquire()
-   try:
-    _thread.start_new_thread(self._run, ())
-   except RuntimeError:
-    self._woken, self.due = None, FOREVER
-    return False
-  elif self._woken.locked():
-   self._woken.release()
-  return True
- def _run(self):
-  while True:
-   wait = self._ring()
-   if wait is None:
-    return
-   self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
-
-# serve/needs.py: What the rows of the launch table need of the environment, and what of that is not set.
-def uses(row):
- own = row.get("env", {})
- return [
-  (location, name, default)
-  for location, text in strings(row)
-  for name, default in references(text)
-  if name not in own or location == Location("env", name)
- ]
-
-def unset(
- rows, environ, folder
-):
- missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
- return {name: problem for name, problem in missing.items() if problem is not None}
-
-def _unset_for(
- name, rows, environ, folder
-):
- try:
-  prepare(name, rows, environ, folder)
- except MissingVariables as problem:
-  return problem
- except (OSError, ValueError):
-  return None
- return None
-
-# serve/output_schemas.py: Output schemas of modern tools as older revisions know them: the output is an object there.
-def legacy_item(text):
- schema = members(text)[0]["outputSchema"][0]
- try:
-  return edited(text, add={"outputSchema": _wrapped(schema)})
- except RecursionError:
-  return edited(text, add={"outputSchema": '{"type":"object"}'})
-
-def _wrapped(schema):
- import json
- inner = dict(schema)
- head = {"$schema": inner.pop("$schema")} if "$schema" in inner else {}
- outer = {**head, "type": "object", "properties": {"result": _moved(inner)}}
- return json.dumps({**outer, "required": ["result"]}, separators=(",", ":"))
-
-def _moved(part):
- if type(part) is list:
-  return [_moved(item) for item in part]
- if type(part) is not dict or type(part.get("$id")) is str:
-  return part
- return {
-  name: (
-   "#/properties/result" + value[1:]
-   if name == "$ref"
-   and type(value) is str
-   and value.startswith("#")
-   and value[1:2] in ("", "/")
-   else _moved(value)
-  )
-  for name, value in part.items()
- }
-
-# serve/write_queue.py: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
+# rare/write_queue.py: What a peer has not taken yet: queued, bounded, and written by a thread at the peer's pace.
 MAXIMUM_WAITING_BYTES = 1 << 26
 STALL_SECONDS = 10.0
 PATIENCE_FACTOR = 8
 PIECE = 1 << 20
+JOINED = 1 << 16
 
 class WriteQueue:
  def __init__(self, writer):
@@ -6057,9 +8085,9 @@ class WriteQueue:
    self.alive = True
   except RuntimeError:
    self.writer.break_off()
- def add(self, line):
-  self._queue.append(line)
-  self.waiting += len(line)
+ def add(self, pieces):
+  self._queue.append(pieces)
+  self.waiting += _size(pieces)
  def discard(self):
   self._queue, self._batch, self.waiting = [], [], 0
  @property
@@ -6084,17 +8112,20 @@ class WriteQueue:
    if not self._shut(emptied):
     gate.release()
   self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
- def _drain(self, rest):
-  line = rest
-  while line:
-   view = memoryview(line)
+ def _drain(self, pieces):
+  while pieces:
+   if _size(pieces) <= JOINED:
+    pieces[:] = [b"".join(pieces)]
+   pieces.reverse()
    try:
-    while view:
-     view = view[self._write(view) :]
+    while pieces:
+     view = memoryview(pieces.pop())
+     while view:
+      view = view[self._write(view) :]
    except OSError:
     self.writer.break_off()
    with self.writer.lock:
-    line = self._next()
+    pieces = self._next()
  def _write(self, data):
   try:
    taken = os.write(self.writer.descriptor, data[:PIECE])
@@ -6104,1897 +8135,22 @@ class WriteQueue:
    writable(self.writer.descriptor, None)
    return 0
  def _next(self):
-  line = b""
+  pieces = []
   if not self._batch:
    self._batch, self._queue = self._queue[::-1], []
   if self._batch and not self.writer.broken:
-   line = self._batch.pop()
-   self.waiting -= len(line)
+   pieces = self._batch.pop()
+   self.waiting -= _size(pieces)
   else:
    self.alive = False
    self.discard()
    if self.writer.closing:
     os.close(self.writer.descriptor)
   self._open_gates()
-  return line
-''')
-define_part("windows", r'''
-import _thread
-import os
-load_part("base")
+  return pieces
 
-# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
-SIGNAL_SECONDS = 0.2
-
-class ThreadedInput:
- def __init__(self, output):
-  self.output = output
-  self._data = b""
-  self._problem = None
-  self._full = _thread.allocate_lock()
-  self._full.acquire()
-  self._empty = _thread.allocate_lock()
-  self._empty.acquire()
-  _thread.start_new_thread(self._fill, ())
- def ready(self, seconds):
-  if not self._full.acquire(True, seconds):
-   return False
-  self._full.release()
-  return True
- def read(self):
-  while not self._full.acquire(True, SIGNAL_SECONDS):
-   if self.output.broken:
-    raise Stopped
-  if self._problem is not None:
-   raise self._problem
-  data = self._data
-  self._empty.release()
-  return data
- def _fill(self):
-  while True:
-   try:
-    self._data = os.read(0, STDIN_CHUNK)
-   except OSError as problem:
-    self._problem, self._data = problem, b""
-   self._full.release()
-   if not self._data:
-    return
-   self._empty.acquire()
-
-# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
-START_FLAGS = 0x00000004 | 0x08000000
-_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
-_ACCOUNTING = 1
-_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
-_LIMITS = 9
-_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
-_KILL_ON_JOB_CLOSE = 0x2000
-_WAIT_TIMEOUT = 258
-_ENDED_BY_US = 1
-
-class Job:
- def __init__(self, pid):
-  import ctypes
-  self._process = self._job = None
-  self._ctypes = ctypes
-  self._kernel = _library("kernel32")
-  for name in ("OpenProcess", "CreateJobObjectW"):
-   getattr(self._kernel, name).restype = ctypes.c_void_p
-  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
-  if not self._process.value:
-   raise OSError(f"Windows does not let process {pid} be opened")
-  self._job = self._created()
-  if _library("ntdll").NtResumeProcess(self._process):
-   raise OSError(f"Windows does not let process {pid} run")
- def _created(self):
-  ctypes = self._ctypes
-  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
-  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
-  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-  given = (ctypes.c_char * len(limits)).from_buffer(limits)
-  if (
-   job.value
-   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
-   and self._kernel.AssignProcessToJobObject(job, self._process)
-  ):
-   return job
-  self._kernel.CloseHandle(job)
-  return None
- def signal(self, number):
-  if number and self._job is not None:
-   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
-  elif number:
-   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
-  if self._job is None:
-   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
-  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
-  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
- def __del__(self):
-  for handle in (self._process, self._job):
-   if handle is not None and handle.value:
-    self._kernel.CloseHandle(handle)
-
-def _library(name):
- import ctypes
- loader = ctypes
- return loader.WinDLL(name)
-
-# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
-PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
-BATCH_SUFFIXES = (".bat", ".cmd")
-UNQUOTABLE = ("\0", "\r", "\n")
-EMPTY_PART = "%cd:~,%"
-
-def find_windows_program(
- command,
- env,
- folder,
- is_file=os.path.isfile,
- path=os.path,
-):
- if path.dirname(command) or path.splitdrive(command)[0]:
-  places = [path.join(folder, command)]
- else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
- suffixes = _suffixes(env.get("PATHEXT", ""))
- found = (file for place in places for file in _files_meant(place, suffixes, path))
- return next((file for file in found if is_file(file)), None)
-
-def _suffixes(variable):
- named = [suffix.strip().lower() for suffix in variable.split(";")]
- return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
-
-def _files_meant(place, suffixes, path):
- if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
-  yield place
- for suffix in suffixes:
-  yield place + suffix
-
-def is_batch_file(program):
- return program.lower().endswith(BATCH_SUFFIXES)
-
-def batch_line(argv):
- for word in argv:
-  if any(character in word for character in UNQUOTABLE):
-   raise ValueError("an argument of a batch file holds a line break or a NUL")
- return " ".join([_quoted(word) for word in argv])
-
-def _quoted(word):
- parts = []
- backslashes = 0
- for character in word:
-  if character == '"':
-   parts.append("\\" * backslashes + '"')
-  elif character == "%":
-   parts.append("%" + EMPTY_PART[:-1])
-  backslashes = backslashes + 1 if character == "\\" else 0
-  parts.append(character)
- return '"' + "".join(parts) + "\\" * backslashes + '"'
-
-def shell_command(line, environ):
- system = environ.get("SYSTEMROOT", "C:\\Windows")
- return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
-''')
-define_part("modern", r'''
-load_part("base")
-load_part("envelope")
-load_part("serve")
-
-# modern/results.py: How results of the revision of 2026-07-28 differ from those of older ones.
-UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
-MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
-
-def completed(result, plan, method):
- value = result.value
- add = {}
- if value.get("resultType", "complete") == "complete":
-  if "resultType" not in value:
-   add["resultType"] = '"complete"'
-  if method == "tools/call" and "content" not in value:
-   add["content"] = "[]"
-  if method in ("resources/read", "skills/get"):
-   add.update({name: hint for name, hint in UNCACHED.items() if name not in value})
- meta = value.get("_meta")
- if type(meta) is not dict:
-  add["_meta"] = plan.signature
- elif SERVER_KEY not in meta:
-  add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
- return edited_object(result, add=add)
-
-def legacy_result(result, wraps):
- value = result.value
- add = {}
- if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
-  add["structuredContent"] = obj(result=result.part("structuredContent"))
- text = edited_object(result, drop=MODERN_MEMBERS, add=add)
- kept = {name: part for name, part in value.items() if name not in (*MODERN_MEMBERS, *add)}
- return Json(text, value=kept)
-
-# modern/subscriptions.py: Subscriptions to what happens outside of calls: those of modern clients, and of modern children.
-LISTENABLE = {
- "toolsListChanged": "tools",
- "promptsListChanged": "prompts",
- "resourcesListChanged": "resources",
-}
-CALL, ASIDE = 1, 2
-ACKNOWLEDGE_SECONDS = 10.0
-MAXIMUM_HELD = 1_000
-
-def subscription(asking, router):
- wanted = asking.message.params.get("notifications")
- if type(wanted) is dict:
-  return Subscription(asking, router, wanted)
- refusal = error(INVALID_PARAMS, f"{LISTEN} needs notifications in params, an object")
- asking.connection.deliver(failure(asking.identifier, refusal))
- return None
-
-class Subscription:
- def __init__(self, asking, router, wanted):
-  self.request = asking
-  self._router = router
-  self._effects = router.effects
-  declared = parse(router.plan.capabilities)
-  self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
-  self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
-  kinds = [LISTENABLE[name] for name in self._changes]
-  self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
-  self._methods.add(RESOURCE_UPDATED)
-  uris = _watchable(declared, wanted.get("resourceSubscriptions"))
-  self._unanswered = {ASIDE + number: uri for number, uri in enumerate(uris)}
-  self._watched = []
-  self._held = []
-  self._deadline = self._effects.arm(self._effects.clock() + ACKNOWLEDGE_SECONDS)
- def start(self):
-  self.request.attach(self.deliver)
-  self.request.shake_hands()
-  self._router.connect(self.request)
-  for number, uri in [*self._unanswered.items()]:
-   asked = request(number, "resources/subscribe", obj(uri=quote(uri)))
-   self._router.receive(self.request, asked)
-  if not self._unanswered and self._held is not None:
-   self._acknowledge()
- def deliver(self, message):
-  if message.method is None:
-   self._answered(message)
-  elif "id" in message.members:
-   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-   answer = failure(message.raw("id"), refusal)
-   self._effects.later(lambda: self._router.receive(self.request, answer))
-  else:
-   self._tell(message)
- def _answered(self, message):
-  uri = self._unanswered.pop(message.value("id"), None)
-  if uri is not None and not message.is_error:
-   self._watched.append(uri)
-  if uri is not None and not self._unanswered:
-   self._acknowledge()
- def tick(self, now):
-  if self._held is None:
-   return
-  if self._deadline > now:
-   self._effects.arm(self._deadline)
-   return
-  unanswered, self._unanswered = self._unanswered, {}
-  for number in unanswered:
-   gone = notification(CANCELLED, obj(requestId=str(number)))
-   self._router.receive(self.request, gone)
-  self._acknowledge()
- def _acknowledge(self):
-  honoured = dict.fromkeys(self._changes, "true")
-  if self._watched:
-   uris = ",".join([quote(uri) for uri in self._watched])
-   honoured["resourceSubscriptions"] = f"[{uris}]"
-  marked = obj(notifications=obj(honoured), _meta=self._mark())
-  self.request.connection.deliver(notification(ACKNOWLEDGED, marked))
-  held, self._held = self._held or [], None
-  for message in held:
-   self._tell(message)
- def _tell(self, message):
-  if message.method not in self._methods:
-   return
-  if self._held is None:
-   params = edited_object(message.json("params"), add={"_meta": self._mark()})
-   self.request.connection.deliver(notification(message.method or "", params))
-  elif len(self._held) < MAXIMUM_HELD:
-   self._held.append(message)
- def _mark(self):
-  return obj({SUBSCRIPTION_KEY: self.request.identifier})
- def end(self):
-  if self.request in self._router.clients:
-   self._router.disconnect(self.request)
- def finish(self):
-  text = obj(resultType='"complete"', _meta=self._mark())
-  self.request.connection.deliver(result(self.request.identifier, text))
-
-def _tells(declared, capability):
- kind = declared.get(capability)
- return type(kind) is dict and kind.get("listChanged") is True
-
-def _watchable(declared, uris):
- resources = declared.get("resources")
- if type(resources) is not dict or not resources.get("subscribe") or type(uris) is not list:
-  return []
- return list(dict.fromkeys([uri for uri in uris if type(uri) is str]))
-
-class Streams:
- def __init__(
-  self, child, enveloped, answer
- ):
-  self._child = child
-  self._effects = child.connection.effects
-  self._enveloped = enveloped
-  self._answer = answer
-  self._open = {}
- def __contains__(self, stream):
-  return stream in self._open
- @property
- def awaited(self):
-  return {stream for stream, (_, waiting) in self._open.items() if waiting}
- def listen(self):
-  declared = self._child.lifecycle.capabilities
-  wanted = {
-   name: "true"
-   for name, kind in LISTENABLE.items()
-   if type(declared.get(kind)) is dict and declared[kind].get("listChanged") is True
-  }
-  if wanted:
-   self._begin(obj(wanted), "", [])
- def _begin(self, wanted, uri, identifiers):
-  stream = self._child.connection.mint()
-  self._open[stream] = uri, identifiers
-  params = self._enveloped(obj(notifications=wanted))
-  self._effects.send(self._child, request(stream, LISTEN, params))
- def subscribe(self, message):
-  uri = message.params["uri"]
-  waiting = [identifiers for known, identifiers in self._open.values() if known == uri]
-  if not waiting:
-   wanted = obj(resourceSubscriptions=f"[{quote(uri)}]")
-   self._begin(wanted, uri, [minted(message.id)])
-  elif waiting[0]:
-   waiting[0].append(minted(message.id))
-  else:
-   self._done(message)
- def withdraw(self, identifier):
-  for stream, (_, identifiers) in [*self._open.items()]:
-   if identifier in identifiers:
-    identifiers.remove(identifier)
-    if not identifiers:
-     self._close(stream)
- def unsubscribe(self, message):
-  uri = message.params["uri"]
-  for stream in [s for s, (known, _) in self._open.items() if known == uri]:
-   self._close(stream)
-  self._done(message)
- def _close(self, stream):
-  gone = notification(CANCELLED, obj(requestId=str(stream)))
-  self._effects.send(self._child, gone)
-  self.ended(stream)
- def acknowledged(self, message):
-  meta = message.params.get("_meta")
-  stream = minted(meta.get(SUBSCRIPTION_KEY)) if type(meta) is dict else 0
-  uri, identifiers = self._open.get(stream, ("", []))
-  honoured = message.params.get("notifications")
-  uris = honoured.get("resourceSubscriptions") if type(honoured) is dict else None
-  if not identifiers:
-   return
-  if type(uris) is list and uri in uris:
-   self._open[stream] = uri, []
-   for identifier in identifiers:
-    self._answer(result(str(identifier), "{}"))
-  else:
-   self._close(stream)
- def ended(self, stream, why=""):
-  uri, identifiers = self._open.pop(stream, ("", []))
-  for identifier in identifiers:
-   unwatched = f"Server '{self._child.name}' does not watch {uri}"
-   self._answer(failure(str(identifier), why or error(INTERNAL_ERROR, unwatched)))
- def _done(self, message):
-  self._answer(result(message.raw("id"), "{}"))
-
-# modern/child.py: The port of a modern child: to the router it is one that shakes hands.
-LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
-MAXIMUM_ROUNDS = 8
-FIRST_WAIT_SECONDS = 0.05
-LONGEST_WAIT_SECONDS = 0.25
-
-class PendingRequest:
- __slots__ = (
-  "_answers",
-  "_params",
-  "_state",
-  "client",
-  "due",
-  "method",
-  "number",
-  "questions",
-  "round",
-  "sent",
-  "wraps",
- )
- def __init__(self, message, method, client):
-  self.number = minted(message.id)
-  self.sent = self.number
-  self.method = method
-  self.client = client
-  self.round = 1
-  self.questions = {}
-  self.wraps = False
-  self.due = FOREVER
-  self._params = message.json("params")
-  self._answers = {}
-  self._state = ""
- def params(self, asking, info, level):
-  add = {}
-  if self._answers:
-   add["inputResponses"] = obj(self._answers)
-  if self._state:
-   add["requestState"] = self._state
-  meta = self._params.value.get("_meta")
-  old = self._params.part("_meta") if type(meta) is dict else ""
-  return edited_object(self._params, add={**add, "_meta": envelope(asking, info, level, old)})
- def next_round(self, required):
-  self.round += 1
-  self.sent = 0
-  self._answers = {}
-  self._state = required.part("requestState")
- def wait(self):
-  return min(FIRST_WAIT_SECONDS * 2.0 ** (self.round - 2), LONGEST_WAIT_SECONDS)
- def questions_in(self, required):
-  wanted = required.value["inputRequests"]
-  if type(wanted) is not dict or not all(map(_is_askable, wanted.values())):
-   return None
-  text = required.part("inputRequests")
-  asked = []
-  for key, (value, start, end) in members(text)[0].items():
-   number = f"{self.number}.{self.round}/{key}"
-   self.questions[number] = key, value["method"]
-   asked.append(_question(number, value, text[start:end]))
-  return asked
- def answered(self, question, answer):
-  key, method = self.questions.pop(question)
-  if not answer.is_error:
-   self._answers[key] = answer.raw("result") or "{}"
-  elif method == "elicitation/create":
-   self._answers[key] = '{"action":"cancel"}'
-  else:
-   return method
-  return ""
-
-class ModernChildPort:
- def __init__(self, child, answers):
-  self._child = child
-  self._answers = answers
-  self._connection = child.connection
-  self._effects = child.connection.effects
-  self._asking, self._info = "{}", ""
-  self._level = ""
-  self._lost = LostAnswers()
-  self._pending = {}
-  self._streams = Streams(child, self._own, self._say)
- def __len__(self):
-  return len(self._pending)
- def deliver(self, message):
-  method = message.method
-  if method is None:
-   self._replied(message)
-  elif message.id is None:
-   if method == INITIALIZED:
-    self._streams.listen()
-   elif method == CANCELLED:
-    self._cancel(message)
-   elif method not in LEGACY_NOTIFICATIONS:
-    self._send(notification(method, message.raw("params")))
-  elif method == "initialize":
-   self._discover(message)
-  elif method == "logging/setLevel":
-   self._level = message.params["level"]
-   self._say(result(message.raw("id"), "{}"))
-  elif method == "resources/subscribe":
-   self._streams.subscribe(message)
-  elif method == "resources/unsubscribe":
-   self._streams.unsubscribe(message)
-  else:
-   self._start(message)
- def _send(self, message):
-  self._effects.send(self._child, message)
- def _discover(self, message):
-  params = message.json("params")
-  self._asking, self._info = params.part("capabilities"), params.part("clientInfo")
-  empty = request(minted(message.id), "server/discover", "{}")
-  self._make(PendingRequest(empty, "server/discover", None))
- def _start(self, message):
-  call = self._connection.calls.get(minted(message.id))
-  one = PendingRequest(message, message.method or "", call.client if call else None)
-  if call is not None and message.method == "tools/call":
-   served = self._answers.catalogues["tools"].served(self._child.name)
-   found = [item for item in served if item.original == call.original]
-   one.wraps = bool(found) and wraps_output(found[0].listed(""))
-  self._make(one)
- def _make(self, one):
-  one.due = FOREVER
-  self._pending[one.number] = one
-  asking, info, level = self._asking, self._info, self._level
-  if one.client is not None:
-   asking, level = able(one.client), one.client.level
-   info = one.client.info or self._answers.plan.info
-  self._send(request(one.sent, one.method, one.params(asking, info, level)))
- def _own(self, params):
-  return edited(params, add={"_meta": envelope(self._asking, self._info, self._level, "")})
- def _cancel(self, message):
-  number = message.params.get("requestId", 0)
-  one = self._pending.pop(number, None)
-  if one is None:
-   self._streams.withdraw(number)
-   return
-  self._take_back(one)
-  if one.sent:
-   params = edited_object(message.json("params"), add={"requestId": str(one.sent)})
-   self._send(notification(CANCELLED, params))
-  self._settle_lost()
- def _take_back(self, one):
-  for question in one.questions:
-   self._say(notification(CANCELLED, obj(requestId=quote(question))))
-  one.questions = {}
- def _replied(self, message):
-  question = str(message.id)
-  found = [one for one in self._pending.values() if question in one.questions]
-  for one in found:
-   refused = one.answered(question, message)
-   if refused:
-    self._take_back(one)
-    self._fail(one, f"asked the client for {refused} and was refused")
-   elif not one.questions:
-    self._again(one)
- def _again(self, one):
-  one.sent = self._connection.mint()
-  self._make(one)
- def tick(self, now):
-  for one in [*self._pending.values()]:
-   if one.due <= now:
-    self._again(one)
-   else:
-    self._effects.arm(one.due)
- def receive(self, message):
-  if isinstance(message, Fragment):
-   self._unreadable(message)
-  elif message.method is None:
-   self._answered(message)
-  elif "id" in message.members:
-   return
-  elif message.method == ACKNOWLEDGED:
-   self._streams.acknowledged(message)
-  elif message.method == CANCELLED:
-   self._streams.ended(minted(message.params.get("requestId")))
-  else:
-   self._say(notification(message.method, _unmarked(message)))
-  self._settle_lost()
- def _say(self, message):
-  self._effects.later(lambda: self._child.receive(message))
- def _unreadable(self, fragment):
-  if fragment.method:
-   return
-  problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
-  if fragment.id is not None:
-   self._answered(failure(str(minted(fragment.id)), problem))
-  else:
-   self._lose(problem)
- def _lose(self, problem):
-  owed = self._owed()
-  self._connection.warn_of_lost(owed)
-  self._lost.add(owed, problem)
- def _owed(self):
-  return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
- def _settle_lost(self):
-  while self._lost:
-   settled = self._lost.settled(self._owed())
-   if not settled:
-    return
-   for sent, problem in settled.items():
-    self._answered(failure(str(sent), problem))
- def _answered(self, message):
-  sent = minted(message.value("id"))
-  if message.id is None and not sent and message.is_response:
-   self._lose(self._connection.without_id(message))
-   return
-  if sent in self._streams:
-   self._streams.ended(sent, message.raw("error") if message.is_error else "")
-   return
-  found = [one for one in self._pending.values() if sent and one.sent == sent]
-  if found:
-   self._ended(found[0], message)
- def _ended(self, one, message):
-  number, said = str(one.number), message.json("result")
-  kind = said.value.get("resultType", "complete")
-  if message.is_error:
-   self._end(one, failure(number, _explained(message, one.client, self._child.name)))
-  elif type(message.value("result")) is not dict:
-   self._fail(one, "answered with what is no result")
-  elif one.method == "server/discover":
-   fault = introduction_fault(one.method, said.value)
-   if fault:
-    self._fail(one, fault)
-   else:
-    self._end(one, result(number, _introduction(said)))
-  elif one.client is None or one.client.is_modern:
-   if kind == "input_required":
-    several = len(self._answers.plan.servers) > 1
-    text = attributed_input(said, self._child.name, several)
-    message = result(number, text)
-   self._end(one, message.under(number))
-  elif kind == "input_required":
-   self._require(one, said)
-  elif kind == "complete":
-   wraps = one.wraps and said.value.get("isError", False) is not True
-   self._end(one, result(number, legacy_result(said, wraps)))
-  else:
-   shown = said.part("resultType")
-   how = f"answered with a result of type {shown}, which cannot be passed on"
-   self._fail(one, how)
- def _end(self, one, message):
-  del self._pending[one.number]
-  self._say(message)
- def _fail(self, one, reason):
-  text = error(INTERNAL_ERROR, f"Server '{self._child.name}' {reason}")
-  self._end(one, failure(str(one.number), text))
- def _require(self, one, required):
-  one.next_round(required)
-  if one.round > MAXIMUM_ROUNDS:
-   self._fail(one, f"asked for more than {MAXIMUM_ROUNDS} rounds of input")
-   return
-  if not required.value.get("inputRequests"):
-   one.due = self._effects.arm(self._effects.clock() + one.wait())
-   return
-  questions = one.questions_in(required)
-  if questions is None:
-   self._fail(one, "requires input of a kind that cannot be asked for")
-   return
-  for question in questions:
-   self._ask(one, question)
- def _ask(self, one, question):
-  def ask():
-   if one.client is not None and question.id in one.questions:
-    self._child.ask(one.client, question)
-  self._effects.later(ask)
-
-def _explained(message, client, server):
- value, code = message.value("error"), message.code
- own = client is None or (client.is_modern and code == MISSING_CAPABILITY)
- if own or code not in (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION):
-  return message.raw("error")
- why = value.get("message")
- why = why if type(why) is str else ""
- if code == MISSING_CAPABILITY and type(value.get("data")) is dict:
-  needed = value["data"].get("requiredCapabilities")
-  names = ", ".join(needed) if type(needed) is dict else ""
-  why = f"{why}: {names}" if names else why
- return error(INTERNAL_ERROR, f"Server '{server}' refused the request: {why}")
-
-def envelope(asking, info, level, meta):
- said = {VERSION_KEY: quote(MODERN_VERSION), CAPABILITIES_KEY: asking}
- if info:
-  said[INFO_KEY] = info
- if level:
-  said[LEVEL_KEY] = quote(level)
- rest = meta.strip()[1:].lstrip() if meta else "}"
- return obj(said)[:-1] + ("" if rest == "}" else ",") + rest
-
-def _unmarked(message):
- meta = message.params.get("_meta")
- if type(meta) is not dict or SUBSCRIPTION_KEY not in meta:
-  return message.raw("params")
- params = message.json("params")
- rest = edited(params.part("_meta"), drop=(SUBSCRIPTION_KEY,))
- return (
-  edited_object(params, drop=("_meta",))
-  if rest == "{}"
-  else edited_object(params, add={"_meta": rest})
- )
-
-def _introduction(said):
- add = {
-  "protocolVersion": quote(MODERN_VERSION),
-  "serverInfo": said.part("_meta", SERVER_KEY) or "{}",
- }
- return edited_object(said, drop=("supportedVersions", *MODERN_MEMBERS), add=add)
-
-def _is_askable(value):
- method = value.get("method") if type(value) is dict else None
- if type(method) is not str or method not in CLIENT_METHODS:
-  return False
- return type(value.get("params")) in (dict, type(None))
-
-def _question(number, value, text):
- params = value.get("params")
- asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
- if params is not None and params.get("mode") == "url":
-  asked = edited(asked, add={"elicitationId": quote(number)})
- return request(number, value["method"], asked)
-
-# modern/client.py: The port of modern clients: to the router, each request is a legacy client with a single call.
-STATE_MARK = "mcpagg:"
-SUSPENDED_SECONDS = 600.0
-MAXIMUM_SUSPENDED = 1000
-
-class PendingCall:
- def __init__(self, port, asking):
-  self.request = asking
-  self.state = ""
-  self.deadline = FOREVER
-  self._port = port
-  self._router = port.router
-  self._plan = port.router.plan
-  self._asked = {}
-  self._outcome = None
- @property
- def is_known(self):
-  return self.request in self._router.clients
- def start(self):
-  asking = self.request
-  asking.attach(self.deliver)
-  self._router.connect(asking)
-  if asking.level and "logging" in self._router.answers.declared:
-   self._say(request(ASIDE, "logging/setLevel", obj(level=quote(asking.level))))
-  ours = self._port.is_ours(asking.message)
-  params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
-  self._say(request(CALL, asking.message.method or "", params))
- def cancel(self, message):
-  params = edited(_unenveloped(message), add={"requestId": str(CALL)})
-  self._say(notification(CANCELLED, params))
- def end(self):
-  if self.is_known:
-   self._router.disconnect(self.request)
- def _say(self, message):
-  self._router.receive(self.request, message)
- def _answer(self, message):
-  self.request.connection.deliver(message)
- def deliver(self, message):
-  asking = self.request
-  if message.method is None:
-   if message.id == CALL:
-    self._ended(message)
-  elif "id" in message.members:
-   self._require(message)
-  elif message.method == CANCELLED:
-   self._asked.pop(message.params["requestId"], None)
-  elif asking.identifier and message.method == PROGRESS:
-   if asking.token:
-    params = edited_object(message.json("params"), add={"progressToken": asking.token})
-    self._answer(notification(PROGRESS, params))
-  elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
-   self._answer(message)
- def _ended(self, message):
-  asking = self.request
-  if not asking.identifier:
-   self._outcome = message
-   return
-  self._port.ended(self)
-  if message.is_error:
-   self._failed(message)
-  elif type(message.value("result")) is not dict:
-   refusal = error(INTERNAL_ERROR, "The server answered with what is no result")
-   self._answer(failure(asking.identifier, refusal))
-  else:
-   method = asking.message.method or ""
-   text = completed(message.json("result"), self._plan, method)
-   self._answer(result(asking.identifier, text))
- def _failed(self, message):
-  code, text = message.code, message.raw("error")
-  method, params = self.request.message.method or "", self.request.message.params
-  if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
-   return
-  if code == URL_ELICITATION_REQUIRED:
-   text = edited(text, add={"code": str(INTERNAL_ERROR)})
-  elif code == RESOURCE_NOT_FOUND:
-   uri = params.get("uri")
-   data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
-   text = edited(text, add={"code": str(INVALID_PARAMS), **data})
-  elif method == "tools/call" and _names_no_tool(text, params.get("name")):
-   text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
-  self._answer(failure(self.request.identifier, text))
- def _requires_visits(self, message):
-  asking = self.request
-  if asking.message.method not in MAY_ASK or not visits_urls(asking):
-   return False
-  server, several = self._port.server_of(asking.message), len(self._router.children) > 1
-  for number, params in enumerate(_visits(message)):
-   asked = params
-   if server:
-    asked = attributed("elicitation/create", Json(params), server, several)
-   self._asked[-1 - number] = "elicitation/create", _modern_params(asked)
-  if self._asked:
-   self._suspend()
-  return bool(self._asked)
- def _require(self, message):
-  number = message.value("id")
-  if self.request.message.method not in MAY_ASK:
-   refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-   self._port.later(lambda: self._say(failure(str(number), refusal)))
-   return
-  self._asked[number] = message.method or "", _modern_params(message.params_text)
-  if self.request.identifier:
-   self._suspend()
- def _suspend(self):
-  self.state = self._port.suspended(self)
-  self.deadline = self._router.effects.arm(self._router.effects.clock() + SUSPENDED_SECONDS)
-  asked = {
-   str(number): obj(method=quote(method), params=params)
-   for number, (method, params) in self._asked.items()
-  }
-  text = obj(
-   resultType='"input_required"',
-   requestState=quote(self.state),
-   inputRequests=obj(asked),
-   _meta=self._plan.signature,
-  )
-  identifier, self.request.identifier = self.request.identifier, ""
-  self._answer(result(identifier, text))
- def is_resumed_by(self, retry):
-  own = ("_meta", "requestState", "inputResponses")
-  call = self.request.message
-  first, second = ({n: v for n, v in m.params.items() if n not in own} for m in (call, retry))
-  return call.method == retry.method and same(first, second)
- def resume(self, retry):
-  asking = self.request
-  asking.connection = retry.connection
-  asking.resume(retry.message)
-  for number, text in self._answers():
-   del self._asked[number]
-   if self.is_known:
-    self._say(result(str(number), text))
-  if self._outcome is not None:
-   self._asked = {}
-   outcome, self._outcome = self._outcome, None
-   self._ended(outcome)
-  elif self._asked:
-   self._suspend()
-  elif not self.is_known:
-   self._port.start(retry)
- def _answers(self):
-  params = self.request.message.json("params")
-  given = params.value.get("inputResponses")
-  if type(given) is not dict:
-   return []
-  answered = [number for number in self._asked if type(given.get(str(number))) is dict]
-  return [(number, params.part("inputResponses", str(number))) for number in answered]
-
-class ModernClients:
- def __init__(self, router, mint):
-  self.router = router
-  self.later = router.effects.later
-  self._mint = mint
-  self._mark = f"{STATE_MARK}{mint()}:"
-  self._calls = {}
-  self._subscriptions = {}
-  self._suspended = {}
- def __len__(self):
-  return len(self._calls) + len(self._subscriptions) + len(self._suspended)
- def receive(self, client, message):
-  if message.method == CANCELLED and "id" not in message.members:
-   return self._cancel(client, message)
-  if message.id is None or message.method in (None, "initialize"):
-   return False
-  if not is_enveloped(message):
-   return False
-  first = client.starter is None
-  asking, answer = discover(self.router.answers, client, message)
-  if answer is not None:
-   client.deliver(answer)
-  elif ambiguity(message):
-   refusal = error(INVALID_PARAMS, ambiguity(message))
-   client.deliver(failure(asking.identifier, refusal))
-  elif message.method == LISTEN:
-   self._listen(asking)
-  elif self.is_ours(message):
-   self._resume(asking)
-  elif message.params.get("requestState") is not None and self._knows_no_state(message):
-   self._refuse(asking)
-  else:
-   self.start(asking)
-  if first and client.starter is not None:
-   self.router.want_children(client.starter)
-  return True
- def start(self, asking):
-  self._calls[asking] = call = PendingCall(self, asking)
-  call.start()
- def _listen(self, asking):
-  wanted = subscription(asking, self.router)
-  if wanted is not None:
-   self._subscriptions[asking] = wanted
-   wanted.start()
- def is_ours(self, message):
-  return _state_of(message).startswith(self._mark)
- def suspended(self, call):
-  self._calls.pop(call.request, None)
-  if len(self._suspended) == MAXIMUM_SUSPENDED:
-   oldest = self._suspended.pop(next(iter(self._suspended)))
-   self.later(oldest.end)
-  state = self._mark + self._mint()
-  self._suspended[state] = call
-  return state
- def _resume(self, retry):
-  call = self._suspended.get(_state_of(retry.message))
-  if call is None or not call.is_resumed_by(retry.message):
-   self._refuse(retry)
-   return
-  del self._suspended[call.state]
-  if call.is_known:
-   self._calls[call.request] = call
-  call.resume(retry)
- def _refuse(self, asking):
-  why = "Unknown or expired requestState, or one of another call"
-  asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
- def _knows_no_state(self, message):
-  name = message.params.get("uri" if message.method == "resources/read" else "name")
-  if type(name) is not str:
-   return True
-  if message.method == "resources/read":
-   return all(child.era == LEGACY for child in self.router.resources.owners(name))
-  child = self.router.children.get(self.server_of(message))
-  return child is not None and child.era == LEGACY
- def server_of(self, message):
-  kind = PROMPTS if message.method == "prompts/get" else TOOLS
-  name = message.params.get("name")
-  items = self.router.names.named(kind, name) if type(name) is str else []
-  return items[0].server if len(items) == 1 else ""
- def ended(self, call):
-  self._calls.pop(call.request, None)
-  self.later(call.end)
- def _cancel(self, client, message):
-  key = message.params.get("requestId")
-  found = [
-   asking
-   for asking in (*self._subscriptions, *self._calls)
-   if asking.connection is client
-   and type(key) is type(asking.message.id)
-   and asking.message.id == key
-  ]
-  if not found:
-   return False
-  call = self._calls.pop(found[-1], None)
-  if call is not None:
-   call.cancel(message)
-  (call or self._subscriptions.pop(found[-1])).end()
-  return True
- def close(self, client):
-  for asking in [one for one in self._calls if one.connection is client]:
-   self._calls.pop(asking).end()
-  for asking in [one for one in self._subscriptions if one.connection is client]:
-   self._subscriptions.pop(asking).end()
- def tick(self, now):
-  for subscribed in [*self._subscriptions.values()]:
-   subscribed.tick(now)
-  for state, call in [*self._suspended.items()]:
-   if call.deadline <= now:
-    self._suspended.pop(state).end()
-   else:
-    self.router.effects.arm(call.deadline)
- def end_subscriptions(self):
-  subscriptions, self._subscriptions = self._subscriptions, {}
-  for subscribed in subscriptions.values():
-   subscribed.finish()
- def owes(self, client):
-  return any(asking.connection is client for asking in self._calls)
-
-def _state_of(message):
- state = message.params.get("requestState")
- return state if type(state) is str else ""
-
-def _unenveloped(message, drop=()):
- params = message.json("params")
- if type(params.value.get("_meta")) is not dict:
-  return edited_object(params, drop=drop)
- meta = edited(params.part("_meta"), drop=ENVELOPE)
- if meta == "{}":
-  return edited_object(params, drop=("_meta", *drop))
- return edited_object(params, drop=drop, add={"_meta": meta})
-
-def _modern_params(params):
- mark = mark_of(params)
- add = {"_meta": mark} if mark else {}
- return edited(params, drop=("_meta", "task", "elicitationId"), add=add)
-
-def _names_no_tool(text, name):
- return type(name) is str and text in (tool_not_found(name), tool_of_nobody(name))
-
-def _visits(message):
- text = message.raw("error")
- try:
-  found = elements(text, place_of(text, ("data", "elicitations"))[0])
- except Malformed:
-  return []
- return [text[start:end] for value, start, end in found if type(value) is dict]
-''')
-define_part("tool", r'''
-from time import monotonic
-from time import monotonic, time
-import _thread
-import json
-import os
-import sys
-load_part("spawn")
-load_part("base")
-load_part("serve")
-
-# tool/aggregator.py: The proxy within a Python program: `from server import Aggregator`, on asyncio.
-class CallFailed(Exception):
- def __init__(self, server, error):
-  self.server = server
-  self.code = error.get("code")
-  self.message = str(error.get("message"))
-  self.data = error.get("data")
-  is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
-  super().__init__(self.message if is_named else f"server '{server}': {self.message}")
-
-class ProxyAggregator:
- def __init__(self, plan, folder):
-  self._plan = plan
-  self._folder = folder
-  self._client = Client("spec")
-  self._last_id = 0
-  self._dotted = {}
-  for exposed, (server, own, _) in plan.routes["tools"].items():
-   self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
- async def __aenter__(self):
-  import asyncio
-  answers = Answers(self._plan)
-  for server, missing in unset(self._plan.servers, os.environ, self._folder).items():
-   if not self._plan.options.allow_failed:
-    raise CallFailed(server, {"message": f"cannot be started: {missing}"})
-   answers.outages.begin(server)
-  self._inbox = _Inbox(asyncio.get_running_loop())
-  self._engine = Engine(answers, self._folder)
-  self._client.introduce(request(0, "initialize", "{}"))
-  self._client.shake_hands()
-  self._engine.connect(self._client, self._inbox)
-  return self
- async def __aexit__(self, *_):
-  import asyncio
-  await asyncio.get_running_loop().run_in_executor(None, self._engine.close)
-  self._inbox.close()
- async def list_tools(self):
-  listed = (await self._ask("", "tools/list", {}))["tools"]
-  return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
- async def call_tool(
-  self, name, arguments=None
- ):
-  exposed = self._exposed(name)
-  params = {"name": exposed, "arguments": dict(arguments or {})}
-  return await self._ask(self._owner(exposed)[0], "tools/call", params)
- async def _ask(self, server, method, params):
-  import asyncio
-  self._last_id += 1
-  number = self._last_id
-  message = request(number, method, json.dumps(params, allow_nan=False))
-  answer = self._inbox.expect(number)
-  self._engine.hear(self._client, message.line())
-  try:
-   found = await answer
-  except asyncio.CancelledError:
-   cancelled = notification(CANCELLED, obj(requestId=str(number)))
-   self._engine.hear(self._client, cancelled.line())
-   raise
-  if "error" in found:
-   raise CallFailed(server, found["error"])
-  result = found["result"]
-  return result
- def _owner(self, exposed):
-  route = self._plan.routes["tools"].get(exposed)
-  if route is not None:
-   return route[0], route[1]
-  for server in sorted(self._plan.servers, key=len, reverse=True):
-   prefix = server + self._plan.options.separator
-   if exposed.startswith(prefix):
-    return server, exposed[len(prefix) :]
-  return "", exposed
- def _listed(self, exposed):
-  server, own = self._owner(exposed)
-  return f"{server}.{own}" if server else exposed
- def _exposed(self, name):
-  known = [name] if name in self._plan.routes["tools"] else self._dotted.get(name, [])
-  if len(known) > 1:
-   raise LookupError(f"{name!r} is not one tool: say {' or '.join(known)}")
-  if known:
-   return known[0]
-  for server in sorted(self._plan.servers, key=len, reverse=True):
-   if name.startswith(f"{server}."):
-    return server + self._plan.options.separator + name[len(server) + 1 :]
-  return name
-
-class _Inbox:
- def __init__(self, loop):
-  self._loop = loop
-  self._awaited = {}
- def expect(self, number):
-  answer = self._awaited[number] = self._loop.create_future()
-  answer.add_done_callback(lambda _: self._awaited.pop(number, None))
-  return answer
- def send(self, *messages):
-  for message in messages:
-   self._loop.call_soon_threadsafe(self._take, message)
- def gate(self):
-  pass
- def close(self):
-  for answer in list(self._awaited.values()):
-   answer.set_result({"error": {"message": "the aggregator was left before the answer"}})
- def _take(self, message):
-  answer = self._awaited.get(message.id) if message.method is None else None
-  if answer is not None and not answer.done():
-   answer.set_result(json.loads(message.line()))
-
-def aggregator_of(plan, file):
- folder = os.path.dirname(os.path.realpath(file))
- if plan.profiles:
-  load_part("profiles")
-  plan = narrowed(plan, None)
- class Aggregator(ProxyAggregator):
-  def __init__(self):
-   super().__init__(plan, folder)
- return Aggregator
-
-# tool/printing.py: What the command line of the emitted file prints: lines for people, JSON for programs.
-UNWRITABLE = 2
-
-def print_lines(lines):
- _configure(errors="backslashreplace")
- return _written(printable(line) for line in lines)
-
-def print_json(document):
- import json
- _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
- lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
- return _written(
-  "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
- )
-
-def flush_output():
- if sys.stdout is None:
-  return 0
- try:
-  sys.stdout.flush()
- except OSError as problem:
-  return _given_up(problem)
- return 0
-
-def _configure(**how):
- if sys.stdout is not None:
-  sys.stdout.reconfigure(**how)
-
-def _written(lines):
- if sys.stdout is None:
-  return 0
- try:
-  for line in lines:
-   sys.stdout.write(line + "\n")
- except OSError as problem:
-  return _given_up(problem)
- return flush_output()
-
-def _given_up(problem):
- os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
- if isinstance(problem, BrokenPipeError):
-  return 0
- complain(f"cannot write to standard output: {problem.strerror}")
- return UNWRITABLE
-
-# tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
-_NOT_SIGNED = ("approval", "compiler")
-NAMESPACE = "mcpagg"
-NOT_MEANT = (
- "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
-)
-TIMEOUT_SECONDS = 30.0
-
-class NotApproved(Exception):
- pass
-
-def data_digest(plan):
- import hashlib
- import json
- said = {name: table for name, table in plan.tables.items() if name not in _NOT_SIGNED}
- text = json.dumps(said, sort_keys=True)
- return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
-
-def signed_text(digest):
- return f"{digest}\n".encode("ascii")
-
-def check_unchanged(plan):
- if not plan.approval:
-  raise NotApproved("its data is not signed")
- digest = data_digest(plan)
- if digest != plan.approval["data"]:
-  raise NotApproved(f"its data has changed since it was signed: it has {digest} now")
- return digest
-
-def signer_of(plan, allowed):
- import tempfile
- digest = check_unchanged(plan)
- if not os.path.isfile(allowed):
-  raise NotApproved(f"there is no file of allowed signers {allowed}")
- with tempfile.TemporaryDirectory(prefix="mcpagg.") as folder:
-  signature = os.path.join(folder, "signature")
-  with open(signature, "w", encoding="ascii") as file:
-   file.write(plan.approval["signature"])
-  where = ["-f", allowed, "-s", signature]
-  found, _ = _ssh_keygen(["find-principals", *where], b"")
-  if not found:
-   raise NotApproved(f"its data is signed by nobody in {allowed}")
-  who = found.splitlines()[0]
-  words = ["verify", "-n", NAMESPACE, "-I", who, *where]
-  verified, why = _ssh_keygen(words, signed_text(digest))
- if not verified:
-  raise NotApproved(f"its signature does not hold: {why}")
- return who
-
-def refusal(plan):
- allowed = os.environ.get(ALLOWED_SIGNERS, "")
- try:
-  if allowed:
-   signer_of(plan, allowed)
-  elif plan.approval and plan.options.on_drift == "refuse":
-   check_unchanged(plan)
- except NotApproved as problem:
-  return str(problem)
- return ""
-
-def verify_approval(plan, allowed):
- try:
-  who = signer_of(plan, allowed)
- except NotApproved as problem:
-  complain(f"{plan.name}: {problem}")
-  return 1
- return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
-
-def _ssh_keygen(words, text):
- import subprocess
- try:
-  done = subprocess.run(
-   ["ssh-keygen", "-Y", *words],
-   input=text,
-   stdout=subprocess.PIPE,
-   stderr=subprocess.PIPE,
-   timeout=TIMEOUT_SECONDS,
-   check=False,
-  )
- except (OSError, subprocess.TimeoutExpired) as problem:
-  raise NotApproved(f"ssh-keygen cannot be asked about its signature: {problem}") from None
- said, why = (one.decode("utf-8", "replace").strip() for one in (done.stdout, done.stderr))
- return ("" if done.returncode else said), " ".join((why or said).split())
-
-# tool/spans.py: Spans of OpenTelemetry, where its SDK is installed and configured; else nothing is imported.
-_EXPORTERS = "opentelemetry_traces_exporter"
-
-def new_spans():
- if "opentelemetry.sdk.trace" in sys.modules:
-  return Spans()
- exporters = os.environ.get("OTEL_TRACES_EXPORTER", "")
- if not exporters and any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
-  exporters = "otlp"
- if sys.version_info < (3, 10) or exporters in ("", "none"):
-  return None
- try:
-  _set_up(exporters.split(","))
-  return Spans()
- except ImportError:
-  return None
-
-def _set_up(exporters):
- from importlib.metadata import entry_points
- from opentelemetry import trace
- from opentelemetry.sdk.trace import TracerProvider
- from opentelemetry.sdk.trace.export import BatchSpanProcessor
- provider = TracerProvider()
- for point in entry_points(group=_EXPORTERS):
-  if point.name in exporters:
-   provider.add_span_processor(BatchSpanProcessor(point.load()()))
- trace.set_tracer_provider(provider)
-
-def _carrier(call):
- meta = call.params.get("_meta")
- given = meta.items() if type(meta) is dict else ()
- return {name: value for name, value in given if type(value) is str}
-
-class Spans:
- def __init__(self):
-  from opentelemetry import propagate, trace
-  self._trace = trace
-  self._extract = propagate.extract
-  self._tracer = trace.get_tracer("mcpagg")
- def begin(self, call, server):
-  name = call.name if call.method in ASKS_FOR else ""
-  attributes = {"mcp.method.name": call.method, "mcpagg.server": server}
-  if call.method == "tools/call":
-   attributes |= {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": name}
-  return self._tracer.start_span(
-   f"{call.method} {name}".rstrip(),
-   context=self._extract(_carrier(call)),
-   kind=self._trace.SpanKind.SERVER,
-   attributes=attributes,
-  )
- def end(self, span, outcome, code):
-  if outcome != "ok":
-   span.set_attribute("error.type", outcome)
-  if code is not None:
-   span.set_attribute("rpc.response.status_code", str(code))
-  if outcome in ("tool_error", "error"):
-   span.set_status(self._trace.Status(self._trace.StatusCode.ERROR))
-  span.end()
- def flush(self, seconds):
-  flush = getattr(self._trace.get_tracer_provider(), "force_flush", None)
-  if flush is not None:
-   flush(int(seconds * 1000))
-
-# tool/call_log.py: The log: what becomes of servers and, if asked for, of calls. Never what a call says or gets.
-LONGEST_NAME = 200
-
-class Log:
- def __init__(self, writer, with_calls):
-  self.send = writer.send
-  self._writer = writer
-  self._with_calls = with_calls
-  self._spans = None
- def flush(self, seconds):
-  if self._spans is not None:
-   self._spans.flush(seconds)
-  return self._writer.flush(seconds)
- def dispatch(self, children):
-  if not self._with_calls:
-   return Dispatch(children)
-  self._spans = new_spans()
-  return LoggedDispatch(children, self.send, self._spans)
-
-class LoggedDispatch(Dispatch):
- def __init__(
-  self,
-  children,
-  send,
-  spans=None,
- ):
-  super().__init__(children)
-  self._send = send
-  self._spans = spans
-  self._running = {}
- def _register(self, call, child):
-  super()._register(call, child)
-  span = self._spans.begin(call, child.name) if self._spans is not None else None
-  self._running[call] = time(), monotonic(), child.name, span
-  call.overhear(lambda message: self._ended(call, message))
- def withdraw(self, call, child, params):
-  super().withdraw(call, child, params)
-  self._ended(call, None)
- def refuse(self, client, message, refusal):
-  super().refuse(client, message, refusal)
-  asked = message.params.get("name")
-  name = asked[:LONGEST_NAME] if type(asked) is str else ""
-  self._write(
-   time(),
-   client,
-   server="null",
-   **_asked(message.method or "", name),
-   ms="0.0",
-   bytes=str(len(refusal)),
-   outcome=quote("refused"),
-   code=str(parse(refusal)["code"]),
-  )
- def _ended(self, call, answer):
-  begun = self._running.pop(call, None)
-  if begun is None:
-   return
-  came, started, server, span = begun
-  outcome, code = _outcome(answer)
-  more = {} if code is None else {"code": str(code)}
-  self._write(
-   came,
-   call.client,
-   server=quote(server),
-   **_asked(call.method, call.name),
-   ms=f"{(monotonic() - started) * 1000:.1f}",
-   bytes=str(0 if answer is None else len(answer.line())),
-   outcome=quote(outcome),
-   **more,
-  )
-  if self._spans is not None:
-   self._spans.end(span, outcome, code)
- def _write(self, came, client, **members):
-  line = obj(time=f"{came:.3f}", client=quote(client.name[:LONGEST_NAME]), **members)
-  self._send(line.encode("ascii") + b"\n")
-
-def _asked(method, name):
- return {"method": quote(method), "name": quote(name) if method in ASKS_FOR else "null"}
-
-def _outcome(answer):
- if answer is None:
-  return "cancelled", None
- if answer.is_error:
-  return "error", answer.code
- said = answer.value("result")
- failed = type(said) is dict and said.get("isError") is True
- return ("tool_error" if failed else "ok"), None
-
-# tool/offers.py: What the emitted file offers and needs, read from its own tables: nothing is started.
-_SHOWN = ("inputSchema", "outputSchema", "arguments")
-
-def offers(plan):
- for server in plan.servers:
-  counts, lines = [], []
-  for kind in KINDS:
-   offered = list(offered_by(plan, server, kind))
-   if offered:
-    counts.append(
-     f"{len(offered)} {kind.name[:-1] if len(offered) == 1 else kind.name}"
-    )
-   for exposed, names, item in offered:
-    shown = names[1] if names and plan.options.names == "portable" else exposed
-    text = str(item.get("description") or "").strip()
-    first = text.splitlines()[0] if text else ""
-    lines.append(f"  {shown}{_in_short(item)}  {first}".rstrip())
-  yield f"{server}: {', '.join(counts) or 'nothing'}"
-  yield from lines
- for name, allowed in plan.subtools.items():
-  calls = [f"{server}/{tool}" for server, tools in allowed.items() for tool in tools]
-  yield f"{name}: a composite tool: {', '.join(calls)}"
-
-def listing(plan):
- servers = {server: {} for server in plan.servers}
- for server, found in servers.items():
-  for kind in KINDS:
-   for exposed, names, item in offered_by(plan, server, kind):
-    entry = {kind.key: exposed, "description": item.get("description")}
-    if names:
-     entry.update(original=names[0], portable=names[1])
-    entry.update({member: item[member] for member in _SHOWN if member in item})
-    found.setdefault(kind.name, []).append(entry)
- return {
-  "name": plan.name,
-  "version": plan.version,
-  "servers": servers,
-  "composites": {name: dict(allowed) for name, allowed in plan.subtools.items()},
- }
-
-def offered_by(
- plan, server, kind
-):
- import json
- items = json.loads(plan.snapshot[server].get(kind.name, "[]"))
- known = {item[kind.key]: item for item in items}
- if kind is TOOLS and plan.overlays:
-  load_part("profiles")
-  for (owner, tool), patch in patches_of(plan.overlays).items():
-   if owner == server:
-    known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
- for exposed, (owner, *names) in plan.routes[kind.name].items():
-  if owner == server:
-   yield exposed, tuple(names), known[(names or [exposed])[0]]
-
-def _in_short(item):
- if "inputSchema" in item:
-  schema = item["inputSchema"]
-  properties, required = schema.get("properties"), schema.get("required")
-  names = list(properties) if type(properties) is dict else []
-  needed = required if type(required) is list else []
- elif "arguments" in item:
-  given = [one for one in item["arguments"] or () if type(one) is dict]
-  names = [str(one.get("name")) for one in given]
-  needed = [one.get("name") for one in given if one.get("required") is True]
- else:
-  return ""
- return "(" + ", ".join([name if name in needed else f"{name}?" for name in names]) + ")"
-
-def variables(plan, folder):
- missing = unset(plan.servers, os.environ, folder)
- found = []
- for server, row in plan.servers.items():
-  lacking = missing[server].missing if server in missing else []
-  for location, name, default in uses(row):
-   in_file = "env_file" in row and default is None and (location, name) not in lacking
-   use = {"name": name, "set": name in os.environ or in_file}
-   use |= {"has_default": default is not None, "server": server, "place": str(location)}
-   found.append(use)
- return found
-
-def needs(uses_):
- for use in uses_:
-  state = "set" if use["set"] else "not set"
-  if use["has_default"] and not use["set"]:
-   state = "not set, has a default"
-  yield f"{use['name']}  {state}  ({use['server']}: {use['place']})"
-
-# tool/saving.py: Writes the images, sounds and blobs of a tool's result to files.
-_ENDINGS = {
- "application/json": ".json",
- "application/pdf": ".pdf",
- "application/zip": ".zip",
- "audio/mpeg": ".mp3",
- "audio/wav": ".wav",
- "image/gif": ".gif",
- "image/jpeg": ".jpg",
- "image/png": ".png",
- "image/svg+xml": ".svg",
- "image/webp": ".webp",
-}
-
-class Folder:
- def __init__(self, path):
-  os.makedirs(path, exist_ok=True)
-  self.path = path
-  self._number = 0
- def saved(self, result):
-  content = result.get("content")
-  if type(content) is not list:
-   return result
-  return {**result, "content": [self._without_data(block) for block in content]}
- def _without_data(self, block):
-  if type(block) is not dict:
-   return block
-  if type(block.get("resource")) is dict:
-   return {**block, "resource": self._replaced(block["resource"], "blob")}
-  return self._replaced(block, "data")
- def _replaced(self, holder, member):
-  import base64
-  try:
-   data = base64.b64decode(holder.get(member, ""), validate=True)
-  except (ValueError, TypeError):
-   return holder
-  if member not in holder:
-   return holder
-  file = self._write(data, _ENDINGS.get(str(holder.get("mimeType")), ".bin"))
-  return {
-   ("file" if name == member else name): (file if name == member else value)
-   for name, value in holder.items()
-  }
- def _write(self, data, ending):
-  while True:
-   self._number += 1
-   path = os.path.join(self.path, f"{self._number}{ending}")
-   try:
-    with open(path, "xb") as file:
-     file.write(data)
-   except FileExistsError:
-    continue
-   return path
-
-# tool/typed.py: Arguments of a tool as a shell gives them: one JSON object, or key=value typed by a schema.
-_TYPES = {str: "string", bool: "boolean", float: "number", list: "array", dict: "object"}
-
-class BadArgument(Exception):
- pass
-
-def arguments_of(words, schema):
- if len(words) == 1 and ("=" not in words[0] or words[0].lstrip().startswith("{")):
-  given = _parsed(words[0])
-  if type(given) is not dict:
-   raise BadArgument(f"neither a JSON object nor key=value: {words[0]}")
-  return given
- arguments = {}
- for word in words:
-  key, sign, text = word.partition("=")
-  if not key or not sign:
-   raise BadArgument(f"neither a JSON object nor key=value: {word}")
-  if key in arguments:
-   raise BadArgument(f"{key} is given twice")
-  arguments[key] = _typed(key, text, schema)
- return arguments
-
-def _typed(key, text, schema):
- properties = schema.get("properties")
- known = properties if type(properties) is dict else {}
- if key not in known and schema.get("additionalProperties") is False:
-  raise BadArgument(f"there is no argument {key}{suggestion(key, list(known))}")
- types = _types_of(known.get(key))
- value = _parsed(text)
- if types != {"string"} and value is not _NOTHING:
-  found = _TYPES.get(type(value), "null" if value is None else "integer")
-  if not types or found in types or (found == "integer" and "number" in types):
-   return value
- if types and "string" not in types:
-  raise BadArgument(f"{key}: {text!r} is no {' or '.join(sorted(types))}")
- return text
-
-def _types_of(schema):
- if type(schema) is not dict:
-  return set()
- named = schema.get("type", [])
- types = {name for name in (named if type(named) is list else [named]) if type(name) is str}
- for branch in [*_list(schema, "anyOf"), *_list(schema, "oneOf")]:
-  types |= _types_of(branch)
- return types
-
-def _list(schema, member):
- value = schema.get(member)
- return value if type(value) is list else []
-_NOTHING = object()
-
-def _parsed(text):
- import json
- try:
-  return json.loads(text, parse_constant=_refuse_constant)
- except (ValueError, RecursionError):
-  return _NOTHING
-
-def _refuse_constant(name):
- raise ValueError(f"{name} is no JSON")
-
-def suggestion(name, known):
- from difflib import get_close_matches
- near = get_close_matches(name, known, 3)
- return f"; did you mean {' or '.join(near)}?" if near else ""
-
-# tool/calling.py: Calls one tool from the command line of the emitted file.
-def call_tool(plan, folder, name, words, save):
- known = _tools(plan)
- try:
-  arguments = arguments_of(words, known.get(name, {}))
-  files = Folder(save) if save is not None else None
- except (BadArgument, OSError) as problem:
-  complain(f"{plan.name}: {problem}")
-  return 2
- answer = _answer(plan, folder, {"name": name, "arguments": arguments})
- if "result" not in answer:
-  _explain(plan, name, known, answer["error"])
-  return 1
- result = answer["result"]
- try:
-  status = print_json(files.saved(result) if files is not None else result)
- except OSError as problem:
-  complain(f"{plan.name}: cannot save what the tool returned: {problem}")
-  return 2
- return status or (1 if result.get("isError") else 0)
-
-def _tools(plan):
- own = {}
- found = {}
- for server in plan.snapshot:
-  for exposed, names, item in offered_by(plan, server, TOOLS):
-   found[exposed] = item["inputSchema"]
-   found.setdefault(names[1], item["inputSchema"])
-   own.setdefault(names[0], []).append(item["inputSchema"])
- for name, schemas in own.items():
-  if len(schemas) == 1:
-   found.setdefault(name, schemas[0])
- return found
-
-def _answer(plan, folder, params):
- import json
- answers = _Answers()
- engine = Engine(Answers(plan), folder)
- client = Client("spec")
- engine.connect(client, answers)
- request = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": params}
- engine.hear(client, json.dumps(request).encode())
- try:
-  answers.come.wait()
- finally:
-  engine.close()
- return answers.answer
-
-class _Answers:
- def __init__(self):
-  import threading
-  self.come = threading.Event()
-  self.answer = {}
- def send(self, *messages):
-  import json
-  for message in messages:
-   if message.id == "call":
-    self.answer = json.loads(message.line())
-    self.come.set()
- def gate(self):
-  pass
-
-def _explain(plan, name, known, error):
- import json
- data = f" {json.dumps(error['data'])}" if "data" in error else ""
- complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
- if name in known:
-  return
- server, sign, _ = name.partition(plan.options.separator)
- if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
-  complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
- near = suggestion(name, list(plan.routes["tools"]))
- if near:
-  complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
-
-# tool/health.py: Starts every server and says how it is, and whether it still is as it was compiled.
-def check_servers(plan, folder, as_json):
- from time import sleep
- engine = Engine(Answers(plan), folder)
- client = Client("spec")
- able = obj(dict.fromkeys(RELAYED, "{}"))
- client.introduce(request(0, "initialize", obj(capabilities=able)))
- client.shake_hands()
- engine.connect(client, _Silence())
- children = engine.core.children.values()
- try:
-  for child in children:
-   engine.wake(child, client)
-  while not all(child.state == DOWN or _looked_at(child) for child in children):
-   sleep(0.01)
- finally:
-  engine.close()
- servers = {child.name: _health(child, engine) for child in children}
- if as_json:
-  status = print_json({"servers": servers})
- else:
-  status = print_lines(_said(name, health) for name, health in servers.items())
- return status or (1 if any(h["state"] == DOWN or h["drift"] for h in servers.values()) else 0)
-
-def _looked_at(child):
- now = monotonic()
- if child.state != READY or not child.lists.compared:
-  return bool(child.lists.given_up(now))
- if now > child.lifecycle.ready_at + PATIENCE_SECONDS:
-  return True
- return all(one.is_at_rest for one in child.lists)
-
-def _health(child, engine):
- life = child.lifecycle
- drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
- for one in child.lists:
-  if life.is_ready and not one.compared:
-   drift[one.kind.name] = "changes too often to be compared"
- started = life.ready_at < FOREVER
- return {
-  "state": child.state,
-  "reason": engine.redact(life.reason) or None,
-  "protocol": engine.redact(life.protocol) or None,
-  "drift": {name: text for name, text in drift.items() if text},
-  "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
- }
-
-def _said(name, health):
- if health["state"] == DOWN:
-  return f"{name}: down: {health['reason']}"
- drifts = [f"{kind} {text}" for kind, text in health["drift"].items()]
- return f"{name}: {health['state']}, {'; '.join(drifts) or 'as it was compiled'}"
-
-class _Silence:
- def send(self, *messages):
-  pass
- def gate(self):
-  pass
-
-# tool/commands.py: The command line of the emitted file.
-STATUSES = (
- "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
- "2 the command line, or a file, cannot be used; 3 a variable is not set"
-)
-
-def run_command(plan, folder, arguments):
- try:
-  status = _carry_out(plan, folder, _read(plan, arguments))
- except SystemExit as left:
-  status = left.code if isinstance(left.code, int) else 1
- return flush_output() or status
-
-def _read(plan, arguments):
- import argparse
- print_lines([])
- parser = argparse.ArgumentParser(
-  description=f"{plan.name}: an MCP server over standard input and output. "
-  "Without arguments, or with --names, --profile or --log alone, it serves.",
-  epilog=STATUSES,
- )
- asked = parser.add_mutually_exclusive_group()
- add = asked.add_argument
- add("--list", action="store_true", help="list what it offers")
- add("--env", action="store_true", help="list the variables that it needs")
- add("--verify", metavar="SIGNERS", help="has one of these allowed signers approved it?")
- add("--check", action="store_true", help="start all servers; are they as when compiled?")
- add(
-  "--call",
-  nargs="+",
-  metavar=("NAME", "ARGUMENT"),
-  help="call one tool; arguments: a JSON object, or key=value as its schema types them",
- )
- add("--log", metavar="FILE", help="serve, and log what becomes of servers")
- add = parser.add_argument
- add("--http", action="store_true", help="serve many clients over HTTP")
- add("--host", help="http: the address to listen on; default 127.0.0.1")
- add("--port", help="http: its port, 0 for any that is free; default 3006")
- add("--path", help="http: the path of the endpoint; default /mcp")
- add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
- add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
- add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
- spellings = ("portable", "spec")
- add("--names", choices=spellings, help="serve, list: the names that every client is shown")
- if plan.profiles:
-  load_part("profiles")
-  add("--profile", choices=profile_names(plan), help="as if all else did not exist")
- version = f"{plan.name} {plan.version}, compiled by mcpagg {plan.compiler}"
- add("--version", action="version", version=version)
- chosen = parser.parse_args(arguments)
- looks = chosen.env or chosen.check or chosen.verify or chosen.call is not None
- if chosen.json and not (chosen.list or chosen.env or chosen.check):
-  parser.error("--json goes with --list, --env or --check")
- if chosen.save is not None and chosen.call is None:
-  parser.error("--save goes with --call")
- if chosen.http and plan.options.http is None:
-  parser.error("--http: this file was compiled without --serve stdio,http")
- if chosen.http and (looks or chosen.list):
-  parser.error("--http serves, and does nothing else")
- if not chosen.http and (chosen.host or chosen.port or chosen.path):
-  parser.error("--host, --port and --path go with --http")
- if chosen.log_calls and not (chosen.log or os.environ.get(LOG_DIRECTORY)):
-  parser.error("--log-calls goes with --log")
- if chosen.names and looks:
-  parser.error("--names goes with serving and --list")
- return chosen
-
-def _carry_out(plan, folder, chosen):
- if chosen.verify:
-  return verify_approval(plan, chosen.verify)
- if chosen.names:
-  plan.show_names(chosen.names)
- serves = not (chosen.list or chosen.env or chosen.check or chosen.call)
- if plan.profiles and (chosen.profile or chosen.http or not serves):
-  load_part("profiles")
-  plan = narrowed(plan, chosen.profile)
- if serves:
-  return _serve(plan, folder, chosen)
- from signal import signal
- for number in ENDING:
-  signal(number, _stop)
- if chosen.call:
-  name, *words = chosen.call
-  return call_tool(plan, folder, name, words, chosen.save)
- if chosen.check:
-  return check_servers(plan, folder, chosen.json)
- if chosen.env:
-  return _needs(plan, folder, chosen.json)
- return print_json(listing(plan)) if chosen.json else print_lines(offers(plan))
-
-def _needs(plan, folder, as_json):
- found = variables(plan, folder)
- status = print_json({"variables": found}) if as_json else print_lines(needs(found))
- missing = any(not use["set"] and not use["has_default"] for use in found)
- return status or (MISSING_VARIABLE if missing else 0)
-
-def _serve(plan, folder, chosen):
- path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
- try:
-  taken = () if chosen.http else (0, 1)
-  log = _log(plan, path, taken, chosen.log_calls) if path else None
- except (OSError, ValueError) as problem:
-  complain(f"cannot write the log {path}: {problem}")
-  return 2
- if not chosen.http:
-  return Stdio(plan, folder, log).run(Opening())
- load_part("http")
- given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
- asked = {name: value for name, value in given.items() if value is not None}
- return serve_http(plan, folder, asked, log)
-
-def _path_in(directory, name):
- return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
-
-def _log(plan, path, taken, with_calls):
- broke = f"{plan.name}: cannot write the log {path} any more"
- writer = Writer(
-  _opened(path, taken),
-  private=False,
-  broke=lambda: _complain_apart(broke),
-  overflowed=lambda waiting: None,
- )
- return Log(writer, with_calls)
-
-def _opened(path, taken):
- import stat
- flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
- descriptor = os.open(path, flags, 0o666)
- about = os.fstat(descriptor)
- if not stat.S_ISCHR(about.st_mode):
-  for other in taken:
-   if os.path.samestat(about, os.fstat(other)):
-    os.close(descriptor)
-    raise ValueError("the protocol is spoken over it")
- return descriptor
-
-def _complain_apart(text):
- _thread.start_new_thread(complain, (text,))
-
-def _stop(*_):
- raise SystemExit(1)
+def _size(pieces):
+ return sum([len(piece) for piece in pieces])
 ''')
 
 PLAN = {
