@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:c3e2e975e1d333e4f1f6dc32fc25e214a8bf3eeaf1057af2cb614390f3659580 (mcpagg 0.1.0; without composite, entries, masking, narrowing, remote)
+#   runtime:  sha256:bf12d96ea9cfef0b85c0d3caad93f53644b36a0e74d00c8f1e4bf5fdb7ceb8fe (mcpagg 0.1.0; without composite, entries, masking, narrowing, remote)
 
 import sys
 
@@ -2843,7 +2843,13 @@ class LostAnswers:
  def add(self, in_flight, error):
   if in_flight:
    self.errors.append((set(in_flight), error))
- def settled(self, in_flight):
+ def settled(self, owed):
+  while self.errors:
+   settled = self._settled(owed())
+   if not settled:
+    return
+   yield from settled.items()
+ def _settled(self, in_flight):
   left = [(ids.intersection(in_flight), error) for ids, error in self.errors]
   self.errors = [(ids, error) for ids, error in left if ids]
   if len(self.errors) > MAXIMUM_LOST:
@@ -3097,12 +3103,6 @@ class Connection:
   owed = self.owed()
   self.warn_of_lost(owed)
   self.lost.add(owed, problem)
- def settled(self):
-  while self.lost.errors:
-   settled = self.lost.settled(self.owed())
-   if not settled:
-    return
-   yield from settled.items()
  def say(self, text):
   self.effects.say(f"server '{self.name}' {text}")
  def warn(self, oddity):
@@ -4157,7 +4157,7 @@ class Child:
    self.connection.lose(problem)
    self._settle_lost()
  def _settle_lost(self):
-  for number, problem in self.connection.settled():
+  for number, problem in self.connection.lost.settled(self.connection.owed):
    self._answered(failure(str(number), problem))
  def submit_unknown(self, call):
   self.calls.submit_unknown(call)
@@ -5006,8 +5006,7 @@ class Engine:
   self.plan = answers.plan
   self.log = log
   self._refusal = _refusal(self.plan)
-  dispatching = Dispatch if log is None else log.dispatch
-  self.core = Core(answers, monotonic, mint, dispatching)
+  self.core = Core(answers, monotonic, mint, Dispatch if log is None else log.dispatch)
   self.lock = _thread.allocate_lock()
   self._sinks = {}
   self._lives = Lives(self, folder)
@@ -5816,12 +5815,8 @@ class ModernChildPort:
  def _owed(self):
   return self._streams.awaited.union([one.sent for one in self._pending.values() if one.sent])
  def _settle_lost(self):
-  while self._lost.errors:
-   settled = self._lost.settled(self._owed())
-   if not settled:
-    return
-   for sent, problem in settled.items():
-    self._answered(failure(str(sent), problem))
+  for sent, problem in self._lost.settled(self._owed):
+   self._answered(failure(str(sent), problem))
  def _answered(self, message):
   sent = message.number
   if message.id is None and not sent and message.is_response:

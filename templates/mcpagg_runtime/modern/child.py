@@ -321,12 +321,8 @@ class ModernChildPort:
 
     def _settle_lost(self) -> None:
         """End the requests that answers without an id must have been for."""
-        while self._lost.errors:
-            settled = self._lost.settled(self._owed())
-            if not settled:
-                return
-            for sent, problem in settled.items():
-                self._answered(failure(str(sent), problem))
+        for sent, problem in self._lost.settled(self._owed):
+            self._answered(failure(str(sent), problem))
 
     def _answered(self, message: Message) -> None:
         sent = message.number

@@ -243,7 +243,7 @@ class Child:
 
     def _settle_lost(self) -> None:
         """End the requests that answers without an id must have been for."""
-        for number, problem in self.connection.settled():
+        for number, problem in self.connection.lost.settled(self.connection.owed):
             self._answered(failure(str(number), problem))
 
     # What clients want of it

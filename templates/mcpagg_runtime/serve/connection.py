@@ -18,7 +18,7 @@ from mcpagg_runtime.serve.messages import read_line
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any, Protocol
 
     from mcpagg_runtime.base.client import Client
@@ -369,14 +369,6 @@ class Connection:
         owed = self.owed()
         self.warn_of_lost(owed)
         self.lost.add(owed, problem)
-
-    def settled(self) -> Iterator[tuple[int, str]]:
-        """Yield (id, error) of the requests that answers without an id must have been for."""
-        while self.lost.errors:
-            settled = self.lost.settled(self.owed())
-            if not settled:
-                return
-            yield from settled.items()
 
     def say(self, text: str) -> None:
         """Write a line about the child on standard error."""

@@ -77,8 +77,7 @@ class Engine:
         self.plan = answers.plan
         self.log = log
         self._refusal = _refusal(self.plan)
-        dispatching = Dispatch if log is None else log.dispatch
-        self.core = Core(answers, monotonic, mint, dispatching)
+        self.core = Core(answers, monotonic, mint, Dispatch if log is None else log.dispatch)
         self.lock = _thread.allocate_lock()
         self._sinks: dict[Client | Child, Sink] = {}
         self._lives = Lives(self, folder)

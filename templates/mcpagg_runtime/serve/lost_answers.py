@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Iterator
 
 # Of a child that loses more answers than that, nothing that is in flight is waited for.
 MAXIMUM_LOST = 16
@@ -29,7 +29,18 @@ class LostAnswers:
         if in_flight:
             self.errors.append((set(in_flight), error))
 
-    def settled(self, in_flight: Collection[int]) -> dict[int, str]:
+    def settled(self, owed: Callable[[], Collection[int]]) -> Iterator[tuple[int, str]]:
+        """Yield (request, error) of those that must be the ones answered; forget these.
+
+        `owed` returns what is in flight at that moment: each one that ends may settle others.
+        """
+        while self.errors:
+            settled = self._settled(owed())
+            if not settled:
+                return
+            yield from settled.items()
+
+    def _settled(self, in_flight: Collection[int]) -> dict[int, str]:
         """Return {request: error} for those that must be the ones answered; forget these.
 
         As many lost answers as there are requests that they may be for answer them all; so do
