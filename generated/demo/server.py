@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:bf12d96ea9cfef0b85c0d3caad93f53644b36a0e74d00c8f1e4bf5fdb7ceb8fe (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated)
+#   runtime:  sha256:98a9b367ee3e3db60acbdca742fa12d4682092df87a09f6dc9e27942ae72ccc1 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated)
 
 import sys
 
@@ -933,21 +933,25 @@ def spawn(launch):
 def _start_directly(launch, streams):
  odd = launch.cwd is not None or min(streams) < 3 or "" in launch.env
  place = DESCRIPTORS.get(sys.platform)
- if sys.platform == "win32" or odd or place is None or not os.path.isabs(launch.argv[0]):
+ if WINDOWS or odd or place is None or not os.path.isabs(launch.argv[0]):
   return None
  from _signal import SIGPIPE, SIGXFSZ
  try:
   inherited = _inheritable(place)
  except OSError:
   return None
+ system = os
  try:
-  pid = os.posix_spawn(
+  pid = system.posix_spawn(
    launch.argv[0],
    launch.argv,
    launch.env,
    file_actions=[
-    *((os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)),
-    *((os.POSIX_SPAWN_CLOSE, number) for number in inherited),
+    *(
+     (system.POSIX_SPAWN_DUP2, stream, number)
+     for number, stream in enumerate(streams)
+    ),
+    *((system.POSIX_SPAWN_CLOSE, number) for number in inherited),
    ],
    setsid=True,
    setsigdef=[SIGPIPE, SIGXFSZ],
@@ -1990,6 +1994,7 @@ def _routes(table):
  }
 
 # base/polling.py: Waits for descriptors, where the system has a way to do so.
+LINUX = sys.platform == "linux"
 POLLS = hasattr(select, "poll")
 POLLIN = getattr(select, "POLLIN", 0)
 POLLOUT = getattr(select, "POLLOUT", 0)
@@ -2028,12 +2033,12 @@ def _ready(descriptor, seconds, event):
  return bool(poll.poll(None if seconds is None else seconds * 1000))
 
 def widen(descriptor):
- if sys.platform != "linux":
+ if not LINUX:
   return False
  from fcntl import fcntl
  try:
   narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
-  return narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE
+  return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
  except OSError:
   return False
 
@@ -2120,7 +2125,9 @@ class Writer:
   written = 0
   try:
    if self._private:
-    written = os.writev(self.descriptor, pieces[:MAXIMUM_PIECES])
+    written = os.writev(
+     self.descriptor, pieces[:MAXIMUM_PIECES]
+    )
    elif self._has_room(pieces):
     written = os.write(self.descriptor, b"".join(pieces))
   except BlockingIOError:
@@ -7037,7 +7044,6 @@ import _thread
 import binascii
 import os
 import re
-import sys
 load_part("spawn")
 load_part("base")
 load_part("serve")
@@ -7495,9 +7501,10 @@ class LargeLine:
 
 def _new_page():
  import mmap
- if sys.platform != "linux":
+ if not LINUX:
   return mmap.mmap(-1, PAGE_BYTES)
- page = mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+ how = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+ page = mmap.mmap(-1, PAGE_BYTES, how)
  try:
   page.madvise(mmap.MADV_HUGEPAGE)
  except OSError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+LINUX = sys.platform == "linux"
 # Windows has no way to wait for a pipe, and macOS no RDHUP.
 POLLS = hasattr(select, "poll")
 POLLIN = getattr(select, "POLLIN", 0)
@@ -74,12 +75,12 @@ def widen(descriptor: int) -> bool:
 
     A large line then passes with fewer changes between the processes at its ends.
     """
-    if sys.platform != "linux":
+    if not LINUX:
         return False
-    from fcntl import fcntl
+    from fcntl import fcntl  # type: ignore[attr-defined, unused-ignore]
 
     try:
         narrow = fcntl(descriptor, GET_PIPE_SIZE) < WIDE_PIPE
-        return narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE
+        return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
     except OSError:  # it is no pipe, or this user's pipes hold too much in all
         return False

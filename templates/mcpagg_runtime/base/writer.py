@@ -127,7 +127,9 @@ class Writer:
         written = 0
         try:
             if self._private:
-                written = os.writev(self.descriptor, pieces[:MAXIMUM_PIECES])
+                written = os.writev(  # type: ignore[attr-defined, unused-ignore]
+                    self.descriptor, pieces[:MAXIMUM_PIECES]
+                )
             elif self._has_room(pieces):
                 written = os.write(self.descriptor, b"".join(pieces))
         except BlockingIOError:

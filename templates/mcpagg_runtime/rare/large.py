@@ -7,11 +7,11 @@ are looked for in what is between. A result of which that does not tell enough i
 
 from __future__ import annotations
 
-import sys
 from codecs import utf_8_decode
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import BLANK, Json, Malformed, members, skip
+from mcpagg_runtime.base.polling import LINUX
 from mcpagg_runtime.start.values import scan, string_at
 
 if TYPE_CHECKING:
@@ -153,11 +153,12 @@ def _new_page() -> mmap:
     """Return memory of the system's own; on Linux one page of it, where it has such large ones."""
     import mmap  # most proxies never need it
 
-    if sys.platform != "linux":
+    if not LINUX:
         return mmap.mmap(-1, PAGE_BYTES)
-    page = mmap.mmap(-1, PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    how = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # type: ignore[attr-defined, unused-ignore]
+    page = mmap.mmap(-1, PAGE_BYTES, how)
     try:
-        page.madvise(mmap.MADV_HUGEPAGE)
+        page.madvise(mmap.MADV_HUGEPAGE)  # type: ignore[attr-defined, unused-ignore]
     except OSError:  # a system without
         return page
     return page

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.platforms import (
+    WINDOWS,
     SessionGroup,
     command_line,
     lead_group,
@@ -119,7 +120,7 @@ def _start_directly(launch: Launch, streams: list[int]) -> tuple[Handle, Group] 
     """
     odd = launch.cwd is not None or min(streams) < 3 or "" in launch.env
     place = DESCRIPTORS.get(sys.platform)
-    if sys.platform == "win32" or odd or place is None or not os.path.isabs(launch.argv[0]):
+    if WINDOWS or odd or place is None or not os.path.isabs(launch.argv[0]):
         return None
     from _signal import SIGPIPE, SIGXFSZ  # type: ignore[import-not-found]
 
@@ -127,14 +128,18 @@ def _start_directly(launch: Launch, streams: list[int]) -> tuple[Handle, Group] 
         inherited = _inheritable(place)
     except OSError:
         return None
+    system: Any = os  # that of Windows has none of this
     try:
-        pid = os.posix_spawn(
+        pid = system.posix_spawn(
             launch.argv[0],
             launch.argv,
             launch.env,
             file_actions=[
-                *((os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)),
-                *((os.POSIX_SPAWN_CLOSE, number) for number in inherited),
+                *(
+                    (system.POSIX_SPAWN_DUP2, stream, number)
+                    for number, stream in enumerate(streams)
+                ),
+                *((system.POSIX_SPAWN_CLOSE, number) for number in inherited),
             ],
             setsid=True,
             setsigdef=[SIGPIPE, SIGXFSZ],  # which Python ignores
