@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:98a9b367ee3e3db60acbdca742fa12d4682092df87a09f6dc9e27942ae72ccc1 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated)
+#   runtime:  sha256:568292580ee15404a9c5ad2900c5a088f2fcbd34cc4c4b97dfdd8800ce81bb69 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated)
 
 import sys
 
@@ -8427,12 +8427,12 @@ class LargeLine:
 
 def _new_page():
  import mmap
- if not LINUX:
+ system = mmap
+ if not hasattr(mmap, "MADV_HUGEPAGE"):
   return mmap.mmap(-1, PAGE_BYTES)
- how = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
- page = mmap.mmap(-1, PAGE_BYTES, how)
+ page = system.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
  try:
-  page.madvise(mmap.MADV_HUGEPAGE)
+  page.madvise(system.MADV_HUGEPAGE)
  except OSError:
   return page
  return page

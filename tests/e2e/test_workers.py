@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -86,11 +87,12 @@ async def converted(client: Client, value: int) -> bool:
     return True
 
 
-def test_a_session_is_served_by_whichever_worker_of_uvicorn_gets_its_requests(
-    tmp_path: Path,
-) -> None:
+def test_a_session_is_served_by_whichever_worker_of_uvicorn_gets_its_requests() -> None:
     port = free_port()
-    with running(uvicorn(port, "--workers", "3"), MCP_PROXY_WORKER_DIRECTORY=str(tmp_path)):
+    with (
+        TemporaryDirectory() as folder,  # a socket's path has 107 bytes at most
+        running(uvicorn(port, "--workers", "3"), MCP_PROXY_WORKER_DIRECTORY=folder),
+    ):
         url = served(port)
 
         async def one(number: int) -> None:
@@ -107,7 +109,7 @@ def test_a_session_is_served_by_whichever_worker_of_uvicorn_gets_its_requests(
             await asyncio.gather(*(one(number) for number in range(8)))
 
         asyncio.run(scenario())
-        assert len(os.listdir(tmp_path)) == 3
+        assert len(os.listdir(folder)) == 3
 
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")

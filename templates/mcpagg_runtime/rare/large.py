@@ -11,7 +11,6 @@ from codecs import utf_8_decode
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import BLANK, Json, Malformed, members, skip
-from mcpagg_runtime.base.polling import LINUX
 from mcpagg_runtime.start.values import scan, string_at
 
 if TYPE_CHECKING:
@@ -153,15 +152,15 @@ def _new_page() -> mmap:
     """Return memory of the system's own; on Linux one page of it, where it has such large ones."""
     import mmap  # most proxies never need it
 
-    if not LINUX:
+    system: Any = mmap
+    if not hasattr(mmap, "MADV_HUGEPAGE"):
         return mmap.mmap(-1, PAGE_BYTES)
-    how = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # type: ignore[attr-defined, unused-ignore]
-    page = mmap.mmap(-1, PAGE_BYTES, how)
+    page = system.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
     try:
-        page.madvise(mmap.MADV_HUGEPAGE)  # type: ignore[attr-defined, unused-ignore]
+        page.madvise(system.MADV_HUGEPAGE)
     except OSError:  # a system without
-        return page
-    return page
+        return page  # type: ignore[no-any-return]
+    return page  # type: ignore[no-any-return]
 
 
 class LargeResult(Json):
