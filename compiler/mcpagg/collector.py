@@ -249,7 +249,7 @@ def connect(
             refused = child.greet(version, now + share)
             if refused is None:
                 return child
-            hopeless = child.hopeless  # while it can be told from how we end it
+            hopeless = child.hopeless  # before we end it, which would look the same
         except Silence:
             refused, hopeless = None, False
         except BaseException:

@@ -103,7 +103,7 @@ class Conversation:
     def __init__(self, launch: Launch, declared: Json, time: Time, config: str = "CONFIG") -> None:
         """Start the server.
 
-        `config` is what the config is called where a person is told to log in.
+        `config` is what the config is called where a person is asked to log in.
 
         Raises:
             Fault: it cannot be started.

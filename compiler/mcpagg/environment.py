@@ -143,7 +143,7 @@ def _launch(
     """Return what would be started, and the strings in it that nobody can know.
 
     What is missing is reported and taken as empty, so that the rest can be checked all the same.
-    Without its env file, what else a server lacks cannot be told, as the file may define it.
+    Without its env file, what else a server lacks is not known, as the file may define it.
     """
     unknown: set[Location] = set()
     while True:  # each turn has one missing thing less

@@ -150,7 +150,7 @@ async def _flow(
             timeout=REQUEST_SECONDS,
             event_hooks={"request": [_refuse_plain], "response": []},
         ) as client:
-            # Whatever it answers, who must log in is told so first.
+            # Whatever it answers, who must log in sees that first.
             method = "GET" if server.transport == "sse" else "POST"
             async with client.stream(method, launch.url, json={}) as response:
                 status = response.status_code

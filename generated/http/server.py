@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:568292580ee15404a9c5ad2900c5a088f2fcbd34cc4c4b97dfdd8800ce81bb69 (mcpagg 0.1.0; without composite, entries, masking, narrowing, remote)
+#   runtime:  sha256:056ee1c04fba84f7bcf967a58066436d119ba25a0d2ca96c2a0fb98b1a5018e6 (mcpagg 0.1.0; without composite, entries, masking, narrowing, remote)
 
 import sys
 
@@ -827,7 +827,7 @@ class _LaunchScope:
   if len(value) > 3:
    self.mentioned[value] = name
 
-# spawn/spawning.py: Starts the process of a server; who reads it and what it is told comes after that.
+# spawn/spawning.py: Starts the process of a server; reading it and writing to it come after that.
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
 KILL = 9
 DESCRIPTORS = {"linux": "/proc/self/fd", "darwin": "/dev/fd"}
@@ -1002,6 +1002,9 @@ def members(text, start=0):
  found = {}
  return found, read_members(text, start, found)
 
+def values_of(found):
+ return {name: value for name, (value, _, _) in found.items()}
+
 def read_members(
  text,
  start,
@@ -1074,7 +1077,7 @@ def _member_value(text, index, levels, noted):
    found.clear()
    names.clear()
   end = _read_members(text, index, found, names, levels - 1, {})
-  return {name: member[0] for name, member in found.items()}, end
+  return values_of(found), end
  if len(text) - index <= LARGE:
   return value_at(text, index)
  return outline(text, index, levels)
@@ -1084,7 +1087,7 @@ def outline(text, index, levels=3):
  if kind == "{" and levels:
   found = {}
   end = read_members(text, index, found, levels=levels - 1)
-  return {name: value for name, (value, _, _) in found.items()}, end
+  return values_of(found), end
  if kind not in ("{", "[", '"'):
   return value_at(text, index)
  _, end = extent(text, index)
@@ -1653,7 +1656,7 @@ class Lines:
   self.size = len(rest)
   return lines
  def ended(self):
-  return b"".join(self.parts)
+  return self.rest()
  def _keep(self, data):
   was_short = self.size <= MAXIMUM_LINE_BYTES
   self.size += len(data)
@@ -1757,7 +1760,7 @@ class ModernRequest(Client):
   self.declared = _text(text, meta, CAPABILITIES_KEY)
   level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
   self.level = level if type(level) is str else ""
-  self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+  self.fault = _fault(values_of(meta))
  def release(self):
   self.message = _RELEASED
  def wanted(self, method):
@@ -2361,7 +2364,7 @@ class Effects:
   self.is_urgent = False
   return actions
 
-# serve/clients.py: The clients: who is connected, what they are told, and what servers are told of them.
+# serve/clients.py: The clients: who is connected, which notifications they get, and what servers learn of them.
 class Clients:
  def __init__(self, logs):
   self.level = ""
@@ -3046,12 +3049,9 @@ class Connection:
  def unmasked(self, message):
   return message if self._masks is None else self._masks.from_child(message)
  def forward(self, call):
-  self._last_id += 1
-  self.calls[self._last_id] = call
-  message = call.sent_as(self._last_id)
-  if self._masks is not None:
-   message = self._masks.to_child(message)
-  self.port.deliver(message)
+  number = self.mint()
+  self.calls[number] = call
+  self.send(call.sent_as(number))
  def mint(self):
   self._last_id += 1
   return self._last_id
@@ -8860,9 +8860,10 @@ def _new_page():
  system = mmap
  if not hasattr(mmap, "MADV_HUGEPAGE"):
   return mmap.mmap(-1, PAGE_BYTES)
- page = system.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
+ page = mmap.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
+ advised = page
  try:
-  page.madvise(system.MADV_HUGEPAGE)
+  advised.madvise(system.MADV_HUGEPAGE)
  except OSError:
   return page
  return page
@@ -8956,7 +8957,7 @@ def _head(text, wanted):
  except (IndexError, StopIteration, ValueError, SystemError, RecursionError):
   pass
  whole = text[:stop] + "}"
- return Json(whole, value=_values(found), noted=(found, [*found])), text[stop:start], opened
+ return Json(whole, value=values_of(found), noted=(found, [*found])), text[stop:start], opened
 
 def _tail(text, wanted):
  best, found, behind = len(text) - 1, {}, ""
@@ -8970,7 +8971,7 @@ def _tail(text, wanted):
     behind = text[len(before[:-1].rstrip(BLANK)) : at]
     break
    at = text.find(f'"{name}"', at + 1, best)
- return Json("{" + text[best:], value=_values(found), noted=(found, [*found])), behind
+ return Json("{" + text[best:], value=values_of(found), noted=(found, [*found])), behind
 
 def _members_to_the_end(text):
  try:
@@ -8978,9 +8979,6 @@ def _members_to_the_end(text):
  except Malformed:
   return None
  return found if end == len(text) else None
-
-def _values(found):
- return {name: value for name, (value, _, _) in found.items()}
 
 def _is_free_of(pieces, names):
  rare = [next((c for c in name if c.isupper() or c in "_j"), name[-1]) for name in names]
@@ -9205,7 +9203,7 @@ def _last_members(text):
   except Malformed:
    continue
   if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
-   return {name: value for name, (value, _, _) in tail.items()}
+   return values_of(tail)
  return {}
 
 def _readable_members(text):
@@ -9213,8 +9211,8 @@ def _readable_members(text):
  try:
   read_members(text, 0, found)
  except Malformed:
-  return {name: value for name, (value, _, _) in found.items()}
- return {name: value for name, (value, _, _) in found.items()}
+  return values_of(found)
+ return values_of(found)
 
 # rare/reasons.py: Says why a server could not be started, and how its process ended.
 OFTEN_USED_FOLDERS = (

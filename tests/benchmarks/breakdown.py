@@ -1,7 +1,7 @@
 """Where a start and a call go: what is read, compiled and imported, system calls, functions.
 
-What Python does is told by its own audit events, what the kernel is asked for by strace, where it
-is installed; the functions of a call are counted by `tests/structure.py`.
+What Python does is known from its audit events, what the kernel is asked for by strace, where it is
+installed; the functions of a call are counted by `tests/structure.py`.
 """
 
 from __future__ import annotations

@@ -30,18 +30,18 @@ def measure(bench: Bench) -> None:
     rounds = 1 if bench.quick else 3
     children = {str(count): Scene(count) for count in CHILDREN}
     samples = bench.turns(rounds, children, partial(grown, bench))
-    told(bench, "children", samples, ("initialize ms", "all up ms", "memory MB"))
+    slopes(bench, "children", samples, ("initialize ms", "all up ms", "memory MB"))
     tools = {str(count): Scene(1, tools=count) for count in TOOLS}
     samples = bench.turns(rounds, tools, partial(grown, bench))
-    told(bench, "tools", samples, ("tools/list ms", "first call ms", "memory MB"))
+    slopes(bench, "tools", samples, ("tools/list ms", "first call ms", "memory MB"))
     if importlib.util.find_spec("uvicorn"):
         samples = sessions(bench)
-        told(bench, "HTTP sessions", samples, ("a call ms", "calls/s, all at once", "memory MB"))
+        slopes(bench, "HTTP sessions", samples, ("a call ms", "calls/s, all at once", "memory MB"))
     else:
         bench.report.note("uvicorn is not installed: nothing measured over HTTP")
 
 
-def told(bench: Bench, what: str, samples: Samples, metrics: Sequence[str]) -> None:
+def slopes(bench: Bench, what: str, samples: Samples, metrics: Sequence[str]) -> None:
     """Print a table and what each further one costs; plot these metrics."""
     table = bench.report.add(what, next(iter(samples), ""), samples)
     panels = {

@@ -17,7 +17,7 @@ from pipe import FLOOR, Open, Pipe, listed
 from processes import cpu, peak, resident
 
 SIZES = {"1 MB": (1_000_000, 8), "20 MB": (20_000_000, 2)}
-"""{size: (bytes, calls a turn)}; the last one is that whose memory is told."""
+"""{size: (bytes, calls a turn)}; the last one is that whose memory is reported."""
 
 ERAS = ("legacy", "modern")
 TIME_GOAL = 1.3
@@ -79,7 +79,7 @@ def warmed(argv: list[str], *, modern: bool) -> Warm:
 
 
 def compare(bench: Bench, child: str, running: dict[str, Warm]) -> None:
-    """Measure these servers in turns; the first turn makes the results, and is not told."""
+    """Measure these servers in turns; the first turn makes the results, and does not count."""
     report, about = bench.report, f"{child} server"
     bench.turns(1, running, timed)
     samples = bench.turns(1 if bench.quick else 3, running, timed)

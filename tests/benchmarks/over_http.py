@@ -38,7 +38,7 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="critical")
 
 
 def measure(bench: Bench, peers: Mapping[str, str]) -> None:
-    """Measure all in turns; the first turn warms up, and is not told."""
+    """Measure all in turns; the first turn warms up, and does not count."""
     if not importlib.util.find_spec("uvicorn"):
         bench.report.note("uvicorn is not installed: nothing measured over HTTP")
         return

@@ -1,4 +1,4 @@
-"""What processes use: memory, CPU, wake-ups. Memory is told by `ps`, all else by Linux alone."""
+"""What processes use: memory, CPU, wake-ups. Memory is from `ps`, all else from Linux alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 CHILDREN = ("echo.py", "blob.py")
-"""How the children of the benchmarks are told from a server's own helpers."""
+"""What marks the children of the benchmarks, unlike a server's own helpers."""
 
 
 class Entry:

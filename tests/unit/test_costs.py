@@ -1,4 +1,4 @@
-"""What the list of tools costs, as it is told and as it is limited."""
+"""What the list of tools costs, as it is shown and as it is limited."""
 
 from __future__ import annotations
 

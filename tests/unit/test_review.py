@@ -1,4 +1,4 @@
-"""What has changed between two emitted files, class by class, and how that is told."""
+"""What has changed between two emitted files, class by class, and how that is reported."""
 
 from __future__ import annotations
 

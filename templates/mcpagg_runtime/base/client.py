@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import members, obj
+from mcpagg_runtime.base.jsontext import members, obj, values_of
 from mcpagg_runtime.base.message import Message, error
 from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
@@ -169,7 +169,7 @@ class ModernRequest(Client):
         """All that the client can do, as JSON text."""
         level = meta[LEVEL_KEY][0] if LEVEL_KEY in meta else ""
         self.level = level if type(level) is str else ""
-        self.fault = _fault({name: value for name, (value, _, _) in meta.items()})
+        self.fault = _fault(values_of(meta))
         """The error that a bad envelope is answered with, as JSON text, "" for none."""
 
     def release(self) -> None:

@@ -84,6 +84,11 @@ def members(text: str, start: int = 0) -> tuple[Members, int]:
     return found, read_members(text, start, found)
 
 
+def values_of(found: Members) -> dict[str, Any]:
+    """Return {key: value} of members that were taken apart."""
+    return {name: value for name, (value, _, _) in found.items()}
+
+
 def read_members(
     text: str,
     start: int,
@@ -172,7 +177,7 @@ def _member_value(text: str, index: int, levels: int, noted: Noted | None) -> tu
             found.clear()
             names.clear()
         end = _read_members(text, index, found, names, levels - 1, {})
-        return {name: member[0] for name, member in found.items()}, end
+        return values_of(found), end
     if len(text) - index <= LARGE:
         return value_at(text, index)
     return outline(text, index, levels)
@@ -191,7 +196,7 @@ def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
     if kind == "{" and levels:
         found: Members = {}
         end = read_members(text, index, found, levels=levels - 1)
-        return {name: value for name, (value, _, _) in found.items()}, end
+        return values_of(found), end
     if kind not in ("{", "[", '"'):
         return value_at(text, index)
     _, end = extent(text, index)

@@ -358,7 +358,7 @@ class Lines:
 
     def ended(self) -> bytes:
         """Return the line that has come in pieces."""
-        return b"".join(self.parts)
+        return self.rest()
 
     def _keep(self, data: bytes) -> None:
         """Keep a piece of a line, unless the line is too long by now."""

@@ -262,7 +262,7 @@ class HttpApp:
                 raise no_session() from None
 
     async def _tell_health(self, exchange: Exchange) -> None:
-        """Tell whether it serves; whoever may use the servers is told their states as well."""
+        """Tell whether it serves; whoever may use the servers sees their states as well."""
         about = {"status": quote("stopping" if self.stopping else "ok")}
         if self._served is not None and self._guard.knows(exchange):
             states = {

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 THREADS = 4
 # A body of so many bytes is read at once; to read a larger one would hold up the loop.
 SMALL_BODY = 1 << 16
-# What servers are told that clients can do: what the proxy can pass on, whoever calls. Roots are
+# The capabilities that servers see: what the proxy can pass on, whoever calls. Roots are
 # left out: a server asks for them once, so those of one client would count for all of them.
 _SHARED = obj(
     sampling="{}",
@@ -111,7 +111,7 @@ class Bridge:
         return self._serving_sender(message)[0].catalogues["tools"].find(name)
 
     def client(self, receive: Receive) -> Client:
-        """Return a new client; what it is told is given to `receive`, in the loop."""
+        """Return a new client; what it is sent is given to `receive`, in the loop."""
         client = Client(self._plan.options.names)
         client.audience = self._audience
         self._receivers[client] = receive

@@ -117,7 +117,7 @@ class Endpoints:
         await self._end_if_stuck(session, reply)
 
     async def _listen(self, exchange: Exchange) -> None:
-        """Open the stream of what a session is told outside of answers."""
+        """Open the stream of what a session is sent outside of answers."""
         _check_events(exchange)
         session = self._sessions.find(exchange.header(SESSION_HEADER))
         stream = session.open_stream(exchange)

@@ -227,7 +227,7 @@ class Outgoing:
     ) -> None:
         """`owed` are the JSON texts of the ids that are to be answered, None for a stream."""
         self.takes_events = exchange.accepts(EVENTS)
-        """Whether something else than what is owed can be told here."""
+        """Whether messages other than the answers owed can be sent here."""
         self.has_overflowed = False
         """Whether the client reads so slowly that too much waits for it."""
         self._exchange = exchange

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAXIMUM_SESSIONS = 1000
 # A session without a request or an open stream ends after so many seconds.
 IDLE_SECONDS = 1800.0
-# What is told to a client that has no stream open is kept for the next one: so many messages, each
+# What is sent to a client that has no stream open is kept for the next one: so many messages, each
 # no longer than so many bytes; the oldest are dropped.
 MAXIMUM_KEPT = 100
 MAXIMUM_KEPT_BYTES = 1 << 16
@@ -42,7 +42,7 @@ class Session:
         self.identifier = identifier
         self.client = bridge.client(self.receive)
         self.stream: Outgoing | None = None
-        """What is told outside of the answers, if the client has a stream open for it."""
+        """Takes messages outside of the answers, if the client has a stream open for them."""
         self.used_at = monotonic()
         self._parting = ""
         """Why its stream ends as soon as nothing more is owed there, "" for not at all."""
@@ -89,7 +89,7 @@ class Session:
         self.touch()
 
     def open_stream(self, exchange: Exchange) -> Outgoing:
-        """Return a new stream for what is told outside of the answers; an older one ends.
+        """Return a new stream for messages outside of the answers; an older one ends.
 
         A client whose connection broke unnoticed opens another.
         """
@@ -111,7 +111,7 @@ class Session:
         if self.stream not in self._replies.values():
             self.close_stream(word)
 
-    # What it is told
+    # What it is sent
 
     def receive(self, message: Message) -> None:
         """Take what the engine says to the client."""

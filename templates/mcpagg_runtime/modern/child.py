@@ -300,7 +300,7 @@ class ModernChildPort:
         self._effects.later(lambda: self._child.receive(message))
 
     def _unreadable(self, fragment: Fragment) -> None:
-        """End what an answer that cannot be read is to, as soon as that can be told."""
+        """End what an answer that cannot be read is to, as soon as that is known."""
         if fragment.method:
             return
         problem = self._connection.unusable(f"that cannot be read: {fragment.problem}")
@@ -310,7 +310,7 @@ class ModernChildPort:
             self._lose(problem)
 
     def _lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        """An answer is to nobody knows what: its request ends as soon as it is known which."""
         owed = self._owed()
         self._connection.warn_of_lost(owed)
         self._lost.add(owed, problem)

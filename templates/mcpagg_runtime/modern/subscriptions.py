@@ -69,7 +69,7 @@ class Subscription:
         declared = parse(router.plan.capabilities)
         self._changes = [name for name in LISTENABLE if wanted.get(name) is True]
         self._changes = [name for name in self._changes if _tells(declared, LISTENABLE[name])]
-        """The changes of lists that it is told of."""
+        """The changes of lists that it is notified of."""
         kinds = [LISTENABLE[name] for name in self._changes]
         self._methods = {f"notifications/{kind}/list_changed" for kind in kinds}
         self._methods.add(RESOURCE_UPDATED)
@@ -246,7 +246,7 @@ class Streams:
         self._done(message)
 
     def _close(self, stream: int) -> None:
-        """Want no more of a stream; a subscription that waits for it is told so."""
+        """Want no more of a stream; a subscription that waits for it is notified."""
         gone = notification(CANCELLED, obj(requestId=str(stream)))
         self._effects.send(self._child, gone)
         self.ended(stream)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from codecs import utf_8_decode
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import BLANK, Json, Malformed, members, skip
+from mcpagg_runtime.base.jsontext import BLANK, Json, Malformed, members, skip, values_of
 from mcpagg_runtime.start.values import scan, string_at
 
 if TYPE_CHECKING:
@@ -152,15 +152,16 @@ def _new_page() -> mmap:
     """Return memory of the system's own; on Linux one page of it, where it has such large ones."""
     import mmap  # most proxies never need it
 
-    system: Any = mmap
+    system: Any = mmap  # what only some systems have
     if not hasattr(mmap, "MADV_HUGEPAGE"):
         return mmap.mmap(-1, PAGE_BYTES)
-    page = system.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
+    page = mmap.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
+    advised: Any = page
     try:
-        page.madvise(system.MADV_HUGEPAGE)
-    except OSError:  # a system without
-        return page  # type: ignore[no-any-return]
-    return page  # type: ignore[no-any-return]
+        advised.madvise(system.MADV_HUGEPAGE)
+    except OSError:  # a kernel without
+        return page
+    return page
 
 
 class LargeResult(Json):
@@ -282,7 +283,7 @@ def _head(text: str, wanted: Collection[str]) -> tuple[Json, str, dict[str, Any]
     except (IndexError, StopIteration, ValueError, SystemError, RecursionError):
         pass  # here it is cut, or there is more in it than is read of it
     whole = text[:stop] + "}"
-    return Json(whole, value=_values(found), noted=(found, [*found])), text[stop:start], opened
+    return Json(whole, value=values_of(found), noted=(found, [*found])), text[stop:start], opened
 
 
 def _tail(text: str, wanted: Iterable[str]) -> tuple[Json, str]:
@@ -302,7 +303,7 @@ def _tail(text: str, wanted: Iterable[str]) -> tuple[Json, str]:
                 behind = text[len(before[:-1].rstrip(BLANK)) : at]
                 break
             at = text.find(f'"{name}"', at + 1, best)
-    return Json("{" + text[best:], value=_values(found), noted=(found, [*found])), behind
+    return Json("{" + text[best:], value=values_of(found), noted=(found, [*found])), behind
 
 
 def _members_to_the_end(text: str) -> Members | None:
@@ -312,10 +313,6 @@ def _members_to_the_end(text: str) -> Members | None:
     except Malformed:
         return None
     return found if end == len(text) else None
-
-
-def _values(found: Members) -> dict[str, Any]:
-    return {name: value for name, (value, _, _) in found.items()}
 
 
 def _is_free_of(pieces: Iterable[memoryview], names: Mapping[str, str]) -> bool:

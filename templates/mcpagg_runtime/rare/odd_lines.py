@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import Malformed, members, read_members
+from mcpagg_runtime.base.jsontext import Malformed, members, read_members, values_of
 from mcpagg_runtime.base.message import Fragment, decode, is_id, read_message
 from mcpagg_runtime.rare.secrecy import printable
 
@@ -123,7 +123,7 @@ def _last_members(text: str) -> dict[str, Any]:
         except Malformed:
             continue
         if "id" in tail and tail.keys() <= {"id", "jsonrpc"} and start + end - 1 == len(text):
-            return {name: value for name, (value, _, _) in tail.items()}
+            return values_of(tail)
     return {}
 
 
@@ -133,5 +133,5 @@ def _readable_members(text: str) -> dict[str, Any]:
     try:
         read_members(text, 0, found)
     except Malformed:
-        return {name: value for name, (value, _, _) in found.items()}
-    return {name: value for name, (value, _, _) in found.items()}
+        return values_of(found)
+    return values_of(found)

@@ -37,7 +37,7 @@ READING_METHODS = SKILL_METHODS | {"resources/read"}
 
 
 class SubscriptionCall(Call):
-    """A request to be told of a resource, or no longer."""
+    """A request to get updates of a resource, or no longer."""
 
     __slots__ = ("_origins",)
 

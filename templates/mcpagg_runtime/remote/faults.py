@@ -77,7 +77,7 @@ def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
     """Say what a status of HTTP means; `headers` are those of the answer, in lower case."""
     said = f"answered with {status} {_phrase(status)} at {where}".replace("  ", " ")
     if status == UNAUTHORIZED:
-        # Who asks without any is told how to log in: see Credentials.
+        # Whoever asks without any sees how to log in: see Credentials.
         return f"{said}: it does not accept the credentials; are they still valid?"
     if status == FORBIDDEN and (scope := lacking_scope(headers)):
         return f"{said}: these credentials lack the scope {scope!r}"

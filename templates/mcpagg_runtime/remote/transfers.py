@@ -38,7 +38,7 @@ if TYPE_CHECKING:
             """Pass on JSON that came by a transfer."""
 
         def renewed(self) -> None:
-            """Say that the server has forgotten what it was told, and was greeted again."""
+            """Report that the server has forgotten what it was sent, and was greeted again."""
 
         def is_over(self, seconds: float) -> bool:
             """Wait so long, or until the life is over; return whether it is."""

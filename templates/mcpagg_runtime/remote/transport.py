@@ -123,7 +123,7 @@ class RemoteConnection:
 
     `ended` is called once, with why the life is over; `failed` with the id of a request and why it
     gets no answer. Both texts complete "Server 'x' …". `renewed` is called when the server has
-    forgotten what it was told and has shaken hands again.
+    forgotten what it was sent and has shaken hands again.
     """
 
     def __init__(

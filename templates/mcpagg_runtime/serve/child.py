@@ -119,7 +119,7 @@ class Child:
         self._sleep_if_idle(self.lifecycle.ready_at)
 
     def renewed(self) -> None:
-        """It has forgotten what it was told, and may offer something else by now."""
+        """It has forgotten what it was sent, and may offer something else by now."""
         if self.lifecycle.is_ready:
             self._inform()
             self.lists.read()

@@ -1,4 +1,4 @@
-"""The clients: who is connected, what they are told, and what servers are told of them.
+"""The clients: who is connected, which notifications they get, and what servers learn of them.
 
 A client knows the proxy alone, and must be able to say which server asks and speaks.
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation, the security notes
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """Who is connected, and what they are told of what happens outside of their calls."""
+    """Who is connected, and which notifications they get outside of their calls."""
 
     def __init__(self, logs: bool) -> None:
         self.level = ""
@@ -101,7 +101,7 @@ class Clients:
         connections = {caller.connection for caller in callers}
         reached = set()
         for client in self:
-            # One that has not shaken hands is told of its own calls, if they are nobody else's.
+            # One that has not shaken hands gets those of its own calls, if they are nobody else's.
             if not client.initialized and callers != {client}:
                 continue
             about_others = bool(connections - {client.connection})
@@ -119,7 +119,7 @@ class Clients:
 
 
 def _watches(client: Client, server: str, uri: Any) -> bool:
-    """Whether a client is told by a server of a resource, or of what it lies within."""
+    """Whether a client gets updates of a resource from a server, or of what it lies within."""
     watched = [one for one, owner in client.watched.items() if owner == server]
     return type(uri) is str and any(_lies_in(uri, one) for one in watched)
 
@@ -200,13 +200,13 @@ def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> st
 
 
 def relayed(client: Client) -> str:
-    """Return what servers are told that a client can do in a handshake, as JSON text."""
+    """Return the capabilities of a client that a handshake with a server states, as JSON text."""
     extensions = _passing_extensions(client)
     return obj({**client.capabilities, **extensions})
 
 
 def able(client: Client) -> str:
-    """Return what a server is told that a client can do when it asks for something, as JSON text.
+    """Return the capabilities of a client that its request to a server states, as JSON text.
 
     That is all that a modern request declares, but for what does not pass a proxy.
     """

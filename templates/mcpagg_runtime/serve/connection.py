@@ -145,7 +145,7 @@ class Call:
         return self._message.params
 
     def overhear(self, listen: Callable[[Message], None]) -> None:
-        """Have `listen` told of the answer, and whether it is an error of the tool, beforehand."""
+        """Have `listen` get the answer beforehand, and whether it is an error of the tool."""
         self.wanted = {"isError": ""}
         deliver = self.answer
 
@@ -281,12 +281,9 @@ class Connection:
 
     def forward(self, call: Call) -> None:
         """Send the child a call."""
-        self._last_id += 1
-        self.calls[self._last_id] = call
-        message = call.sent_as(self._last_id)
-        if self._masks is not None:
-            message = self._masks.to_child(message)
-        self.port.deliver(message)
+        number = self.mint()
+        self.calls[number] = call
+        self.send(call.sent_as(number))
 
     def mint(self) -> int:
         """Return an id for a request to the child."""
@@ -365,7 +362,7 @@ class Connection:
         return {*self.own, *self.calls}
 
     def lose(self, problem: str) -> None:
-        """An answer is to nobody knows what: its request ends as soon as it can be told which."""
+        """An answer is to nobody knows what: its request ends as soon as it is known which."""
         owed = self.owed()
         self.warn_of_lost(owed)
         self.lost.add(owed, problem)

@@ -155,7 +155,7 @@ class Core:
         return next((item.listed("") for item in served if item.original == tool), "")
 
     def child_renewed(self, child: Child) -> list[Action]:
-        """A child that is up has shaken hands again, and knows nothing of what it was told."""
+        """A child that is up has shaken hands again, and knows nothing of what it was sent."""
         child.renewed()
         return self.taken()
 

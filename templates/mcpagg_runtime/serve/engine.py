@@ -349,7 +349,7 @@ class Alarm:
         self._woken: Any = None
         """Held while the thread has no reason to wake up; None as long as there is no thread."""
         self._is_told = False
-        """Whether it was told that there is no thread."""
+        """Whether it was reported that there is no thread."""
 
     def note(self, due: float) -> None:
         """Note when the next thing is due; called by `ring`, which has seen to all that was."""

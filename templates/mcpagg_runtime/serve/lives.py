@@ -128,7 +128,7 @@ class Lives:
             spawned.discard()
 
     def end(self, child: Child, reason: str) -> None:
-        """End a child, for a reason that is told."""
+        """End a child, for a reason that is reported."""
         if not _apart(self._end, child, reason):
             life = self.current.get(child)
             if life is not None:
@@ -144,7 +144,7 @@ class Lives:
             self._host.attempt(lambda core: core.child_down(child, reason))
 
     def put_to_sleep(self, child: Child) -> None:
-        """End a child of which nothing is to be told; it may be started again at once."""
+        """End a child without a report; it may be started again at once."""
         life = self.current.pop(child, None)
         if life is not None:
             life.retire()

@@ -73,7 +73,7 @@ class ServerRequests:
         self.asks = asks
         """Whether the child sends clients requests in the middle of calls."""
         self._several = several
-        """Whether the proxy has several servers, so that a person must be told which one asks."""
+        """Whether the proxy has several servers, so that a person must be shown which one asks."""
         self.pending: list[ServerRequest] = []
         """Those that clients have not answered, or whose answer the child has not got."""
         self.deferred: list[Message] = []

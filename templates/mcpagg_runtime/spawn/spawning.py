@@ -1,4 +1,4 @@
-"""Starts the process of a server; who reads it and what it is told comes after that."""
+"""Starts the process of a server; reading it and writing to it come after that."""
 
 from __future__ import annotations
 

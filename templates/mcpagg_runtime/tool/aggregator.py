@@ -43,7 +43,7 @@ class ProxyAggregator:
 
     Entered, it starts them as the file does for a client that has shaken hands. Tools are listed as
     `server.tool`, and called by this name or by any other that the file takes (`server:tool`).
-    Tools and results are plain JSON. Servers that ask something are told that nobody answers.
+    Tools and results are plain JSON. Servers that ask something get an error: nobody answers.
     """
 
     def __init__(self, plan: Plan, folder: str) -> None:
