@@ -12,7 +12,7 @@ from mcpagg.literal import HIDDEN
 from mcpagg.options import PROGRAM
 from mcpagg.printing import say, show
 from mcpagg.problems import ConfigError, Problem, meant
-from mcpagg.review import CLASSES
+from mcpagg.review import ALWAYS, CLASSES
 
 CONFIG_VARIABLE = "MCP_PROXY_CONFIG_PATH"
 STATUSES = (
@@ -64,12 +64,18 @@ def _add_ways(parser: _Parser) -> None:
         action="append",
         type=_class,
         metavar="CLASS",
-        help=f"--check: exit 1 for changes of this class alone (repeatable); {', '.join(CLASSES)}",
+        help=f"--check: only changes of this class, and those of {' and '.join(sorted(ALWAYS))}, "
+        f"which always do, give exit 1 (repeatable); {', '.join(CLASSES)}",
     )
     add(
         "--structural",
         action="store_true",
         help="--check: texts and versions do not count; names, schemas and hints do",
+    )
+    add(
+        "--against",
+        metavar="OLD",
+        help="--check: what has changed since this file, which was FILE earlier",
     )
     add("--offline", action="store_true", help="take the snapshot from FILE; start no server")
     add(

@@ -80,7 +80,7 @@ def _run(given: list[str]) -> int:
     if not (chosen.quiet or chosen.check):
         say("\n".join(as_table(result.costs, result.profiles)))
     if chosen.page:
-        results.write_page(Path(chosen.page), file, result)
+        results.write_page(Path(chosen.page), file, result, chosen)
     if chosen.sbom:
         results.write_bill(Path(chosen.sbom), result)
     if file is not None and chosen.check:
@@ -105,6 +105,7 @@ def _compiled(
         commands=advised,
         refresh=() if chosen.offline else chosen.refresh or None,
         check=chosen.check,
+        against=Path(chosen.against) if chosen.against else None,
         key=chosen.sign,
         progress=(lambda server, text: None) if chosen.quiet else _progress(),
         warn=lambda problem: _warn(source.name, [problem]),

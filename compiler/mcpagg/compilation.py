@@ -48,7 +48,8 @@ class Job:
     `file` is where the proxy will lie, None for standard output; `commands` are those for it.
     `refresh` names the servers to ask, None for all: the others need nothing of what a start needs,
     as their snapshots are those of `file`. `check`: the text is to be compared with `file`, so what
-    a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `key` is
+    a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `against`
+    is another file to compare the text with, which gives nothing of what is compiled. `key` is
     the path of a key to approve the data with; without, the approval that `file` has is kept as
     long as it is of the same data. `progress` is called with a server and its step, `warn` with
     each warning as soon as it is known: it may be why a later pass fails.
@@ -60,6 +61,7 @@ class Job:
     commands: Commands = NO_COMMANDS
     refresh: Collection[str] | None = None
     check: bool = False
+    against: Path | None = None
     key: str | None = None
     progress: Callable[[str, str], None] = lambda server, text: None
     warn: Callable[[Problem], None] = lambda problem: None
@@ -201,7 +203,7 @@ def compile_proxy(job: Job) -> Compilation:
     spec = settle_folders(_understood(job))
     asked = asked_servers(spec, job.refresh)
     rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
-    earlier = _earlier(job, spec, rows)
+    earlier = _earlier(job, job.file, spec, rows)
     if is_extension(job.file):
         check_alone(spec, rows)
     check_known(spec, asked, earlier.snapshot, str(job.file), job.commands.again)
@@ -213,6 +215,8 @@ def compile_proxy(job: Job) -> Compilation:
     made = _linked(job, spec, reached(rows, snapshot), snapshot)
     findings = _findings(job, made)
     text = _text(job, made, job.key, earlier.contents.approval)
+    if job.against is not None:
+        earlier = _earlier(replace(job, refresh=None), job.against, spec, rows)
     done = Compilation(job.name, text, job.options, made, ready.left_out, findings, earlier)
     if job.options.max_bytes is not None:
         from mcpagg.costs import check_size
@@ -247,16 +251,16 @@ def _understood(job: Job) -> ProxySpec:
     return spec
 
 
-def _earlier(job: Job, spec: ProxySpec, rows: Rows) -> Earlier:
-    """Return what the job's file says of its servers, `rows` being those of now.
+def _earlier(job: Job, file: Path | None, spec: ProxySpec, rows: Rows) -> Earlier:
+    """Return what a file says of its servers, `rows` being those of now.
 
     Raises:
         ConfigError: it says nothing that can be read, and that is needed.
     """
     contents = NOTHING
     try:
-        if job.file is not None:
-            contents = read_contents(job.file, job.commands.again)
+        if file is not None:
+            contents = read_contents(file, job.commands.again)
     except ConfigError:
         if job.refresh is not None:
             raise

@@ -7,7 +7,7 @@ and each child's own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -16,13 +16,13 @@ import jinja2
 
 from mcpagg import __version__
 from mcpagg.approval import Approval
-from mcpagg.bundle import bundle, runtime_digest
+from mcpagg.bundle import Bundle, bundle, runtime_digest
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked, Route, Subset
 from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_text
-from mcpagg.modules import PACKAGE, bytecode_folder
+from mcpagg.modules import PACKAGE, BundleError, bytecode_folder
 from mcpagg.options import Commands, Options
-from mcpagg.readback import read_back
+from mcpagg.readback import cut, read_back
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.base.protocol import MODERN_VERSION
@@ -120,13 +120,38 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         },
         about={key: literal(value) for key, value in about.items()},
         http=http is not None,
-        imports=runtime.imports,
-        first=runtime.first,
-        deferred={literal(part): code for part, code in runtime.deferred.items()},
+        **_code(runtime),
     )
     parts = {part: f"\n{code}" for part, code in runtime.deferred.items()}
     read_back(text, tables, lists, {"COMPILER": __version__, "PLAN": about, **parts})
     return text
+
+
+def code_without(left_out: Collection[str]) -> tuple[str, str] | None:
+    """Return the code of a proxy that leaves these modules and parts out, as `Sections.code`.
+
+    None if there are no such modules.
+    """
+    try:
+        runtime = bundle(DEFINED, left_out)
+    except BundleError:
+        return None
+    text = _template().render(
+        **dict.fromkeys(("source", "command", "check", "without"), ""),
+        tables=dict.fromkeys(DEFINED - {*ROUTES.values()}, ""),
+        snapshot={},
+        about={"name": ""},
+        http="http" not in left_out,
+        **_code(runtime),
+    )
+    sections = cut(text)
+    return sections and sections.code
+
+
+def _code(runtime: Bundle) -> dict[str, Any]:
+    """Return what the template is told of the runtime."""
+    deferred = {literal(part): code for part, code in runtime.deferred.items()}
+    return {"imports": runtime.imports, "first": runtime.first, "deferred": deferred}
 
 
 def _planned(

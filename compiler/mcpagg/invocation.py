@@ -36,6 +36,7 @@ UNRECORDED: dict[str, Any] = {
     "report": "text",
     "fail_on": [],
     "structural": False,
+    "against": None,
     "page": None,
     "sign": None,
     "sbom": None,
@@ -135,6 +136,7 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     needs_file = chosen.report != "text" and not (chosen.dry_run or compares)
     yield f"--report {chosen.report} needs --dry-run, --check or -o FILE", needs_file
     yield "--fail-on and --structural go with --check", gates and not chosen.check
+    yield "--against goes with --check", chosen.against and not chosen.check
     yield "--structural leaves nothing of what --fail-on names", nothing
 
 

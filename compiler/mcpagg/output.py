@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import tempfile
 import threading
@@ -28,7 +27,6 @@ CRLF = "\r\n"
 EXTENSION = ".mcpb"
 SERVER = "server.py"
 """Where the emitted file is in an extension."""
-_SHORT_DIGEST = re.compile("sha256:[0-9a-f]{12}")
 
 # Windows has the first two, and the last one alone.
 _ENDING = [
@@ -181,11 +179,11 @@ def on_disk(file: Path) -> str:
 class Difference(NamedTuple):
     """How two texts of an emitted file differ.
 
-    `runtime` are the versions of two runtimes, or their digests where the version is one, None for
-    one runtime; `rest` is a unified diff of all that the runtime does not explain, "" for nothing.
+    `compilers` are the versions of two compilers whose code cannot be compared, None where it was;
+    `rest` is a unified diff of all else, "" for nothing.
     """
 
-    runtime: tuple[str, str] | None
+    compilers: tuple[str, str] | None
     rest: str
 
 
@@ -197,34 +195,32 @@ def differs(old: str, text: str) -> bool:
     return old.replace(CRLF, "\n") != text
 
 
-def difference(file: Path, old: str, text: str) -> Difference:
-    """Return how `text` differs from `old`, the text of `file`."""
+def difference(names: tuple[str, str], old: str, text: str) -> Difference:
+    """Return how `text` differs from `old`; `names` are what the diff calls the two."""
     import difflib
 
-    old, runtime = _in_short(old.replace(CRLF, "\n"), text)
+    old, compilers = _comparable(old.replace(CRLF, "\n"), text)
     lines = difflib.unified_diff(
-        old.splitlines(keepends=True),
-        text.splitlines(keepends=True),
-        fromfile=f"{file} (on disk)",
-        tofile=f"{file} (compiled now)",
-        n=2,
+        old.splitlines(keepends=True), text.splitlines(keepends=True), *names, n=2
     )
     rest = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
-    return Difference(runtime, rest)
+    return Difference(compilers, rest)
 
 
-def _in_short(old: str, text: str) -> tuple[str, tuple[str, str] | None]:
-    """Return `old` with the runtime of `text`, and the names of both runtimes.
+def _comparable(old: str, text: str) -> tuple[str, tuple[str, str] | None]:
+    """Return `old` with the code of `text` where that explains how its own differs.
 
-    Unless both headers name the same runtime, or the old one none: then any difference counts.
+    Its header is not believed, but for its version: then the code is of another compiler, or is
+    said to be, and the versions of both are returned. Code that only leaves other modules out is
+    ours if we would write it so.
     """
+    from mcpagg.emission import code_without
+
     before, after = cut(old), cut(text)
-    if before is None or after is None or before.stock in ("", after.stock):
+    if before is None or after is None or before.code == after.code:
         return old, None
-    names = before.compiler, after.compiler
-    if names[0] == names[1]:
-        digests = [_SHORT_DIGEST.match(one.stock) for one in (before, after)]
-        names = before.stock, after.stock  # where it is one runtime, what is left out of it differs
-        if digests[0] and digests[1] and digests[0][0] != digests[1][0]:
-            names = digests[0][0], digests[1][0]
-    return "".join(before.updated(after)), names
+    if before.stock and before.compiler != after.compiler:
+        return "".join(before.updated(after)), (before.compiler, after.compiler)
+    if before.code == code_without(before.left_out):
+        return "".join(before.with_code(after.code)), None
+    return old, None

@@ -67,6 +67,8 @@ def check_targets(file: Path | None, chosen: argparse.Namespace) -> None:
         raise ConfigError(PROGRAM, [Problem("", "two files would have one name", ONE_NAME)])
     for target in others if chosen.check else targets:
         check_target(target)
+    if chosen.against and not Path(chosen.against).is_file():
+        raise ConfigError("--against", [Problem("", f"there is no file {chosen.against}")])
 
 
 def compare(file: Path, result: Compilation, chosen: argparse.Namespace, again: str) -> None:
@@ -77,21 +79,24 @@ def compare(file: Path, result: Compilation, chosen: argparse.Namespace, again: 
     """
     from mcpagg.review.changes import Change
     from mcpagg.review.report import print_review
-    from mcpagg.review.reviewing import review
+    from mcpagg.review.reviewing import AS_COMPILED, review
 
-    old = on_disk(file)
+    since = chosen.against or ""
+    old = on_disk(Path(since or file))
     if CRLF in old:
-        say(f"{file}: {HAS_CRLF.format(file.name)}")
+        say(f"{since or file}: {HAS_CRLF.format(Path(since or file).name)}")
     counting = frozenset(chosen.fail_on or CLASSES)
     counting = counting & STRUCTURAL if chosen.structural else counting
-    found = review(file, old, result, counting)
-    if is_extension(file) and old and file.read_bytes() != _content(file, result):
+    found = review(file, old, result, counting, since)
+    if not since and is_extension(file) and old and file.read_bytes() != _content(file, result):
         other = Change("file", "", "proxy", what=OTHER_MANIFEST)
         found = replace(found, changes=(*found.changes, other))
     if found.changes or chosen.report != "text":
         print_review(found, chosen.report)
+    if found.fails and since:
+        raise Drift(str(file), [Problem("", f"is not as {since} in what counts")])
     if found.fails:
-        what = "is not what compiling now would write"
+        what = f"is not {AS_COMPILED}"
         raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
     if found.changes:
         say(f"{file}: nothing has changed that counts")
@@ -127,7 +132,9 @@ def _content(file: Path, result: Compilation) -> bytes:
     return pack(result)
 
 
-def write_page(page: Path, file: Path | None, result: Compilation) -> None:
+def write_page(
+    page: Path, file: Path | None, result: Compilation, chosen: argparse.Namespace
+) -> None:
     """Write the page of a compilation, with what changes of `file` if that was compiled before.
 
     Raises:
@@ -139,7 +146,8 @@ def write_page(page: Path, file: Path | None, result: Compilation) -> None:
 
     changes = None
     if file is not None and result.earlier.contents.rows:
-        changes = [*as_lines(review(file, on_disk(file), result))]
+        old = on_disk(Path(chosen.against or file))
+        changes = [*as_lines(review(file, old, result, since=chosen.against or ""))]
     text = render(result, changes).encode("utf-8")
     write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
 

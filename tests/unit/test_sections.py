@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from compilations import compilation, tool
 
 from mcpagg.bundle import runtime_digest
 from mcpagg.invocation import parse
 from mcpagg.output import difference
 from mcpagg.readback import cut
 
-FILE = Path("server.py")
 ZEROS = "0" * 64
 HEADER = """\
 #!/usr/bin/env python3
@@ -55,8 +54,8 @@ def text(
 
 def changed(old: str, new: str) -> list[str]:
     """Return the lines of a difference, without those of a unified diff around its changes."""
-    runtime, rest = difference(FILE, old, new)
-    lines = [f"runtime: {' → '.join(runtime)}"] if runtime else []
+    compilers, rest = difference(("before", "now"), old, new)
+    lines = [f"compilers: {' → '.join(compilers)}"] if compilers else []
     shown = [line for line in rest.splitlines() if not line.startswith((" ", "---", "+++", "@@"))]
     return lines + shown
 
@@ -71,34 +70,57 @@ def test_a_text_is_the_sum_of_its_sections() -> None:
     assert cut("print(1)\n") is None
 
 
-def test_another_runtime_alone_is_one_line() -> None:
+def test_the_code_of_another_compiler_is_named_and_not_compared() -> None:
     new = text("1.1", "1" * 64, "sys", code="def main(): pass\n" * 500)
-    assert changed(text(), new) == ["runtime: 1.0 → 1.1"]
-    assert changed(text().replace("\n", "\r\n"), new) == ["runtime: 1.0 → 1.1"]
+    assert changed(text(), new) == ["compilers: 1.0 → 1.1"]
+    assert changed(text().replace("\n", "\r\n"), new) == ["compilers: 1.0 → 1.1"]
 
 
-def test_another_runtime_of_the_same_version_is_named_by_its_digest() -> None:
-    new = text(digest="1" * 64, code="def main(): pass")
-    assert changed(text(), new) == ["runtime: sha256:000000000000 → sha256:111111111111"]
-    other = text().replace("(mcpagg 1.0)", "(mcpagg 1.0; without skills)")
-    stock = f"sha256:{ZEROS} (mcpagg 1.0"
-    assert changed(text(), other) == [f"runtime: {stock}) → {stock}; without skills)"]
-
-
-def test_what_was_decided_is_shown_beside_another_runtime() -> None:
+def test_what_was_decided_is_shown_beside_the_code_of_another_compiler() -> None:
     new = text("1.1", "1" * 64, "sys", servers='{"a": {}}', code="def main(): pass")
     assert changed(text(), new) == [
-        "runtime: 1.0 → 1.1",
+        "compilers: 1.0 → 1.1",
         "-SERVERS = {}",
         '+SERVERS = {"a": {}}',
     ]
 
 
-@pytest.mark.parametrize(("old", "new"), [(text(), text(code="evil()")), ("print(1)\n", text())])
-def test_a_runtime_that_was_edited_is_shown_whole(old: str, new: str) -> None:
-    found = changed(old, new)
-    assert "-def main(): ..." in found or "-print(1)" in found
-    assert not any(line.startswith("runtime:") for line in found)
+RUNTIME = f"sha256:{ZEROS} (mcpagg 1.0)"
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        RUNTIME,
+        RUNTIME.replace("0", "1", 1),
+        RUNTIME.replace(")", "; without remote)"),
+        RUNTIME.replace(")", "; without nothing, known)"),
+        "",
+    ],
+)
+def test_code_that_was_edited_is_shown_whatever_the_header_says_of_it(claim: str) -> None:
+    found = changed(text(code="evil()").replace(RUNTIME, claim), text())
+    assert {"-evil()", "+def main(): ..."} <= {*found}
+    assert not any(line.startswith("compilers:") for line in found)
+    assert "-print(1)" in changed("print(1)\n", text())
+
+
+def test_a_claim_that_the_code_belies_is_a_difference_of_the_header() -> None:
+    [old, new] = changed(text(digest="1" * 64), text())
+    assert old.startswith("-#   runtime:  sha256:1111")
+    assert new.startswith("+#   runtime:  sha256:0000")
+
+
+def test_code_that_leaves_other_modules_out_is_compared_with_ours() -> None:
+    less = compilation({"db": {}}, tool()).text
+    more = compilation({"db": {"envVars": [{"name": "A", "unexpand": True}]}}, tool()).text
+    assert "masking" in less.partition("; without ")[2].partition(")")[0]
+    found = changed(less, more)
+    assert not [line for line in found if "def " in line or "class " in line]
+    assert [line[:12] for line in found if "runtime:" in line] == ["-#   runtime", "+#   runtime"]
+    evil = less.replace("\ndef main(", "\nevil()\ndef main(")
+    assert evil != less
+    assert "-evil()" in changed(evil, more)
 
 
 def test_the_version_says_which_runtime_is_written(capsys: pytest.CaptureFixture[str]) -> None:

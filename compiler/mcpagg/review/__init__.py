@@ -20,9 +20,12 @@ CLASSES = {
     "schema-compatible": "any other change of a schema",
     "version": "the version that a server has, or of the protocol that it speaks",
     "other": "any other member of what a server says",
-    "runtime": "the runtime of another compiler",
+    "runtime": "code of another compiler, which this one cannot compare with its own",
 }
 """The classes of changes, the gravest first, and what each means."""
+
+ALWAYS = frozenset({"hidden", "runtime"})
+"""The classes that count whatever is asked for: what nobody can see, and what was not looked at."""
 
 STRUCTURAL = frozenset(CLASSES) - {"text", "version"}
 """The classes that count with `--structural`."""

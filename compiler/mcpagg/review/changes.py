@@ -32,7 +32,7 @@ class Change:
     `server` is "" for the proxy itself. `kind` is server, tool, prompt, resource, template, skill
     or proxy, `name` the server's own name of the item (a URI, where it has one), `place` a JSON
     pointer into the item or the server, "" for all of it. `what` says in words what became of the
-    place; `before` and `after` are its values.
+    place; `before` and `after` are its values: of an item that was added, all of it.
     """
 
     class_: str
@@ -116,15 +116,12 @@ def compare(before: Contents, after: Contents, names: Mapping[str, str]) -> tupl
         if name not in new:
             found.append(_whole_server("removed", old[name]))
         elif name not in old:
-            found.append(_whole_server("added", new[name]))
+            found += _added_server(new[name], after.rows[name])
         else:
             found += _launch(name, before.rows[name], after.rows[name])
             found += _server(old[name], new[name])
             for kind in KINDS:
                 found += _items(name, kind, old[name].items(kind), new[name].items(kind))
-    for child in new.values():
-        if child.name not in old:
-            found += _hidden_of_server(child)
     found += _failures(before, after)
     if [name for name in old if name in new] != [name for name in new if name in old]:
         found.append(Subject("", "proxy").became("file", "has its servers in another order"))
@@ -174,18 +171,22 @@ def _whole_server(state: str, child: ChildSnapshot) -> Change:
     return Subject(child.name).became(state, f"was {state}{offers}")
 
 
-def _hidden_of_server(child: ChildSnapshot) -> Iterator[Change]:
-    yield from Subject(child.name).hidden({"instructions": child.instructions or ""})
+def _added_server(child: ChildSnapshot, row: Mapping[str, Any]) -> Iterator[Change]:
+    """Yield all that there is to review of a new server: how it is started, and what it lists."""
+    yield _whole_server("added", child)
+    yield from _launch(child.name, {}, row)
+    texts = ABSENT, ABSENT if child.instructions is None else child.instructions
+    yield from Subject(child.name).leaves("text", "/instructions", *texts)
     for kind in KINDS:
-        for item in child.items(kind):
-            yield from Subject(child.name, kind.name[:-1], item[kind.key]).hidden(item)
+        yield from _items(child.name, kind, (), child.items(kind))
 
 
 def _launch(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     server = Subject(name)
     for key, *values in differing(_with_command_line(before), _with_command_line(after)):
         if key in ("env", "headers"):
-            yield from server.leaves("launch", f"/{key}", *values)
+            named = ({} if one is ABSENT else one for one in values)
+            yield from server.leaves("launch", f"/{key}", *named)
         else:
             yield from server.change("launch", f"/{key}", *values)
 
@@ -248,7 +249,7 @@ def _items(
         subject = Subject(server, kind.name[:-1], key[0])
         if key in come:
             hint = f"; renamed from {origins[key][0]}?" if key in origins else ""
-            yield subject.became("added", f"was added{hint}")
+            yield Change("added", *subject, what=f"was added{hint}", after=item)
             yield from subject.hidden(item)
         else:
             yield from _item(subject, old[key], item)

@@ -11,8 +11,10 @@ from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.values import ABSENT
+from mcpagg.snapshot import Json
 
 LONGEST = 600  # characters of a value
+LONGEST_LAUNCH = 4000  # of what is run, all is to be read
 CONTEXT = 40  # characters around what changed of a text
 SHORT = 60  # characters of a value that stands in the line of its change
 
@@ -29,10 +31,10 @@ def visible(text: str) -> str:
     return HIDDEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def in_short(text: str) -> str:
+def in_short(text: str, longest: int = LONGEST) -> str:
     """Return a text as `visible` does, of a long one the beginning: names may be of any length."""
     shown = visible(text)
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}… ({len(shown):,} characters)"
+    return shown if len(shown) <= longest else f"{shown[:longest]}… ({len(shown):,} characters)"
 
 
 def describe_server(summary: ServerSummary) -> str:
@@ -78,15 +80,35 @@ def describe_place(change: Change) -> str:
     return f"{in_short(change.place[1:])} {in_short(change.what)}".lstrip()
 
 
+def describe_compilers(change: Change) -> str:
+    """Say which compilers wrote two files whose code was not compared."""
+    return f"runtime: {in_short(change.before)} → {in_short(change.after)}; {change.what}"
+
+
 def values(change: Change) -> tuple[str | None, str | None]:
     """Return the values before and after on a line each, None for none.
 
-    Of two texts that is what differs, with some context.
+    Of two texts that is what differs, with some context; of an item that was added, what it does.
     """
     before, after = change.before, change.after
-    if isinstance(before, str) and isinstance(after, str):
+    longest = LONGEST_LAUNCH if change.class_ == "launch" else LONGEST
+    if change.class_ == "added" and isinstance(after, dict):
+        after = _in_a_line(change.kind, after)
+    elif isinstance(before, str) and isinstance(after, str):
         before, after = excerpts(before, after)
-    return _value(before), _value(after)
+    return _value(before, longest), _value(after, longest)
+
+
+def _in_a_line(kind: str, item: Json) -> str:
+    """Return the hints of a tool, and the first line of what an item says that it does."""
+    hints = item.get("annotations")
+    given = hints if isinstance(hints, dict) else {}
+    said = [f"{name}: {dumps(hint)}" for name, hint in given.items() if name != "title"]
+    head = f"[{', '.join(said) or 'no hints'}] " if kind == "tool" else ""
+    text = item.get("description")
+    lines = text.strip().splitlines() if isinstance(text, str) else []
+    more = f" (and {count(len(lines) - 1, 'more line')})" if len(lines) > 1 else ""
+    return f"{head}{in_short(lines[0]) if lines else 'no description'}{more}"
 
 
 def describe_values(change: Change) -> str:
@@ -96,10 +118,10 @@ def describe_values(change: Change) -> str:
     return " → ".join(shown) if shown and is_short else ""
 
 
-def _value(value: Any) -> str | None:
+def _value(value: Any, longest: int) -> str | None:
     if value is ABSENT:
         return None
-    return in_short(value if isinstance(value, str) else dumps(value, quote=_quoted))
+    return in_short(value if isinstance(value, str) else dumps(value, quote=_quoted), longest)
 
 
 def _quoted(text: str) -> str:

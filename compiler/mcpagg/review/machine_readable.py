@@ -23,11 +23,13 @@ from mcpagg_runtime.base.catalogue import KINDS
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {
-    "error": ("hidden", "schema-breaking", "hint", "removed", "launch", "file"),
+    "error": ("hidden", "schema-breaking", "hint", "removed", "launch", "file", "runtime"),
     "warning": ("failed", "text", "added", "capabilities"),
-    "note": ("schema-compatible", "version", "other", "runtime"),
+    "note": ("schema-compatible", "version", "other"),
 }
 _LEVEL = {class_: level for level, classes in LEVELS.items() for class_ in classes}
+_ESCAPED = {"\\": r"\\", "[": r"\[", "]": r"\]", "{": "{{", "}": "}}"}
+_MARKUP = re.compile(r"[\\\[\]{}]")
 _KEYS = {kind.name[:-1]: kind.key for kind in KINDS}
 _NAMED = re.compile(rf'"(?:{"|".join({*_KEYS.values()})})": "(?:[^"\\]|\\.)*"')
 
@@ -145,7 +147,7 @@ def _result(change: Change, file: str, lines: _Lines) -> dict[str, Any]:
         "ruleId": change.class_,
         "ruleIndex": [*CLASSES].index(change.class_),
         "level": _LEVEL[change.class_],
-        "message": {"text": "\n".join(map(visible, message.split("\n")))},
+        "message": {"text": "\n".join(map(_plain, message.split("\n")))},
         "locations": [
             {
                 "physicalLocation": {
@@ -157,6 +159,14 @@ def _result(change: Change, file: str, lines: _Lines) -> dict[str, Any]:
         ],
         "partialFingerprints": {"change/v1": hashlib.sha256(fingerprint).hexdigest()},
     }
+
+
+def _plain(text: str) -> str:
+    """Return a line of a message, in which nothing is a link or a placeholder.
+
+    SARIF 2.1.0, 3.11.5 (placeholders) and 3.11.6 (embedded links).
+    """
+    return _MARKUP.sub(lambda found: _ESCAPED[found[0]], visible(text))
 
 
 class _Lines:

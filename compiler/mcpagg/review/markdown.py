@@ -9,6 +9,7 @@ from mcpagg.problems import CompileError, count
 from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
+    describe_compilers,
     describe_items,
     describe_server,
     describe_values,
@@ -23,7 +24,9 @@ from mcpagg.review.reviewing import Review
 LONGEST = 60_000
 _OURS = re.compile("[A-Za-z,;' ]+")
 MORE = "\n*… and more than a comment can hold: `mcpagg-compile --check` shows all.*"
-OPEN, CLOSE = "\n<details>", "\n</details>"
+FOLDED, OPEN, CLOSE = "\n<details>", "\n<details open>", "\n</details>"
+# What no reviewer is to overlook.
+_SHOWN = ("hidden", "schema-breaking", "launch", "file")
 
 
 def as_markdown(review: Review) -> str:
@@ -33,7 +36,8 @@ def as_markdown(review: Review) -> str:
     for block in _blocks(review):
         size += len(block) + 1
         if size > LONGEST:
-            kept += [CLOSE] if kept.count(OPEN) > kept.count(CLOSE) else []
+            opened = kept.count(OPEN) + kept.count(FOLDED)
+            kept += [CLOSE] if opened > kept.count(CLOSE) else []
             kept.append(MORE)
             break
         kept.append(block)
@@ -47,20 +51,20 @@ def fault_as_markdown(file: str, fault: CompileError) -> str:
 
 
 def _blocks(review: Review) -> Iterator[str]:
-    """Yield the lines, a fence as a whole: none but OPEN leaves anything open."""
+    """Yield the lines, a fence as a whole: none but OPEN and FOLDED leaves anything open."""
     yield f"### {_code(review.file)}{review.headline().removeprefix(review.file)}"
     for summary in review.servers:
         yield f"- {_code(describe_server(summary))}"
     for change in review.changes:
         if change.class_ == "runtime":
-            yield f"- runtime: {_code(f'{change.before} → {change.after}')}"
+            yield f"- **{_own_text(describe_compilers(change))}**"
     if review.changes and review.unchanged:
         yield f"- {count(review.unchanged, 'server')} unchanged"
     for class_, meaning in CLASSES.items():
         changes = [change for change in review.changes if change.class_ == class_]
         if changes and class_ != "runtime":
             mark = "" if class_ in review.counting else " (does not count)"
-            yield OPEN
+            yield OPEN if class_ in _SHOWN else FOLDED
             yield f"<summary><b>{class_}</b>{mark}: {len(changes)}, {meaning}</summary>\n"
             for server in dict.fromkeys(change.server for change in changes):
                 mine = [change for change in changes if change.server == server]

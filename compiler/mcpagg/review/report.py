@@ -14,6 +14,7 @@ from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
     APART,
     SIGNS,
+    describe_compilers,
     describe_items,
     describe_place,
     describe_server,
@@ -76,7 +77,7 @@ def as_summary(review: Review) -> Iterator[Line]:
         yield Line(f"  {describe_server(summary)}")
     for change in review.changes:
         if change.class_ == "runtime":
-            yield Line(f"  runtime: {change.before} → {change.after}")
+            yield Line(f"  {describe_compilers(change)}", "grave")
         elif not change.server:
             yield Line(f"  the proxy {change.what}")
     if review.changes and review.unchanged:
@@ -108,8 +109,9 @@ def _items(changes: Sequence[Change]) -> Iterator[Line]:
 
 def _change(change: Change) -> Iterator[Line]:
     if change.class_ in SIGNS and change.kind not in APART:
-        if ";" in change.what:
-            yield Line(f"      {in_short(change.what.partition('; ')[2])}")
+        renamed = in_short(change.what.partition("; ")[2])
+        for line in filter(None, (renamed, values(change)[1])):
+            yield Line(f"      {line}")
         return
     short = describe_values(change)
     text = f"{describe_place(change)}{': ' if short else ''}{short}"

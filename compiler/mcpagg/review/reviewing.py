@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mcpagg.dry_run import without_credentials
 from mcpagg.output import difference, differs
 from mcpagg.problems import CompileError, count
-from mcpagg.recorded import Contents
-from mcpagg.review import CLASSES
+from mcpagg.recorded import Contents, Rows
+from mcpagg.review import ALWAYS, CLASSES
 from mcpagg.review.changes import Change, ServerSummary, compare, summaries
 from mcpagg.review.values import ABSENT
 
@@ -19,13 +20,16 @@ if TYPE_CHECKING:
     from mcpagg.costs import Cost
     from mcpagg.lint import Finding
 
+AS_COMPILED = "what compiling now would write"
 MISSING = "is missing, or empty"
+NEW = "is new"
+NOT_COMPARED = "its code was not compared, as only the compiler that its header names can"
 OTHERWISE = "has other options, names, profiles or overlays, or was edited by hand"
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """All that has changed. `text` is that of `file`, as it was.
+    """All that has changed. `text` is that of `file`, `since` the file that is older, "" for none.
 
     `counting` are the classes that fail a check; `unchanged` is the number of servers of which
     nothing has changed; `diff` a unified diff of what no table of the file explains, "" for none.
@@ -40,6 +44,7 @@ class Review:
     unchanged: int = 0
     diff: str = ""
     counting: frozenset[str] = frozenset(CLASSES)
+    since: str = ""
     findings: tuple[Finding, ...] = ()
     costs: tuple[tuple[str | None, tuple[Cost, ...]], ...] = ()
 
@@ -51,41 +56,49 @@ class Review:
     def headline(self) -> str:
         """Say in one line how much has changed."""
         if not self.changes:
-            return f"{self.file} is what compiling now would write"
+            return f"{self.file} is {f'as {self.since}' if self.since else AS_COMPILED}"
         numbers = (
             (class_, sum(change.class_ == class_ for change in self.changes)) for class_ in CLASSES
         )
         classes = ", ".join(f"{number} {class_}" for class_, number in numbers if number)
-        return f"{self.file}: {count(len(self.changes), 'change')} ({classes})"
+        since = f" since {self.since}" if self.since else ""
+        return f"{self.file}: {count(len(self.changes), 'change')}{since} ({classes})"
 
 
 def review(
-    file: Path, old: str, result: Compilation, counting: Collection[str] = tuple(CLASSES)
+    file: Path,
+    old: str,
+    result: Compilation,
+    counting: Collection[str] = tuple(CLASSES),
+    since: str = "",
 ) -> Review:
-    """Compare `old`, the text of `file`, with a compilation.
+    """Compare `old`, the text of `file`, or of the file called `since`, with a compilation.
 
     What servers and the launch table do not explain is a change of the class `file`: FILE then is
     not even what its own snapshot would be compiled to.
     """
     found = Review(
         str(file),
-        old,
-        counting=frozenset(counting),
+        result.text if since else old,
+        counting=ALWAYS.union(counting),
+        since=since,
         findings=result.findings,
         costs=((None, result.costs), *result.profiles.items()),
     )
     if not differs(old, result.text):
         return replace(found, unchanged=len(result.made_of.rows))
     before, names = result.earlier.contents, result.earlier.renamed
-    now = Contents(result.made_of.rows, result.made_of.snapshot)
+    now = Contents(_reviewed_rows(result, before), result.made_of.snapshot)
     changes = [*compare(before, now, names)]
     if result.options.allow_secrets:
-        changes = [*_without_secrets(changes)]
-    runtime, rest = difference(file, old, _own_text(result) or result.text)
-    if runtime:
-        changes.append(Change("runtime", "", "proxy", before=runtime[0], after=runtime[1]))
+        changes = [*_without_secrets(changes, {*before.rows, *names.values()})]
+    labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
+    compilers, rest = difference(labels, old, _own_text(result) or result.text)
+    if compilers:
+        changes.append(Change("runtime", "", "proxy", "", "", NOT_COMPARED, *compilers))
     if rest or not changes:
-        changes.append(Change("file", "", "proxy", what=OTHERWISE if old else MISSING))
+        what = OTHERWISE if old else NEW if since else MISSING
+        changes.append(Change("file", "", "proxy", what=what))
     servers = summaries(changes, before, now, names)
     return replace(
         found,
@@ -105,10 +118,21 @@ def _own_text(result: Compilation) -> str:
         return ""
 
 
-def _without_secrets(changes: list[Change]) -> Iterator[Change]:
-    """Yield changes less what literal credentials may stand in."""
+def _reviewed_rows(result: Compilation, before: Contents) -> Rows:
+    """Return the launch table of now; of a server that is new, less literal credentials."""
+    made_of = result.made_of
+    known = {*before.rows, *result.earlier.renamed.values()}
+    specs = {server.name: server for server in made_of.spec.servers}
+    return {
+        name: row if name in known else without_credentials(specs[name], row)
+        for name, row in made_of.rows.items()
+    }
+
+
+def _without_secrets(changes: list[Change], known: Container[str]) -> Iterator[Change]:
+    """Yield changes less what literal credentials may stand in, in rows of servers `known`."""
     for change in changes:
-        if change.class_ == "launch" and change.place:
+        if change.class_ == "launch" and change.place and change.server in known:
             yield replace(change, before=ABSENT, after=ABSENT)
         else:
             yield change
