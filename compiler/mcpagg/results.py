@@ -81,10 +81,10 @@ def compare(file: Path, result: Compilation, chosen: argparse.Namespace, again: 
     from mcpagg.review.report import print_review
     from mcpagg.review.reviewing import AS_COMPILED, review
 
-    since = chosen.against or ""
-    old = on_disk(Path(since or file))
+    before, since = _before(file, chosen)
+    old = on_disk(before)
     if CRLF in old:
-        say(f"{since or file}: {HAS_CRLF.format(Path(since or file).name)}")
+        say(f"{before}: {HAS_CRLF.format(before.name)}")
     counting = frozenset(chosen.fail_on or CLASSES)
     counting = counting & STRUCTURAL if chosen.structural else counting
     found = review(file, old, result, counting, since)
@@ -100,6 +100,13 @@ def compare(file: Path, result: Compilation, chosen: argparse.Namespace, again: 
         raise Drift(str(file), [Problem("", what, f"compile it again: {again}")])
     if found.changes:
         say(f"{file}: nothing has changed that counts")
+
+
+def _before(file: Path, chosen: argparse.Namespace) -> tuple[Path, str]:
+    """Return what FILE is compared with, and what that is called where it is another file."""
+    if chosen.against:
+        return Path(chosen.against), Path(chosen.against).name
+    return file, ""
 
 
 def write_file(file: Path, result: Compilation, chosen: argparse.Namespace) -> None:
@@ -146,8 +153,8 @@ def write_page(
 
     changes = None
     if file is not None and result.earlier.contents.rows:
-        old = on_disk(Path(chosen.against or file))
-        changes = [*as_lines(review(file, old, result, since=chosen.against or ""))]
+        before, since = _before(file, chosen)
+        changes = [*as_lines(review(file, on_disk(before), result, since=since))]
     text = render(result, changes).encode("utf-8")
     write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
 

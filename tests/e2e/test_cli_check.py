@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from proxies import compiled, write_config
 from wire import STUB, stub_entry
 
 from mcpagg.cli import main
+from mcpagg.review import CLASSES
 
 TOOL = {"name": "a", "inputSchema": {"type": "object"}, "title": "A", "description": "Does."}
 
@@ -51,6 +56,43 @@ def test_only_the_classes_that_are_asked_for_fail_it(
     assert checked(file) == 0
     assert main(["-o", str(file), str(tmp_path / "mcp.json"), "--report", "markdown"]) == 0
     assert capsys.readouterr().out.endswith("server.py` is what compiling now would write\n")
+
+
+def test_what_nobody_sees_and_what_was_not_compared_counts_whatever_is_asked_for(
+    tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    every: tuple[list[str], ...] = (
+        [],
+        ["--structural"],
+        ["--fail-on", "launch"],
+        ["--fail-on", "text", "--fail-on", "file"],
+    )
+    before = file.read_text()
+    file.write_text(
+        before.replace("mcpagg-compile 0.", "mcpagg-compile 9.", 1).replace(
+            "def main(", "evil()", 1
+        )
+    )
+    for flags in every:
+        assert checked(file, *flags) == 1
+        said = capsys.readouterr().out
+        assert "1 change (1 runtime)" in said
+        assert "its code was not compared" in said
+    file.write_text(before)
+    behaves(tmp_path, tools=[{**TOOL, "title": f"A{chr(0xE0041)}"}])
+    assert all(checked(file, *flags) == 1 for flags in every)
+
+
+def test_a_changed_claim_of_the_header_hides_no_edit_of_the_code(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = file.read_text().replace("\nPLAN = {", "\nimport evil\nPLAN = {", 1)
+    digest = re.search("sha256:[0-9a-f]{64}", text)
+    assert digest is not None
+    file.write_text(text.replace(digest[0], f"sha256:{'0' * 64}", 1))
+    classes = [flag for one in CLASSES if one != "runtime" for flag in ("--fail-on", one)]
+    assert checked(file, "--offline", *classes) == 1
+    assert "-import evil" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -158,3 +200,73 @@ def test_a_terminal_gets_colours_unless_it_must_not(
     os.close(reading)
     assert (b"\x1b[32m  + tool \\x1b[31mb\x1b[0m" in shown) is coloured
     assert (b"\x1b" in shown) is coloured
+
+
+# --- The workflow of generated/README.md ---------------------------------------------------------
+
+README = Path(__file__).resolve().parents[2] / "generated" / "README.md"
+BASH = shutil.which("bash")
+
+
+def steps() -> list[str]:
+    """Return the scripts of the workflow."""
+    [workflow] = re.findall("```yaml\n(name: .*?)```", README.read_text("utf-8"), re.DOTALL)
+    found = re.findall(r"run: \|\n((?: {10}.*\n)+)", workflow)
+    return [script.replace("\n" + " " * 10, "\n").strip() for script in found]
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.mark.skipif(BASH is None or os.name == "nt", reason="a workflow's steps run in bash")
+@pytest.mark.parametrize("is_new", [True, False])
+def test_the_workflow_reviews_a_pull_request_and_starts_nothing(
+    tmp_path: Path, is_new: bool
+) -> None:
+    """Of one that brings the file, and of one that adds a server to it."""
+    origin, clone, programs, out = (tmp_path / name for name in ("origin", "clone", "bin", "out"))
+    for folder in (origin, programs, out):
+        folder.mkdir()
+    git(origin, "init", "-q", "-b", "main")
+    (origin / "README").write_text("")
+    if not is_new:
+        compiled(origin, {"one": stub_entry(tools=[TOOL])})
+    git(origin, "add", ".")
+    git(origin, "commit", "-q", "-m", "base")
+    git(origin, "checkout", "-q", "-b", "change")
+    evil = {"command": "sh", "args": ["-c", f"touch {out}/ran; exec {' '.join(STUB)}"]}
+    compiled(origin, {"one": stub_entry(tools=[TOOL]), "evil": evil})
+    (out / "ran").unlink()
+    git(origin, "add", ".")
+    git(origin, "commit", "-q", "-m", "change")
+    git(tmp_path, "clone", "-q", "-b", "change", str(origin), str(clone))
+    for name, code in (
+        ("gh", 'cat "$5"'),
+        ("mcpagg-compile", f'exec {sys.executable} -m mcpagg "$@"'),
+    ):
+        (programs / name).write_text(f"#!/bin/sh\n{code}\n")
+        (programs / name).chmod(0o755)
+    environ = {
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_BASE_REF": "main",
+        "GITHUB_REF_NAME": "7/merge",
+        "GITHUB_STEP_SUMMARY": str(out / "summary.md"),
+        "RUNNER_TEMP": str(out),
+    }
+    said = []
+    for script in steps():
+        command = [str(BASH), "-e", "-o", "pipefail", "-c", script]
+        done = subprocess.run(
+            command, cwd=clone, env=environ, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    comment, up_to_date = said
+    assert comment == (out / "summary.md").read_text()
+    assert up_to_date == ""
+    assert f"touch {out}/ran" in comment
+    assert "`evil` server: `was added with 1 tool`" in comment
+    assert ("`one` server: `was added" in comment) is is_new
+    assert not (out / "ran").exists()
