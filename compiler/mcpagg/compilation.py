@@ -16,6 +16,7 @@ from mcpagg.approval import approving
 from mcpagg.config import read_config
 from mcpagg.config.selection import filtered
 from mcpagg.environment import check_environment, settle_folders, unpinned
+from mcpagg.filters import check_filters
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.output import is_extension
 from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
@@ -213,6 +214,7 @@ def compile_proxy(job: Job) -> Compilation:
     what = f"is as {job.file} has it: it could not be asked"
     job.warn_of(Problem(one.path, what) for one in spec.servers if one.name in snapshot.kept)
     made = _linked(job, spec, reached(rows, snapshot), snapshot)
+    job.warn_of(check_filters(spec, snapshot, job.options))
     findings = _findings(job, made)
     text = _text(job, made, job.key, earlier.contents.approval)
     if job.against is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from glob import escape
 from shlex import quote
 from typing import Any
@@ -83,8 +82,6 @@ def link(
     routes[SKILLS.name] = _skills(snapshot)
     if clashes:
         raise NameClash(spec.source, clashes)
-    for child in snapshot.children:
-        warnings += _idle_filters(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
     capabilities = declared_capabilities(snapshot)
     instructions = merged_instructions(snapshot)
@@ -215,19 +212,6 @@ def _clash_remedy(
     else:
         remedies += ["another --separator", "another name of the server in the config"]
     return f"choose {', or '.join(remedies)}"
-
-
-def _idle_filters(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:
-    """Warn of a filter that fits no tool: what it should hide is offered."""
-    names = [tool["name"] for tool in child.tools]
-    addresses = [item[kind.key] for kind in (RESOURCES, TEMPLATES) for item in child.items(kind)]
-    globs = [*(row.get("expose") or ()), *row.get("hide", ()), *row.get("rename", {})]
-    return [
-        Problem(path, f"the filter '{glob}' fits none of its tools", f"it has {', '.join(names)}")
-        for glob in globs
-        if not any(fnmatchcase(name, glob) for name in names)
-        and not (":" in glob and any(fnmatchcase(uri, glob) for uri in addresses))
-    ]
 
 
 def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:

@@ -105,12 +105,12 @@ def _is_for(glob: str, server: str) -> bool:
 
 
 def _idle(profile: Profile, linked: Linked, absent: Iterable[str]) -> Iterable[Problem]:
-    """Warn of globs that fit nothing that is offered, though their server is there."""
+    """Warn of globs to expose that fit nothing that is offered, though their server is there."""
     targets = [
         f"{server}:{name}" if server else name
         for server, name, _ in linked.routes["tools"].values()
     ]
-    for glob in (*(profile.expose or ()), *profile.hide):
+    for glob in profile.expose or ():
         fits = any(fnmatchcase(target, glob) for target in targets)
         if not fits and not any(_is_for(glob, server) for server in absent):
             near = meant(glob, targets)

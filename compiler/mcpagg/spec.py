@@ -7,8 +7,9 @@ enter a spec, so nothing built from one can leak them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mcpagg_runtime.spawn.launch import Location
 
@@ -48,6 +49,22 @@ class OAuth:
     port: int = 0
 
 
+class Pattern(NamedTuple):
+    """A pattern of tools to withhold that is for all servers, as it was written, and where.
+
+    `prefix` is what the names of one server's tools begin with in it.
+    """
+
+    text: str
+    path: str
+    prefix: str
+
+    @property
+    def names_server(self) -> bool:
+        """Whether it is meant for the tools of that server, by its name."""
+        return self.text.startswith((self.prefix, escape(self.prefix)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
     """One child as the config describes it.
@@ -72,6 +89,8 @@ class ServerSpec:
     """Globs of the tools to offer, None for all (`includeTools`, `exposedTools`, …)."""
     hide: tuple[str, ...] = ()
     """Globs of the tools to withhold; wins over `expose`."""
+    patterns: dict[str, Pattern] = field(default_factory=dict)
+    """{glob of `hide`: what it is from, if not from the entry}."""
     rename: dict[str, str] = field(default_factory=dict)
     """Original tool name → the exposed name that replaces `server:tool` (`exposedTools`)."""
     masks: tuple[Mask, ...] = ()

@@ -492,8 +492,13 @@ def test_a_filter_that_fits_nothing_is_told(
     for glob in ("echo", "two:*"):
         assert main([str(config), "--hide", glob]) == 2
         assert f"--hide {glob} is for no server of the config" in capsys.readouterr().err
-    assert main([str(config), "--hide", "one:ecko", "-q"]) == 0
-    assert "the filter 'ecko' fits none of its tools; it has echo" in capsys.readouterr().err
+    wrong = [str(config), "--hide", "one:ecko", "-q"]
+    assert main(wrong) == 2
+    assert (
+        "the filter 'one:ecko' fits nothing; did you mean `one:echo`?, or "
+        "--ignore unused-filter=one:ecko"
+    ) in capsys.readouterr().err
+    assert main([*wrong, "--ignore", "unused-filter=one:ecko"]) == 0
 
 
 def test_a_server_that_lacks_what_it_needs_is_left_out_where_that_is_allowed(

@@ -147,7 +147,7 @@ def test_a_profile_that_is_not_there_is_an_error_before_anything_starts() -> Non
 def test_a_profile_without_anything_is_an_error_and_an_idle_glob_a_warning() -> None:
     with pytest.raises(ConfigError, match=r"mcpagg.profiles.p: offers nothing"):
         resolved(of(expose=["db:none"]), DB)
-    _, warnings = resolved(of(hide=["db:qurey"]), DB)
+    _, warnings = resolved(of(expose=["db:qurey", "db:query"]), DB)
     assert warnings == [
         "mcpagg.profiles.p: 'db:qurey' fits nothing that is offered; did you mean `db:query`?"
     ]

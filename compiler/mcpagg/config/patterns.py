@@ -12,6 +12,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, Literal, NamedTuple
 
+from mcpagg import spec
 from mcpagg.config.findings import Place, kind
 from mcpagg.config.readers import switch
 from mcpagg.spec import ServerSpec
@@ -66,8 +67,12 @@ def apply(patterns: list[Pattern], server: ServerSpec) -> ServerSpec:
     """Return the server with the filters that the patterns mean for its own names of its tools."""
     hide: list[str] = []
     expose: list[str] | None = None
+    prefix = _prefix(server.name)
+    origins: dict[str, spec.Pattern] = {}
     for pattern in patterns:
-        globs = list(_own_globs(pattern.glob, server.name))
+        globs = list(_own_globs(pattern.glob, prefix))
+        origin = spec.Pattern(pattern.glob, pattern.at.path, prefix)
+        origins |= dict.fromkeys(globs, origin) if pattern.tools == "withheld" else {}
         if pattern.tools == "asked" and globs:
             pattern.at.warn("is not kept", "have the client ask before it calls the proxy's tools")
         if pattern.tools == "withheld":
@@ -86,13 +91,18 @@ def apply(patterns: list[Pattern], server: ServerSpec) -> ServerSpec:
     return replace(
         server,
         hide=(*server.hide, *dict.fromkeys(hide)),
+        patterns=server.patterns | origins,
         expose=server.expose if expose is None else tuple(dict.fromkeys(expose)),
     )
 
 
-def _own_globs(glob: str, server: str) -> Iterator[str]:
+def _prefix(server: str) -> str:
+    """Return what the client's names of a server's tools begin with."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
+
+
+def _own_globs(glob: str, prefix: str) -> Iterator[str]:
     """Yield the globs over a server's own names that a glob over the client's names means."""
-    prefix = re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
     for index in range(len(glob) + 1):
         if fnmatchcase(prefix, glob[:index]):
             # A star that reached beyond the prefix goes on.

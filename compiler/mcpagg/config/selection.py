@@ -18,7 +18,7 @@ from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
 from mcpagg.config.findings import Place, kind, quoted, where
 from mcpagg.config.readers import switch
 from mcpagg.problems import ConfigError, Problem, meant
-from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
+from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Location
 
 
@@ -157,19 +157,29 @@ def filtered(spec: ProxySpec, expose: tuple[str, ...], hide: tuple[str, ...]) ->
     Raises:
         ConfigError: one is for no server; a filter that does nothing would fail open.
     """
+    names = [*(server.name for server in spec.servers), *(one.name for one in spec.left_out)]
     problems = [
         Problem("", f"{flag} {glob} is for no server of the config", _meant_server(glob, spec))
         for flag, globs in (("--expose", expose), ("--hide", hide))
         for glob in globs
-        if not any(_globs_for(server, (glob,)) for server in spec.servers)
+        if not any(_globs_for(name, (glob,)) for name in names)
     ]
     if problems:
         raise ConfigError(spec.source, problems)
     servers = []
     for server in spec.servers:
-        offered = (*(server.expose or ()), *_globs_for(server, expose)) if expose else server.expose
-        withheld = (*server.hide, *_globs_for(server, hide))
-        servers.append(replace(server, expose=offered, hide=withheld))
+        own = [*_globs_for(server.name, expose).values()]
+        offered = (*(server.expose or ()), *own) if expose else server.expose
+        found = _globs_for(server.name, hide)
+        patterns = {own: Pattern(glob, "", f"{server.name}:") for glob, own in found.items()}
+        servers.append(
+            replace(
+                server,
+                expose=offered,
+                hide=(*server.hide, *found.values()),
+                patterns=server.patterns | patterns,
+            )
+        )
     return replace(spec, servers=tuple(servers))
 
 
@@ -179,12 +189,12 @@ def _meant_server(glob: str, spec: ProxySpec) -> str:
     return near or "write SERVER:TOOL"
 
 
-def _globs_for(server: ServerSpec, globs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the tool parts of the SERVER:TOOL globs that are for a server, whatever its name."""
-    found = []
+def _globs_for(server: str, globs: tuple[str, ...]) -> dict[str, str]:
+    """Return {glob: its part for tools} of the SERVER:TOOL globs that are for a server."""
+    found = {}
     for glob in globs:
         for index, char in enumerate(glob):
-            if char == ":" and fnmatchcase(server.name, glob[:index]):
-                found.append(glob[index + 1 :])
+            if char == ":" and fnmatchcase(server, glob[:index]):
+                found[glob] = glob[index + 1 :]
                 break
-    return tuple(found)
+    return found

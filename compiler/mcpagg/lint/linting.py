@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
+from mcpagg.filters import UNUSED_FILTER
 from mcpagg.linking import Linked
 from mcpagg.lint import names, texts, validity
 from mcpagg.lint.finding import Finding, Offer, Surface
@@ -45,7 +46,7 @@ def check_ignored(options: Options) -> None:
     Raises:
         ConfigError: there is no such rule.
     """
-    known = [rule.name for rule in RULES]
+    known = [*(rule.name for rule in RULES), UNUSED_FILTER]
     problems = [
         Problem("", f"--ignore: there is no rule '{name}'", meant(name, known) or _known(known))
         for name in (word.partition("=")[0] for word in options.ignore)
@@ -78,7 +79,7 @@ def lint(
     idle = [
         Problem("", f"--ignore {word} ignores nothing")
         for word, some in ignored.items()
-        if not some
+        if not some and word.partition("=")[0] != UNUSED_FILTER
     ]
     return tuple(findings), tuple(idle)
 
