@@ -16,9 +16,9 @@ from mcpagg.jsontext import dumps
 # What cannot be seen, or is taken for something else: the categories Cc, Cf, Co, Cs, Zl, Zp and Zs
 # but for the space, what Unicode lets a font ignore, characters that are no characters, and those
 # whose picture is blank. A fixed list, because that of the interpreter grows with its version.
-_CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffb"
+_CONTROLS = r"\x00-\x1f\x7f-\x9f\xad\u034f\u061c\ufeff\ufff0-\ufffc"
 _FORMATS = (
-    r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U0001343f"
+    r"\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd\U00013430-\U00013442"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
 )
 _SPACES = r"\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"

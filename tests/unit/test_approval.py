@@ -21,7 +21,13 @@ from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.serve.engine import Engine
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
-from mcpagg_runtime.tool.approval import NotApproved, data_digest, refusal, signer_of
+from mcpagg_runtime.tool.approval import (
+    NotApproved,
+    data_digest,
+    refusal,
+    signer_of,
+    verify_approval,
+)
 from mcpagg_runtime.views.narrowing import narrowed
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen")
@@ -96,6 +102,33 @@ def test_who_has_signed_is_told_if_that_is_allowed(keys: Path) -> None:
         signer_of(signed(keys / "alice"), str(keys / "none"))
     with pytest.raises(NotApproved, match="is not signed"):
         signer_of(reviewed(), str(keys / "signers"))
+
+
+@needs_ssh
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (('bob namespaces="git"', WHO), WHO),
+        (('bob valid-before="20200101"', f"# {WHO}", "", f"carol,{WHO}"), "carol"),
+        (("!eve@x,*@x",), "*@x"),
+        (('bob namespaces="git"', "!eve@x"), ""),
+    ],
+)
+def test_of_several_lines_for_a_key_one_that_allows_it_is_enough(
+    keys: Path, capsys: pytest.CaptureFixture[str], lines: tuple[str, ...], expected: str
+) -> None:
+    public = (keys / "alice.pub").read_text()
+    allowed = keys / "several"
+    allowed.write_text("".join(f"{line} {public}" if line else "\n" for line in lines))
+    made = signed(keys / "alice")
+    if expected:
+        assert signer_of(made, str(allowed)) == expected
+    else:
+        with pytest.raises(NotApproved, match="its signature does not hold"):
+            signer_of(made, str(allowed))
+    assert verify_approval(made, str(allowed)) == (0 if expected else 1)
+    who = "the key of '*@x'" if "*" in expected else expected
+    assert capsys.readouterr().out.startswith(f"{who} has approved sha256:" if expected else "")
 
 
 @needs_ssh

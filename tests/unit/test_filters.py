@@ -26,7 +26,9 @@ def told(
     text = json.dumps(config).encode("utf-8")
     spec, _ = read_config(text, source=source, folder=Path("/project"), skip=chosen.skip)
     spec = filtered(spec, chosen.expose, chosen.hide)
-    tools = tuple({"name": name, "inputSchema": {}} for name in ("read", "write_file"))
+    tools: tuple[Json, ...] = tuple(
+        {"name": name, "inputSchema": {}} for name in ("read", "write_file")
+    )
     resources = ({"uri": "docs://a", "name": "a"},)
     children = tuple(
         ChildSnapshot(

@@ -56,6 +56,15 @@ def page_of(entry: dict[str, Any], *tools: dict[str, Any], **options: Any) -> st
     return render(compilation({"db": entry}, *tools, **options))
 
 
+@pytest.mark.parametrize("blanks", [" ", "\n", "\u00a0"])
+def test_a_description_of_blanks_costs_nobody_the_page(blanks: str) -> None:
+    page = Parsed(
+        page_of({}, tool(description=blanks * 300 + "x"), tool("u", description="x" * 300))
+    )
+    assert "db:u" in page.text
+    assert f"{'x' * 240}…" in page.text
+
+
 def test_a_tool_is_shown_with_names_hints_arguments_and_cost() -> None:
     schema = {
         "type": "object",

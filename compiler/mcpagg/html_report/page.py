@@ -112,7 +112,8 @@ def grouped(number: int) -> str:
 
 def snippet(text: str) -> str:
     """Return the beginning of a description."""
-    return text if len(text) <= SNIPPET else text[:SNIPPET].rsplit(maxsplit=1)[0] + "…"
+    head = text[:SNIPPET]
+    return text if head == text else (head.rsplit(maxsplit=1) or [head])[0] + "…"
 
 
 def _bar(server: Server, page: Contents) -> Iterator[dict[str, object]]:

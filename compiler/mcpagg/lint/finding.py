@@ -8,6 +8,7 @@ from functools import cached_property
 from shlex import quote
 from typing import Any, Literal, NamedTuple
 
+from mcpagg.lint.letters import as_read
 from mcpagg.lint.schemas import SchemaFault, every_schema, schema_faults
 from mcpagg.pointers import strings
 from mcpagg.problems import Problem
@@ -75,12 +76,17 @@ class Surface:
     names: str = "auto"
     described: dict[str, Offer] = field(default_factory=dict, compare=False)
     """{description: the first tool that has it}."""
+    named: dict[str, Offer] = field(default_factory=dict, compare=False)
+    """{name as it is read: the tool that has it, one that is written so before others}."""
 
     def __post_init__(self) -> None:
-        """Note who describes itself how."""
+        """Note who describes itself how, and what names look like."""
         for offer in self.offers:
             if offer.kind == "tool":
                 self.described.setdefault(str(offer.value.get("description")), offer)
+                look = as_read(offer.name)
+                if look == offer.name or look not in self.named:
+                    self.named[look] = offer
 
 
 class Hit(NamedTuple):

@@ -17,7 +17,9 @@ from mcpagg.spec import ProxySpec
 
 RULES = (
     texts.hidden_text,
+    texts.look_alike,
     texts.instructions,
+    names.look_alike_name,
     names.refused_name,
     validity.no_object,
     validity.broken_schema,

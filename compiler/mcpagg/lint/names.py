@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mcpagg.lint.finding import Hit, Offer, Surface, rule
+from mcpagg.lint.letters import as_read, odd_letters
 
 
 class Reader(NamedTuple):
@@ -64,3 +65,12 @@ def refused_name(offer: Offer, surface: Surface) -> Iterator[Hit]:
     helps = surface.names in ("spec", "bare") and _PORTABLE.fullmatch(offer.portable)
     for what, clients in refused.items():
         yield Hit("", what, tuple(clients), "--names portable" if helps else "")
+
+
+@rule("look-alike-name", "hidden", "a reader takes for that one", "all")
+def look_alike_name(offer: Offer, surface: Surface) -> Iterator[Hit]:
+    """Yield a hit for a tool whose name is written in other letters than one that it looks like."""
+    if offer.kind == "tool" and not offer.name.isascii():
+        other = surface.named[as_read(offer.name)]
+        if other.name != offer.name:
+            yield Hit("/name", f"looks like '{other.target}', with {odd_letters(offer.name)}")

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from mcpagg.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
+from mcpagg.lint.letters import as_read, disguised, odd_letters
 from mcpagg.literal import HIDDEN
 from mcpagg.problems import count
 
@@ -33,9 +34,11 @@ _TAGS = {chr(0xE0000 + code): chr(code) for code in range(0x20, 0x7F)}
 _SELECTORS = range(0xE0100, 0xE01F0)
 # The flag of England, Scotland, Wales, …: a black flag and the code of a region.
 _FLAG = re.compile("\U0001f3f4[\U000e0061-\U000e007a\U000e0030-\U000e0039]{3,6}\U000e007f")
-# Text far off, where nobody scrolls to.
-_BLANKS = re.compile(r"[ \t\n]{25}")
-_AWAY = re.compile(r"(?:[ \t]*\n){25}[ \t\n]*(?=\S)|[ \t]{120,}(?=\S)")
+# Text far off, where nobody scrolls to, is behind so many blanks of any kind.
+_BLANKS = re.compile(r"(?<!\s)\s{15,}+(?=\S)")
+_AWAY_LINES = 25
+_AWAY_COLUMNS = 120
+_WIDTHS = {"\t": 8, "\u2003": 2, "\u2001": 2, "\u3000": 2}
 
 _SECRETS = (
     r"(?:~|\$HOME|/root|/home/\w+)/\.(?:ssh|aws|gnupg|netrc|config/gcloud)\b"
@@ -95,8 +98,14 @@ def hidden_text(offer: Offer, _: Surface) -> Iterator[Hit]:
     for pointer, text in offer.strings:
         if found := hidden_characters(text):
             yield Hit(pointer, f"has {described(found)}")
-        elif _BLANKS.search(text) and (away := _AWAY.search(text)):
+        elif away := [run[0] for run in _BLANKS.finditer(text) if _is_away(run[0])]:
             yield Hit(pointer, f"has text out of sight behind {len(away[0])} blanks")
+
+
+def _is_away(blanks: str) -> bool:
+    lines = f"{blanks}.".splitlines()
+    widths = (sum(_WIDTHS.get(char, 1) for char in line) for line in lines)
+    return len(lines) > _AWAY_LINES or max(widths) > _AWAY_COLUMNS
 
 
 def described(characters: list[str]) -> str:
@@ -127,27 +136,39 @@ def hidden_characters(text: str) -> list[str]:
     return found
 
 
+@rule("look-alike", "hidden", "a reader takes for other letters", "all")
+def look_alike(offer: Offer, _: Surface) -> Iterator[Hit]:
+    """Yield a hit for each string with words in letters that look like others."""
+    for pointer, text in offer.strings:
+        if words := [*disguised(text)]:
+            word = words[0]
+            what = f"has {_short(as_read(word))} with {odd_letters(word)}"
+            more = f", and {count(len(words) - 1, 'more such word')}" if len(words) > 1 else ""
+            yield Hit(pointer, what + more)
+
+
 @rule("instructions", "hidden", "a model may obey before anything is called", "all")
 def instructions(offer: Offer, _: Surface) -> Iterator[Hit]:
     """Yield a hit for each string that gives a model orders which no tool has a reason to give."""
     for pointer, text in offer.strings:
         if text.isidentifier():  # all of them need more than a word
             continue
+        read = as_read(text)
         for pattern, what in _INSTRUCTIONS:
-            if found := pattern.search(text):
+            if found := pattern.search(read):
                 yield Hit(pointer, f"{what} ({_short(' '.join(found[0].split()))})")
 
 
-@rule("long-description", "advice", "is too much for {clients}")
+@rule("long-description", "refused", "is too much for {clients}")
 def long_description(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for a description of a tool that some client cuts or refuses."""
+    """Yield a hit for a description of a tool that some client refuses, or cuts too."""
     text = offer.value.get("description")
     if offer.kind != "tool" or not isinstance(text, str) or len(text) <= LONGEST:
         return
     clients = ["some OpenAI models (more than 1,024: refused)"]
     if len(text) > CUT:
         clients.append("Claude Code (more than 2,048: cut)")
-    yield Hit(DESCRIBED, f"has {len(text):,} characters", tuple(clients))
+    yield Hit(DESCRIBED, f"has {len(text):,} characters", tuple(clients), "write an overlay")
 
 
 @rule("no-description", "advice", "is what models choose tools by", "all")

@@ -15,7 +15,7 @@ from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from mcpagg_runtime.base.plan import Plan
@@ -83,16 +83,38 @@ def signer_of(plan: Plan, allowed: str) -> str:
         signature = os.path.join(folder, "signature")
         with open(signature, "w", encoding="ascii") as file:
             file.write(plan.approval["signature"])
-        where = ["-f", allowed, "-s", signature]
-        found, _ = _ssh_keygen(["find-principals", *where], b"")
-        if not found:
-            raise NotApproved(f"its data is signed by nobody in {allowed}")
-        who = found.splitlines()[0]
-        command = ["verify", "-n", NAMESPACE, "-I", who, *where]
-        verified, why = _ssh_keygen(command, signed_text(digest))
-    if not verified:
-        raise NotApproved(f"its signature does not hold: {why}")
-    return who
+        reasons = []
+        for signers in _alternatives(allowed, os.path.join(folder, "signers")):
+            where = ["-f", signers, "-s", signature]
+            found, _ = _ssh_keygen(["find-principals", *where], b"")
+            for who in found.splitlines():
+                if who.startswith("!"):  # whom the line leaves out
+                    continue
+                command = ["verify", "-n", NAMESPACE, "-I", who, *where]
+                verified, why = _ssh_keygen(command, signed_text(digest))
+                if verified:
+                    return who
+                reasons.append(why)
+            if not found and signers == allowed:
+                break
+    if not reasons:
+        raise NotApproved(f"its data is signed by nobody in {allowed}")
+    raise NotApproved(f"its signature does not hold: {reasons[0]}")
+
+
+def _alternatives(allowed: str, line_alone: str) -> Iterator[str]:
+    """Yield the file of signers, and then a file with each of its lines alone.
+
+    Of several lines for one key, ssh-keygen finds those who stand in the first.
+    """
+    yield allowed
+    with open(allowed, "rb") as file:
+        lines = file.read().splitlines()
+    for line in lines:
+        if line.strip() and not line.startswith(b"#"):
+            with open(line_alone, "wb") as alone:
+                alone.write(line + b"\n")
+            yield line_alone
 
 
 def refusal(plan: Plan) -> str:
@@ -119,7 +141,9 @@ def verify_approval(plan: Plan, allowed: str) -> int:
     except NotApproved as problem:
         complain(f"{plan.name}: {problem}")
         return 1
-    return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
+    is_pattern = any(char in who for char in "*?")
+    signer = f"the key of '{who}'" if is_pattern else who
+    return print_lines([f"{signer} has approved {plan.approval['data']}", NOT_MEANT])
 
 
 def _ssh_keygen(command: list[str], text: bytes) -> tuple[str, str]:
