@@ -124,8 +124,8 @@ SCHEMA = {"type": "object", "properties": {"title": {"type": "string", "descript
         ({"annotations": {"readOnlyHint": True}}, {"annotations": {"readOnlyHint": False}}, "hint"),
         ({"annotations": {"readOnlyHint": True}}, {}, "hint"),
         ({"inputSchema": SCHEMA}, {"inputSchema": {**SCHEMA, "title": "T"}}, "text"),
-        ({"inputSchema": SCHEMA}, {"inputSchema": {**SCHEMA, "properties": {}}}, "schema"),
-        ({}, {"outputSchema": SCHEMA}, "schema"),
+        ({"inputSchema": SCHEMA}, {"inputSchema": {**SCHEMA, "properties": {}}}, "schema-breaking"),
+        ({}, {"outputSchema": SCHEMA}, "schema-compatible"),
         (
             {"arguments": [{"name": "a", "description": "b"}]},
             {"arguments": [{"name": "a"}]},
@@ -134,7 +134,7 @@ SCHEMA = {"type": "object", "properties": {"title": {"type": "string", "descript
         (
             {"arguments": [{"name": "a", "required": True}]},
             {"arguments": [{"name": "a"}]},
-            "schema",
+            "schema-compatible",
         ),
         ({"_meta": {"a": 1}}, {"_meta": {"a": 2}}, "other"),
         ({"description": "a", "x": 1}, {"x": 2, "annotations": {"a": 1}}, "text,other,hint"),
@@ -171,7 +171,7 @@ def test_a_tool_that_turns_malicious_is_told_with_its_classes(
     turned["inputSchema"] = {"properties": {"notes": {}}}
     world, client, _ = drifted([turned, "y"], on_drift=policy)
     assert world.said == [
-        f"server 'a' differs from its snapshot: ~x(schema,text,hint); {does}, "
+        f"server 'a' differs from its snapshot: ~x(schema-breaking,text,hint); {does}, "
         "recompile to review it"
     ]
     assert world.names(client) == served

@@ -87,6 +87,14 @@ BASE = contents(server(tool()))
         ),
         (contents(server(tool(_meta={"a": 1}))), ["other tool t /_meta was added"]),
         (
+            contents(server(tool(arguments=[{"name": "a"}]))),
+            ["schema-compatible tool t /arguments was added"],
+        ),
+        (
+            contents(server(tool(), info={"name": "Db", "version": "1.0", "xSchema": {}})),
+            ["schema-breaking server /serverInfo/xSchema was added"],
+        ),
+        (
             contents(server(tool("u"))),
             [
                 "removed tool t was removed; renamed to u?",

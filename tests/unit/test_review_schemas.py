@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mcpagg.ordering import equal
 from mcpagg.review.schemas import BREAKING, COMPATIBLE, EFFECTS, SchemaChange, schema_changes
+from mcpagg_runtime.rare.drift import member_class
 
 Json = dict[str, Any]
 
@@ -236,3 +237,57 @@ def test_a_change_undone_has_the_reverse_effect(before: Any, after: Any) -> None
     assert back["wider"] == there["narrower"]
     assert back["narrower"] == there["wider"]
     assert all(back[same] == there[same] for same in ("none", "unclear", "text"))
+
+
+# --- What a running proxy says of the same change -------------------------------------------------
+
+WRITTEN_OTHERWISE = "is written in another way"  # an empty list of what is required, say
+NEEDED = {**of(a=A), "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "now", "expected"),
+    [
+        ("inputSchema", of(a=A), of(a=A, b=B), COMPATIBLE),
+        ("inputSchema", of(a=of(b=A)), of(a=of(b=A, c=A)), COMPATIBLE),
+        ("inputSchema", NEEDED, of(a=A), COMPATIBLE),
+        ("inputSchema", of(a=A), NEEDED, BREAKING),
+        ("inputSchema", of(a=A), of(), BREAKING),
+        ("inputSchema", of(a=A), of(a=B), BREAKING),
+        ("inputSchema", of(a=A), None, COMPATIBLE),
+        ("inputSchema", of(a={**A, "title": "A"}), of(a=A), "text"),
+        ("outputSchema", of(a=A), NEEDED, COMPATIBLE),
+        ("outputSchema", NEEDED, of(a=A), BREAKING),
+        ("outputSchema", of(a=A), {**of(a=A, b=A), "required": ["b"]}, COMPATIBLE),
+        ("outputSchema", None, of(a=A), COMPATIBLE),
+        ("outputSchema", of(a=A), None, BREAKING),
+        ("arguments", [{"name": "a"}], [{"name": "a"}, {"name": "b"}], COMPATIBLE),
+        ("arguments", [{"name": "a"}], [{"name": "a", "required": True}], BREAKING),
+        ("oddSchema", 1, [2], BREAKING),
+    ],
+)
+def test_a_running_proxy_says_what_plainly_breaks_nobody(
+    name: str, before: Any, now: Any, expected: str
+) -> None:
+    assert member_class(name, before, now) == expected
+
+
+SCHEMAS = st.recursive(
+    st.sampled_from([A, B, {}, {"enum": ["a"]}, True]),
+    lambda inner: st.builds(
+        lambda properties, required: {"properties": properties, "required": required},
+        st.dictionaries(st.sampled_from("abc"), inner),
+        st.lists(st.sampled_from("abcd"), unique=True),
+    ),
+    max_leaves=6,
+)
+
+
+@given(SCHEMAS, SCHEMAS, st.booleans())
+def test_what_a_running_proxy_calls_compatible_is_so_in_a_review(
+    before: Any, now: Any, output: bool
+) -> None:
+    name = "outputSchema" if output else "inputSchema"
+    if member_class(name, before, now) == COMPATIBLE:
+        found = [one for one in schema_changes(before, now) if one.what != WRITTEN_OTHERWISE]
+        assert BREAKING not in {one.class_for(output=output) for one in found}

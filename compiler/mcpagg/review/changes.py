@@ -22,7 +22,7 @@ from mcpagg.review.schemas import schema_changes
 from mcpagg.review.values import ABSENT, alike, became, differing
 from mcpagg.snapshot import ChildSnapshot, Json
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, Kind
-from mcpagg_runtime.rare.drift import member_class
+from mcpagg_runtime.rare.drift import arguments_schema, member_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,8 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
     if before.protocol != after.protocol:
         yield from server.change("version", "/protocol", before.protocol, after.protocol)
     for key, *values in differing(before.info, after.info):
-        class_ = "version" if key == "version" else member_class(key, *values)
+        given = (None if one is ABSENT else one for one in values)
+        class_ = "version" if key == "version" else member_class(key, *given)
         yield from server.change(class_, f"/serverInfo/{escaped(key)}", *values)
     declared = before.capabilities, after.capabilities
     yield from server.leaves("capabilities", "/capabilities", *declared)
@@ -325,20 +326,7 @@ def _schema(
 
 def _arguments(item: Subject, place: str, before: Any, after: Any) -> Iterator[Change]:
     """Yield what changed of the arguments of a prompt, which are compared as a schema."""
-    old, new = _arguments_schema(before), _arguments_schema(after)
+    old, new = arguments_schema(before), arguments_schema(after)
     if equal(old, new):
         yield from item.change("schema-compatible", place, before, after, "changed")
     yield from _schema(item, place, old, new, output=False)
-
-
-def _arguments_schema(arguments: Any) -> Any:
-    """Return the arguments of a prompt as the schema of an object."""
-    listed = arguments if isinstance(arguments, list) else []
-    known = {str(one.get("name")): one for one in listed if isinstance(one, dict)}
-    return {
-        "properties": {
-            name: {key: value for key, value in one.items() if key not in ("name", "required")}
-            for name, one in known.items()
-        },
-        "required": [name for name, one in known.items() if one.get("required") is True],
-    }

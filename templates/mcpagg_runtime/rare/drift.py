@@ -1,6 +1,7 @@
 """What is said of a list that differs from another one: names, and the classes of what changed.
 
-The compiler classes changes by the same rules (`member_class`), and goes into schemas further.
+The compiler classes changes by the same rules (`member_class`), and goes into schemas further: what
+is compatible here is so there.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 # What a person or a model reads, and no program acts upon.
 _TEXTS = ("title", "description", "icons")
+_OF_OBJECTS = ("properties", "required")
 # How many items the line about a difference names, and how many characters of each.
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
 
 def drift_text(difference: Difference) -> str:
-    """Return `+added -removed ~changed(schema)`, each name with its sign, the first SHOWN_NAMES."""
+    """Return `+added -removed ~changed(text)`, each name with its sign, the first SHOWN_NAMES."""
     parts = (("+", difference.added), ("-", difference.removed), ("~", difference.changed))
     signed = [(mark, name) for mark, names in parts for name in names]
     shown = []
@@ -49,22 +51,72 @@ def classes(old: Item, new: Item) -> str:
 
 
 def member_class(name: str, before: Any, now: Any) -> str:
-    """Return the class of a change of one member of an item.
+    """Return the class of a change of one member of an item, `before` or `now` None for none.
 
     `text`: what a person or a model reads, in a schema too. `hint`: what a tool says that it does
-    (`readOnlyHint`, `destructiveHint`, …). `schema`: what it takes and returns. `other`: the rest.
+    (`readOnlyHint`, `destructiveHint`, …). `schema-breaking`, `schema-compatible`: what it takes
+    and returns. `other`: the rest.
     """
     if name in _TEXTS:
         return "text"
-    found = "hint" if name == "annotations" else "other"
-    if name.endswith("Schema") or name == "arguments":
-        found = "schema"
-    if found == "other":
-        return found
+    is_schema = name.endswith("Schema") or name == "arguments"
+    if not is_schema and name != "annotations":
+        return "other"
+    if name == "arguments":
+        before, now = arguments_schema(before), arguments_schema(now)
     try:
-        return "text" if same(_without_texts(before), _without_texts(now), SETS) else found
+        before, now = _without_texts(before), _without_texts(now)
+        if same(before, now, SETS):
+            return "text"
+        if not is_schema:
+            return "hint"
+        is_safe = _is_compatible(before, now, name == "outputSchema")
     except RecursionError:
-        return found
+        is_safe = False
+    return "schema-compatible" if is_safe else "schema-breaking"
+
+
+def arguments_schema(arguments: Any) -> Any:
+    """Return the arguments of a prompt as the schema of an object."""
+    listed = arguments if type(arguments) is list else []
+    known = {str(one.get("name")): one for one in listed if type(one) is dict}
+    return {
+        "properties": {
+            name: {key: value for key, value in one.items() if key not in ("name", "required")}
+            for name, one in known.items()
+        },
+        "required": [name for name, one in known.items() if one.get("required") is True],
+    }
+
+
+def _is_compatible(before: Any, now: Any, output: bool) -> bool:
+    """Whether a schema plainly breaks nobody: it has more optional properties, or needs fewer.
+
+    In what a tool returns, it promises more. What takes more looking is for `--check` to tell: here
+    it counts as breaking.
+    """
+    if before is None or now is None:
+        return (before is None) == output
+    if type(before) is not dict or type(now) is not dict:
+        return same(before, now, SETS)
+    rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
+    if not same(rest[0], rest[1], SETS):
+        return False
+    old, new = (_object(one.get("properties")) for one in (before, now))
+    had, has = (_names(one.get("required")) for one in (before, now))
+    if old.keys() - new.keys() or new.keys() & had - old.keys():
+        return False
+    if had - has if output else has - had:
+        return False
+    return all(_is_compatible(old[name], new[name], output) for name in old)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if type(value) is dict else {}
+
+
+def _names(value: Any) -> set[str]:
+    return {name for name in value if type(name) is str} if type(value) is list else set()
 
 
 def _without_texts(value: Any) -> Any:
