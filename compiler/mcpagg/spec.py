@@ -6,6 +6,7 @@ enter a spec, so nothing built from one can leak them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
@@ -96,6 +97,19 @@ class ServerSpec:
     masks: tuple[Mask, ...] = ()
     paths: dict[Location, str] = field(default_factory=dict, repr=False)
     """Where the strings of its row stand in the config, as JSON paths."""
+
+    @classmethod
+    def from_row(cls, name: str, row: Mapping[str, Any]) -> ServerSpec:
+        """Return what a row of the launch table says of how a server is started or reached."""
+        kept = ("transport", "command", "env", "env_file", "cwd", "url", "headers")
+        masks = (Mask(name=key, path=name, **one) for key, one in row.get("masks", {}).items())
+        return cls(
+            name=name,
+            path=name,
+            args=tuple(row.get("args", ())),
+            masks=tuple(masks),
+            **{key: row[key] for key in kept if key in row},
+        )
 
     def row(self) -> dict[str, Any]:
         """Return what the launch table holds of it, references as written; see launch.prepare."""

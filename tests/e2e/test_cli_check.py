@@ -143,11 +143,24 @@ def test_no_literal_credential_is_shown(tmp_path: Path, capsys: pytest.CaptureFi
     def entry(token: str) -> dict[str, Any]:
         return {**stub_entry(), "env": {"TOKEN": token}}
 
-    file = compiled(tmp_path, {"one": entry("sentinel-before")}, "--allow-secrets")
-    write_config(tmp_path, {"one": entry("sentinel-after")})
-    assert checked(file) == 1
-    assert "env/TOKEN changed" in (out := capsys.readouterr().out)
-    assert "sentinel" not in out
+    file = compiled(tmp_path, {"one": entry("sentinel-before\u00e9")}, "--allow-secrets")
+    two = {**entry("sentinel-two"), "cwd": str(tmp_path)}
+    one = entry("sentinel-after")
+    one["args"] = [*one["args"], "another"]
+    write_config(tmp_path, {"one": one, "two": two})
+    edited = (
+        file.read_text().replace('"start": "eager"', '"start": "lazy"').replace("-before", "-x")
+    )
+    file.write_text(edited)
+    for form in ("text", "markdown", "json", "sarif"):
+        assert checked(file, "--report", form) == 1
+        out = capsys.readouterr().out
+        assert "sentinel" not in out
+        # All else is shown: what is run, also of a server that is new, and what was edited by hand.
+        assert "another" in out
+        assert STUB[1] in out
+        assert "env/TOKEN" in out
+        assert '"start"' in out or form in ("json", "sarif")
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from html import unescape
 from typing import Any
 
 import pytest
+from compilations import compilation
 
 from mcpagg.costs import Cost
+from mcpagg.html_report import render
 from mcpagg.lint.finding import Finding, Hit, Offer
 from mcpagg.lint.linting import RULES
 from mcpagg.printing import Line
@@ -488,7 +491,7 @@ NEW_ROWS: tuple[tuple[Json, tuple[str, ...]], ...] = (
 
 
 @pytest.mark.parametrize(("row", "expected"), NEW_ROWS)
-@pytest.mark.parametrize("form", ["text", "markdown", "json", "sarif"])
+@pytest.mark.parametrize("form", ["text", "markdown", "json", "sarif", "page"])
 def test_of_a_new_server_all_is_shown_that_there_is_to_review(
     form: str, row: Json, expected: tuple[str, ...]
 ) -> None:
@@ -504,6 +507,7 @@ def test_of_a_new_server_all_is_shown_that_there_is_to_review(
         "markdown": lambda: as_markdown(found),
         "json": lambda: as_json(found),
         "sarif": lambda: as_sarif(found),
+        "page": lambda: unescape(render(compilation({}), [*as_lines(found)])),
     }[form]()
     hints = '"readOnlyHint": true' if form == "json" else "readOnlyHint: true, openWorldHint: false"
     line = "Adds." if form == "json" else "Adds. (and 2 more lines)"

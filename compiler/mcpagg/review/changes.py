@@ -183,7 +183,7 @@ def _added_server(child: ChildSnapshot, row: Mapping[str, Any]) -> Iterator[Chan
 
 def _launch(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
     server = Subject(name)
-    for key, *values in differing(_with_command_line(before), _with_command_line(after)):
+    for key, *values in differing(with_command_line(before), with_command_line(after)):
         if key in ("env", "headers"):
             named = ({} if one is ABSENT else one for one in values)
             yield from server.leaves("launch", f"/{key}", *named)
@@ -191,7 +191,7 @@ def _launch(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> I
             yield from server.change("launch", f"/{key}", *values)
 
 
-def _with_command_line(row: Mapping[str, Any]) -> dict[str, Any]:
+def with_command_line(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its command and arguments as one text, as a shell would take them."""
     rest = {key: value for key, value in row.items() if key not in ("command", "args")}
     command = {"command": shlex.join([row["command"], *row["args"]])} if "command" in row else {}

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mcpagg.dry_run import without_credentials
+from mcpagg.dry_run import HIDDEN, without_credentials
+from mcpagg.literal import json_text
 from mcpagg.output import difference, differs
+from mcpagg.pointers import at_pointer
 from mcpagg.problems import CompileError, count
 from mcpagg.recorded import Contents, Rows
 from mcpagg.review import ALWAYS, CLASSES
-from mcpagg.review.changes import Change, ServerSummary, compare, summaries
+from mcpagg.review.changes import (
+    Change,
+    ServerSummary,
+    compare,
+    summaries,
+    with_command_line,
+)
 from mcpagg.review.values import ABSENT
+from mcpagg.spec import ServerSpec
+from mcpagg_runtime.spawn.launch import strings
+from mcpagg_runtime.spawn.variables import references
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
@@ -88,10 +99,8 @@ def review(
     if not differs(old, result.text):
         return replace(found, unchanged=len(result.made_of.rows))
     before, names = result.earlier.contents, result.earlier.renamed
-    now = Contents(_reviewed_rows(result, before), result.made_of.snapshot)
+    now = Contents(result.made_of.rows, result.made_of.snapshot)
     changes = [*compare(before, now, names)]
-    if result.options.allow_secrets:
-        changes = [*_without_secrets(changes, {*before.rows, *names.values()})]
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
     compilers, rest = difference(labels, old, _own_text(result) or result.text)
     if compilers:
@@ -99,13 +108,17 @@ def review(
     if rest or not changes:
         what = OTHERWISE if old else NEW if since else MISSING
         changes.append(Change("file", "", "proxy", what=what))
+    if result.options.allow_secrets:
+        masked = _masked(before.renamed(names).rows), _masked(now.rows)
+        changes = [*_without_secrets(changes, *masked)]
+        rest = _masked_diff(rest, before.rows, now.rows)
     servers = summaries(changes, before, now, names)
     return replace(
         found,
         changes=tuple(changes),
         servers=servers,
         unchanged=len(now.rows.keys() - {one.name for one in servers}),
-        diff=rest if old and not result.options.allow_secrets else "",
+        diff=rest if old else "",
     )
 
 
@@ -118,21 +131,38 @@ def _own_text(result: Compilation) -> str:
         return ""
 
 
-def _reviewed_rows(result: Compilation, before: Contents) -> Rows:
-    """Return the launch table of now; of a server that is new, less literal credentials."""
-    made_of = result.made_of
-    known = {*before.rows, *result.earlier.renamed.values()}
-    specs = {server.name: server for server in made_of.spec.servers}
-    return {
-        name: row if name in known else without_credentials(specs[name], row)
-        for name, row in made_of.rows.items()
-    }
+def _masked(rows: Rows) -> dict[str, dict[str, Any]]:
+    """Return a launch table less its literal credentials, and what else may be one."""
+    return {name: _masked_row(name, row) for name, row in rows.items()}
 
 
-def _without_secrets(changes: list[Change], known: Container[str]) -> Iterator[Change]:
-    """Yield changes less what literal credentials may stand in, in rows of servers `known`."""
+def _masked_row(name: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    shown = without_credentials(ServerSpec.from_row(name, row), row)
+    for field in ("env", "headers"):
+        if field in shown:
+            shown[field] = {k: v if references(v) else HIDDEN for k, v in shown[field].items()}
+    return shown
+
+
+def _without_secrets(changes: list[Change], before: Rows, now: Rows) -> Iterator[Change]:
+    """Yield changes with the values of the launch tables `before` and `now`, which are masked."""
     for change in changes:
-        if change.class_ == "launch" and change.place and change.server in known:
-            yield replace(change, before=ABSENT, after=ABSENT)
+        if change.class_ == "launch" and change.place:
+            old, new = (with_command_line(rows.get(change.server, {})) for rows in (before, now))
+            yield replace(
+                change,
+                before=change.before if change.before is ABSENT else at_pointer(old, change.place),
+                after=change.after if change.after is ABSENT else at_pointer(new, change.place),
+            )
         else:
             yield change
+
+
+def _masked_diff(diff: str, *tables: Rows) -> str:
+    """Return a diff less the literal credentials of launch tables."""
+    for rows in tables:
+        for name, row in _masked(rows).items():
+            pairs = zip(strings(rows[name]), strings(row), strict=True)
+            for text in [text for (_, text), (_, shown) in pairs if text != shown]:
+                diff = diff.replace(json_text(text), json_text(HIDDEN))
+    return diff
