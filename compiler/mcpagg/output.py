@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 import threading
@@ -200,9 +201,9 @@ def difference(names: tuple[str, str], old: str, text: str) -> Difference:
     import difflib
 
     old, compilers = _comparable(old.replace(CRLF, "\n"), text)
-    lines = difflib.unified_diff(
-        old.splitlines(keepends=True), text.splitlines(keepends=True), *names, n=2
-    )
+    # Of the ends of lines that Python knows, all but this one are shown within their line.
+    before, now = (re.findall("[^\n]*\n|[^\n]+", one) for one in (old, text))
+    lines = difflib.unified_diff(before, now, *names, n=2)
     rest = "".join(line if line.endswith("\n") else line + "\n" for line in lines)
     return Difference(compilers, rest)
 

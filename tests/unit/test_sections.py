@@ -11,6 +11,8 @@ from mcpagg.bundle import runtime_digest
 from mcpagg.invocation import parse
 from mcpagg.output import difference
 from mcpagg.readback import cut
+from mcpagg.review.report import as_lines
+from mcpagg.review.reviewing import Review
 
 ZEROS = "0" * 64
 HEADER = """\
@@ -103,6 +105,14 @@ def test_code_that_was_edited_is_shown_whatever_the_header_says_of_it(claim: str
     assert {"-evil()", "+def main(): ..."} <= {*found}
     assert not any(line.startswith("compilers:") for line in found)
     assert "-print(1)" in changed("print(1)\n", text())
+
+
+def test_no_other_end_of_a_line_lets_an_edit_look_like_what_was_there() -> None:
+    evil = "# harmless\revil()\x0b \x85 \u2028 def main(): ..."
+    _, rest = difference(("before", "now"), text(code=evil), text())
+    assert f"\n-{evil}\n+def main(): ...\n" in rest
+    shown = "\n".join(line.text for line in as_lines(Review("server.py", "", diff=rest)))
+    assert f"\n  -{evil}\n" in shown
 
 
 def test_a_claim_that_the_code_belies_is_a_difference_of_the_header() -> None:

@@ -39,12 +39,13 @@ def as_json(review: Review) -> str:
 
     {file, up_to_date, fails, servers: [{name, state, version: {before, after}, tools: {added,
     removed, changed}, …}], changes: [{class, counts, server, kind, name, place, what, before,
-    after}], findings: [{rule, level, clients, server, kind, name, place, what, remedy}], lists:
-    [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], errors: [{where, what, remedy}]}.
+    after}], diff, findings: [{rule, level, clients, server, kind, name, place, what, remedy}],
+    lists: [{profile, servers: [{name, tools, bytes, tokens, seconds}]}], errors: [{where, what,
+    remedy}]}.
     `counts` says whether a change fails the check; `place` is a JSON pointer; values that are not
-    there are left out. `findings` are those of lint; `lists` are what the lists of tools cost: of
-    all (profile null) and of each profile, tokens as estimated (`costs`). Where there are errors,
-    nothing was compared.
+    there are left out. `diff` is a unified diff of what no table of FILE explains. `findings` are
+    those of lint; `lists` are what the lists of tools cost: of all (profile null) and of each
+    profile, tokens as estimated (`costs`). Where there are errors, nothing was compared.
     """
     report = {
         "file": review.file,
@@ -52,6 +53,7 @@ def as_json(review: Review) -> str:
         "fails": review.fails,
         "servers": [_server(summary) for summary in review.servers],
         "changes": [_change(change, review) for change in review.changes],
+        "diff": review.diff,
         "findings": [_finding(finding) for finding in review.findings],
         "lists": [
             {"profile": profile, "servers": [_cost(cost) for cost in costs]}
@@ -66,7 +68,8 @@ def fault_as_json(file: str, fault: CompileError) -> str:
     """Return why there is nothing to compare FILE with, in the same shape."""
     errors = [asdict(problem) for problem in fault.problems]
     report = {"file": file, "up_to_date": False, "fails": True}
-    nothing: dict[str, Any] = {"servers": [], "changes": [], "findings": [], "lists": []}
+    nothing: dict[str, Any] = {"servers": [], "changes": [], "diff": ""}
+    nothing |= {"findings": [], "lists": []}
     return json_text({**report, **nothing, "errors": errors})
 
 

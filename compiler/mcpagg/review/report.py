@@ -67,7 +67,7 @@ def as_lines(review: Review) -> Iterator[Line]:
         yield Line("")
         yield Line(visible(server) if server else "the proxy", "heading")
         yield from _items([*changes])
-    for line in review.diff.splitlines():
+    for line in review.diff.split("\n")[:-1]:
         yield Line(f"  {line}", {"+": "added", "-": "removed"}.get(line[:1], ""))
 
 
