@@ -38,7 +38,8 @@ class Idle(NamedTuple):
         """Return it as what is printed."""
         ignore = f"--ignore {quote(f'{UNUSED_FILTER}={self.text}')}"
         remedy = f"{self.near or 'leave it out'}, or {ignore}"
-        return Problem(self.path, f"the filter '{self.text}' fits nothing", remedy)
+        what = f"the filter '{self.text}' fits nothing [{UNUSED_FILTER}]"
+        return Problem(self.path, what, remedy)
 
 
 def check_filters(spec: ProxySpec, snapshot: Snapshot, options: Options) -> list[Problem]:

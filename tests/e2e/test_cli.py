@@ -495,7 +495,7 @@ def test_a_filter_that_fits_nothing_is_told(
     wrong = [str(config), "--hide", "one:ecko", "-q"]
     assert main(wrong) == 2
     assert (
-        "the filter 'one:ecko' fits nothing; did you mean `one:echo`?, or "
+        "the filter 'one:ecko' fits nothing [unused-filter]; did you mean `one:echo`?, or "
         "--ignore unused-filter=one:ecko"
     ) in capsys.readouterr().err
     assert main([*wrong, "--ignore", "unused-filter=one:ecko"]) == 0
