@@ -259,8 +259,12 @@ class World:
         """{secret: what is shown in its place}."""
         self._sent: dict[Peer, list[str]] = {}
 
-    def __getitem__(self, server: str) -> Child:
-        return self.router.children[server]
+    def __getitem__(self, server: str | Child) -> Child:
+        return self.router.children[server] if isinstance(server, str) else server
+
+    def own(self, server: str, client: Client) -> Child:
+        """Return the instance of a server that a client has."""
+        return self.router.servers[server].of(client)
 
     def do(self, actions: list[Action]) -> None:
         """Note what the router wants done."""
@@ -334,22 +338,26 @@ class World:
         self.say(client, INITIALIZED)
         return client
 
-    def born(self, server: str) -> int:
-        """Let a child's process be there; return the id of the handshake that it is asked for."""
-        assert server in self.started
-        self.do(self.core.child_up(self[server], self.masks.get(server, {})))
-        [hello] = self.received(self[server])
-        modern = self[server].era == MODERN
+    def born(self, server: str | Child) -> int:
+        """Let a child's process be there; return the id of the handshake that it is asked for.
+
+        A server by its name is the instance that stands for it.
+        """
+        child = self[server]
+        assert child.name in self.started
+        self.do(self.core.child_up(child, self.masks.get(child.name, {})))
+        [hello] = self.received(child)
+        modern = child.era == MODERN
         assert hello["method"] == ("server/discover" if modern else "initialize")
         return int(hello["id"])
 
-    def ready(self, server: str, capabilities: Json | None = None) -> Child:
+    def ready(self, server: str | Child, capabilities: Json | None = None) -> Child:
         """Let a child's process be there and shake hands; it has not said yet what it lists."""
         child, declared = self[server], {"tools": {}} if capabilities is None else capabilities
         self.say(child, result(self.born(server), introduction(child.era, declared)))
         return child
 
-    def up(self, server: str, tools: Iterable[str | Json] | None = None) -> Child:
+    def up(self, server: str | Child, tools: Iterable[str | Json] | None = None) -> Child:
         """Let a child come up and list `tools`, by default those of its snapshot.
 
         What was sent to it meanwhile is forgotten, calls excepted.
@@ -369,7 +377,9 @@ class World:
         identifier = json.loads(asked)["id"]
         self.say(child, f'{{"jsonrpc":"2.0","id":{identifier},"result":{{"tools":{text}}}}}')
 
-    def down(self, server: str, reason: str = "exited with status 1", words: str = "") -> None:
+    def down(
+        self, server: str | Child, reason: str = "exited with status 1", words: str = ""
+    ) -> None:
         """Let a child's process be gone."""
         self.do(self.core.child_down(self[server], reason, words))
 
@@ -391,8 +401,8 @@ class World:
 
     def idle(self) -> bool:
         """Whether nothing is under way or remembered for it."""
-        children = self.router.children.values()
-        busy = [c.connection.owed() or c.calls.all() or c.requests.pending for c in children]
+        children = [child for servers in self.router.servers.values() for child in servers]
+        busy = [c.connection.owed() or c.calls.all() or c.requests.are_open for c in children]
         ports = [child.connection.port for child in children]
         pending = [len(port) for port in ports if isinstance(port, ModernChildPort)]
         return not (any(busy) or any(pending) or self.core.modern)

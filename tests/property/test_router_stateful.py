@@ -385,7 +385,7 @@ class RouterMachine(RuleBasedStateMachine):
                 self.expect_cancel(self.world[asked.server], asked.child_id)
             self.settle(asked)
         for question in [question for question in self.questions if question.client is client]:
-            error = '{"code":-32601,"message":"The client is gone"}'
+            error = '{"code":-32603,"message":"The client is gone"}'
             self.expect(
                 self.world[question.server],
                 f'{{"jsonrpc":"2.0","id":{question.raw},"error":{error}}}',

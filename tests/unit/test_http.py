@@ -202,7 +202,7 @@ def test_what_was_of_a_session_ends_with_it() -> None:
         site.say(db, request("q", "elicitation/create", {"message": "Which?"}))
         assert (await answer.event())["method"] == "elicitation/create"
         assert await site.fetch("DELETE", headers={"mcp-session-id": session}).status() == 204
-        gone = failure("q", -32601, "The client is gone")
+        gone = failure("q", -32603, "The client is gone")
         cancelled = notification("notifications/cancelled", {"requestId": asked["id"]})
         assert site.received(db) == [cancelled, gone]
         [ended] = await answer.events()

@@ -10,7 +10,6 @@ from core import World, call, failure, notification, request, result
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import request as composed
-from mcpagg_runtime.serve.server_requests import ANSWER_SECONDS
 
 ASK = {"mode": "form", "message": "Which?"}
 
@@ -51,7 +50,7 @@ def test_what_a_shared_server_asks_outside_of_calls_is_asked_of_nobody() -> None
     a = world.up("a")
     world.say(a, request("q", "elicitation/create", ASK))
     assert world.received(client) == []
-    assert world.received(a) == [failure("q", -32601, "Method not found: elicitation/create")]
+    assert world.received(a) == [failure("q", -32603, "No client's call is under way")]
 
 
 @pytest.mark.parametrize(
@@ -120,46 +119,3 @@ def test_the_log_level_of_a_client_ends_with_it() -> None:
     world.leave(second)
     levels += [one["params"]["level"] for one in world.received(a)]
     assert levels == ["warning", "debug", "warning"]
-
-
-def test_a_client_that_does_not_answer_holds_up_the_calls_of_others_no_longer_than_the_bound() -> (
-    None
-):
-    world = World({"a": ["t"]})
-    slow, other = world.client({"elicitation": {}}), world.client()
-    world.say(slow, call(1, "a:t"))
-    a = world.up("a")
-    [first] = world.received(a)
-    world.say(a, request("q", "elicitation/create", ASK))
-    [question] = world.received(slow)
-    world.wait(10 * ANSWER_SECONDS)  # as long as nobody waits, it may think
-    assert world.received(a) == []
-    world.say(other, call(1, "a:t"))
-    world.wait(ANSWER_SECONDS - 1)
-    assert world.received(a) == []
-    world.wait(2)
-    late = failure("q", -32001, "The client did not answer while others waited")
-    assert world.received(a) == [late]
-    gone = {"requestId": question["id"]}
-    assert world.received(slow) == [notification("notifications/cancelled", gone)]
-    world.say(slow, result(question["id"], {"action": "accept"}))
-    world.say(a, result(first["id"], {}))
-    assert world.received(slow) == [result(1, {})]
-    [second] = world.received(a)
-    world.say(a, result(second["id"], {}))
-    assert world.received(other) == [result(1, {})]
-
-
-def test_who_is_asked_may_think_on_if_the_other_call_is_gone() -> None:
-    world = World({"a": ["t"]})
-    slow, other = world.client({"elicitation": {}}), world.client()
-    world.say(slow, call(1, "a:t"))
-    a = world.up("a")
-    world.received(a)
-    world.say(a, request("q", "elicitation/create", ASK))
-    [question] = world.received(slow)
-    world.say(other, call(1, "a:t"))
-    world.say(other, notification("notifications/cancelled", {"requestId": 1}))
-    world.wait(10 * ANSWER_SECONDS)
-    world.say(slow, result(question["id"], {"action": "accept"}))
-    assert world.received(a) == [result("q", {"action": "accept"})]

@@ -196,7 +196,7 @@ def test_a_client_may_leave_in_the_middle_of_calls() -> None:
     scene.world.wait(600)  # the other one waits for whoever has its state
     assert scene.got() == [
         cancelled(other["id"]),
-        failure("r", -32601, "The client is gone"),
+        failure("r", -32603, "The client is gone"),
     ]
     assert scene.received() == []
     assert scene.world.idle()
@@ -570,7 +570,7 @@ def test_a_question_outside_calls_is_refused(method: str) -> None:
     scene = Scene()
     scene.end(1)
     scene.world.say(scene.a, request("q", method))
-    assert scene.got() == [failure("q", -32601, f"Method not found: {method}")]
+    assert scene.got() == [failure("q", -32603, "No client's call is under way")]
 
 
 def test_roots_that_are_wanted_outside_calls_are_asked_for_at_the_next_one() -> None:
@@ -631,7 +631,7 @@ def test_a_client_that_never_comes_back_is_forgotten() -> None:
     scene.world.wait(1)
     assert scene.got() == [
         cancelled(scene.sent["id"]),
-        failure("q", -32601, "The client is gone"),
+        failure("q", -32603, "The client is gone"),
     ]
     scene.take_up(2, asked, {"1": ACCEPTED})
     assert scene.received() == [DENIED]
@@ -647,7 +647,7 @@ def test_only_so_many_calls_are_suspended(monkeypatch: pytest.MonkeyPatch) -> No
     scene.asked("r")
     assert scene.got() == [
         cancelled(scene.sent["id"]),
-        failure("q", -32601, "The client is gone"),
+        failure("q", -32603, "The client is gone"),
     ]
     scene.take_up(2, asked, {"1": ACCEPTED})
     assert scene.received() == [DENIED]
@@ -670,27 +670,19 @@ def test_a_suspended_call_holds_up_no_other_of_its_client() -> None:
     assert [line["params"] for line in scene.got()] == [{"name": "u"}]
 
 
-def test_a_child_that_asks_is_given_one_call_at_a_time() -> None:
+def test_a_child_that_asks_is_given_all_calls_of_its_client_at_once() -> None:
     scene = asking_scene()
     scene.world.say(scene.client, modern_call(8, "a:u"), modern_call(9, "a:t"))
-    [first] = scene.got()
-    scene.world.say(scene.a, result(first["id"], {"content": [8]}))
-    assert scene.received() == [complete(8, content=[8])]
-    [second] = scene.got()
-    assert second["params"] == {"name": "t"}
+    assert [line["params"] for line in scene.got()] == [{"name": "u"}, {"name": "t"}]
 
 
-def test_an_answer_waits_until_the_child_has_done_with_another_call() -> None:
+def test_an_answer_waits_for_no_other_call() -> None:
     scene = Scene()
     asked = scene.asked()
     scene.world.say(scene.client, modern_call(8, "a:u"))
-    [other] = scene.got()
+    scene.got()
     scene.take_up(2, asked, {"1": ACCEPTED})
-    assert scene.got() == []
-    scene.world.say(scene.a, result(other["id"], {"content": [8]}))
     assert scene.got() == [result("q", ACCEPTED)]
-    assert scene.received() == [complete(8, content=[8])]
-    scene.end(2)
 
 
 def test_two_calls_are_asked_each_its_own() -> None:
@@ -710,13 +702,29 @@ def test_two_calls_are_asked_each_its_own() -> None:
     scene.end(2)
 
 
-def test_a_question_that_could_be_of_two_calls_is_of_none() -> None:
+def test_a_question_of_one_of_two_calls_of_a_client_is_asked_by_the_younger_one() -> None:
     scene = Scene()
     scene.world.say(scene.client, modern_call(2, "a:u"))
     scene.got()
-    scene.world.say(scene.a, request("q", "elicitation/create", FORM))
-    assert scene.got() == [failure("q", -32601, "Method not found: elicitation/create")]
-    assert scene.received() == []
+    assert scene.asked()["id"] == 2
+    assert scene.got() == []
+
+
+def test_a_question_is_asked_by_the_other_call_when_the_one_that_carried_it_ends() -> None:
+    scene = Scene()
+    other = modern_call(2, "a:u")
+    scene.world.say(scene.client, other)
+    [sent] = scene.got()
+    first = scene.asked()
+    scene.world.say(scene.a, result(sent["id"], {"content": ["done"]}))
+    scene.world.say(scene.client, retried(3, other, first, {}))
+    ended, again = scene.received()
+    assert ended == complete(3, content=["done"])
+    assert again["id"] == 1
+    [number] = again["result"]["inputRequests"]
+    scene.take_up(4, again, {number: ACCEPTED})
+    assert scene.got() == [result("q", ACCEPTED)]
+    scene.end(4)
 
 
 def test_roots_are_those_of_any_call() -> None:
@@ -726,13 +734,14 @@ def test_roots_are_those_of_any_call() -> None:
     assert scene.asked("q", "roots/list")["result"]["resultType"] == "input_required"
 
 
-def test_a_suspended_call_is_in_the_way_of_another_connection() -> None:
+def test_a_suspended_call_holds_up_no_other_connection() -> None:
     scene = asking_scene()
     other = scene.world.modern()
     scene.world.say(other, modern_call(1, "a:u"))
     assert scene.got() == []
-    scene.world.say(scene.a, result(scene.sent["id"], {"content": []}))
-    assert [line["params"] for line in scene.got()] == [{"name": "u"}]
+    own = scene.world.up(scene.world.own("a", other))
+    assert own is not scene.a
+    assert [line["params"] for line in scene.world.received(own)] == [{"name": "u"}]
 
 
 # --- Cancelling -------------------------------------------------------------------------------
@@ -1158,7 +1167,7 @@ def test_a_call_that_has_ended_asks_nothing_more() -> None:
     scene.world.say(scene.a, result(scene.sent["id"], {"content": ["early"]}))
     scene.take_up(2, asked, {})
     assert scene.received() == [complete(2, content=["early"])]
-    assert scene.got() == [failure("q", -32601, "The client is gone")]
+    assert scene.got() == [failure("q", -32603, "The client is gone")]
     assert scene.world.idle()
 
 

@@ -582,7 +582,8 @@ def test_a_question_with_an_illegal_id_is_refused() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(ROOTS), world.up("a")
     world.say(a, request(None, "roots/list"))
-    assert world.received(a) == [failure(None, -32601, "Method not found: roots/list")]
+    why = "Invalid request: an id is a string or an integer"
+    assert world.received(a) == [failure(None, -32600, why)]
     assert world.lines(client) == []
 
 
@@ -630,10 +631,10 @@ def test_a_client_that_leaves_takes_back_its_calls_and_refuses_its_questions() -
     assert world.received(a) == [
         cancelled(4),
         cancelled(3),
-        failure("q", -32601, "The client is gone"),
+        failure("q", -32603, "The client is gone"),
     ]
     world.say(a, result(3, {}), result(4, {}), request("r", "roots/list"))
-    assert world.received(a) == [failure("r", -32601, "Method not found: roots/list")]
+    assert world.received(a) == [failure("r", -32603, "No client's call is under way")]
     world.down("a")
     assert world.lines(client) == []
     assert world.idle()
@@ -903,10 +904,10 @@ def test_no_server_waits_for_answers_of_a_client_whose_input_has_ended() -> None
     world.say(a, request("q", "sampling/createMessage", {}))
     world.lines(a)
     world.do(world.core.end_input(client))
-    assert world.received(a) == [failure("q", -32601, "The client is gone")]
+    assert world.received(a) == [failure("q", -32603, "The client is gone")]
     world.lines(client)
     world.say(a, request("r", "roots/list"))
-    assert world.received(a) == [failure("r", -32601, "The client is gone")]
+    assert world.received(a) == [failure("r", -32603, "The client is gone")]
     world.say(a, result(3, {}))
     assert world.received(client) == [result(1, {})]
     assert not world.core.owes(client)

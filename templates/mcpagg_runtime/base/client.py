@@ -10,8 +10,10 @@ from mcpagg_runtime.base.protocol import (
     CAPABILITIES_KEY,
     INFO_KEY,
     INVALID_PARAMS,
+    LEGACY,
     LEVEL_KEY,
     LEVELS,
+    MODERN,
     MODERN_VERSION,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
@@ -42,6 +44,7 @@ class Client:
         "capable",
         "connection",
         "deliver",
+        "era",
         "extensions",
         "info",
         "initialized",
@@ -80,6 +83,8 @@ class Client:
         """The log level that it asked for, "" for none."""
         self.connection: Client = self
         """The client that owns the pipe: itself, except for a request of a modern client."""
+        self.era = LEGACY
+        """In which era a server that speaks both is spoken to on its behalf."""
         self.audience: Client | None = None
         """On whose behalf servers are started, None for its own: many clients may share them."""
         self.starter: Client | None = None
@@ -91,6 +96,11 @@ class Client:
         self._last_id = 0
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""
+
+    @property
+    def party(self) -> Client:
+        """Whom a server means that asks something in a call: whoever has the connection."""
+        return self.connection
 
     def mint(self) -> int:
         """Return an id for a request to the client."""
@@ -152,8 +162,14 @@ class ModernRequest(Client):
     def __init__(self, client: Client, message: Message) -> None:
         super().__init__(client.names)
         self.connection = client
+        self.era = MODERN
         self.version = MODERN_VERSION
         self.resume(message)
+
+    @property
+    def party(self) -> Client:
+        """Over HTTP each request stands for itself: nothing says that two are of one client."""
+        return self if self.connection.audience is not None else self.connection
 
     def resume(self, message: Message) -> None:
         """Let `message`, which has an envelope, be the request that is to be answered."""

@@ -160,7 +160,7 @@ class Bridge:
     def states(self) -> dict[str | None, dict[str, str]]:
         """Return the state of each server, by profile."""
         return {
-            profile: {name: child.state for name, child in engine.core.children.items()}
+            profile: {name: one.state for name, one in engine.core.router.servers.items()}
             for profile, (_, engine) in self._served.items()
         }
 

@@ -276,7 +276,7 @@ class ModernClients:
             self._listen(asking)
         elif self.is_ours(message):
             self._resume(asking)
-        elif message.params.get("requestState") is not None and self._knows_no_state(message):
+        elif message.params.get("requestState") is not None and self._knows_no_state(asking):
             self._refuse(asking)
         else:
             self.start(asking)
@@ -325,16 +325,21 @@ class ModernClients:
         why = "Unknown or expired requestState, or one of another call"
         asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
 
-    def _knows_no_state(self, message: Message) -> bool:
+    def _knows_no_state(self, asking: ModernRequest) -> bool:
         """Whether no child that a call may be for has request states of its own."""
+        message, servers = asking.message, self.router.servers
         row = METHODS.get(message.method or "", OTHER)
         name = message.params.get(row.member) if row.asks else None
         if type(name) is not str:
             return True
         if row.member == "uri":
-            return all(child.era == LEGACY for child in self.router.resources.owners(name))
-        child = self.router.children.get(self.server_of(message))
-        return child is not None and child.era == LEGACY
+            owners = [child.name for child in self.router.resources.owners(name)]
+        else:
+            server = self.server_of(message)
+            owners = [server] if server in servers else []
+            if not owners:
+                return False
+        return all(servers[owner].shared(asking).era == LEGACY for owner in owners)
 
     def server_of(self, message: Message) -> str:
         """Return the server that a call is for whose name is in a list, "" if that is not known."""

@@ -134,8 +134,8 @@ class ResourceRouting:
         if server is None:
             self._find(client, message, uri)
             return
-        child = self._children[server]
-        if not child.lifecycle.is_ready or uri in self._clients.watched(server):
+        child = self._dispatch.serving(client, server)
+        if not child.lifecycle.is_ready or child.is_watched(uri):
             client.deliver(result(message.id_text, "{}"))
         else:
             self._dispatch.send(self._call(client, message, uri, uri), [child])

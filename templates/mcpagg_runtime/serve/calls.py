@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.connection import Call, Connection
+    from mcpagg_runtime.serve.instances import Instances
     from mcpagg_runtime.serve.lifecycle import Lifecycle
     from mcpagg_runtime.serve.lists import Lists
     from mcpagg_runtime.serve.server_requests import ServerRequests
@@ -42,8 +43,8 @@ UNKNOWN_CODES = frozenset({RESOURCE_NOT_FOUND, INVALID_PARAMS, METHOD_NOT_FOUND,
 class CallQueue:
     """The calls for one child, from the moment that they are routed to it until they end.
 
-    Under `refuse` they wait until the child's lists have been compared. A child that asks clients
-    something in the middle of a call gets the calls of one client at a time.
+    Under `refuse` they wait until the child's lists have been compared; for other calls they wait
+    where it would not be known any more whom a request of the child is for.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class CallQueue:
         lists: Lists,
         catalogues: Mapping[str, Catalogue],
         origins: Origins,
+        instances: Instances,
     ) -> None:
         self._connection = connection
         self._effects = connection.effects
@@ -62,6 +64,7 @@ class CallQueue:
         self._lists = lists
         self._catalogues = catalogues
         self._origins = origins
+        self._instances = instances
         self._guarded = connection.options.on_drift == "refuse"
         self._may_sleep = bool(connection.options.idle_stop)
         """Whether the child is ended when it has had nothing to do for long enough."""
@@ -131,27 +134,25 @@ class CallQueue:
         if self._lifecycle.state != READY:
             return
         requests = self._requests
-        if requests.pending:
-            requests.flush_replies()
+        if requests.held:
+            requests.settle()
         if self._guarded and not self._lists.compared:
             self._give_up_waiting()
             return
         if not self._waiting:
             return
         waiting, self._waiting = self._waiting, []
-        full = asked = False
         for call in waiting:
-            # Nobody overtakes who waits for a turn, or that might never come.
-            full = full or (requests.asks and requests.blocks(call.client))
             if self._guarded and self._is_withheld(call):
                 continue
-            if full:
-                requests.hurry(call.client)
+            if not requests.holds_back(call):
+                self._forward(call)
+                continue
+            instance = self._instances.serving(call.client)
+            if instance is self._connection.child:
                 self._waiting.append(call)
-            else:
-                asked = self._forward(call) or asked
-        if asked:  # a call that waits for its client is in nobody's way
-            self.flush()
+            else:  # the child has asked something since the call came
+                instance.calls.submit(call)
 
     def _give_up_waiting(self) -> None:
         """Fail the calls that waited long enough for lists that cannot be compared."""
@@ -175,15 +176,14 @@ class CallQueue:
             return True
         return False
 
-    def _forward(self, call: Call) -> bool:
-        """Send a call; return whether its client is asked at once what the child wanted to know."""
+    def _forward(self, call: Call) -> None:
+        """Send a call, and ask its client what the child wanted to know before there was one."""
         if self._may_sleep:
             self._lifecycle.touch()
         self._connection.forward(call)
-        requests = self._requests
-        if not requests.deferred or not METHODS.get(call.method, OTHER).kind:
-            return False
-        return requests.ask_deferred(call.client)
+        self._requests.sent(call)
+        if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
+            self._requests.ask_deferred(call.client)
 
     # From the child to the client
 
@@ -192,6 +192,7 @@ class CallQueue:
         connection = self._connection
         if self._may_sleep:
             self._lifecycle.touch()
+        self._requests.ended(connection.calls[number])
         if message.is_error:
             call = connection.calls.pop(number)
             if call.is_settled_by(message.code):
@@ -204,7 +205,7 @@ class CallQueue:
             passed = call.succeeded(connection.name, message)
             call.answer(passed.under(call.identifier))
             del connection.calls[number]
-        if self._waiting or self._requests.pending:
+        if self._waiting or self._requests.held:
             self.flush()
 
     def _refused(self, call: Call, refusal: str, *, unknown: bool = False) -> None:
@@ -237,6 +238,7 @@ class CallQueue:
                 self._lists["tools"].is_awaited = bool(self._unknown)
                 return
         if self._connection.calls.pop(call.number, None) is not None:
+            self._requests.taken_back(call)
             self._connection.send(notification(CANCELLED, params(str(call.number))))
 
     def time_out(self, now: float) -> None:

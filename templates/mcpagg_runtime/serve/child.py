@@ -1,4 +1,4 @@
-"""One server behind the proxy, over all its lives."""
+"""One instance of a server behind the proxy, over all its lives."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INITIALIZED,
     LISTS_CHANGED,
+    LOG_MESSAGE,
     MODERN,
     OF_CLIENTS,
     PARSE_ERROR,
@@ -19,7 +20,7 @@ from mcpagg_runtime.base.protocol import (
 from mcpagg_runtime.serve.calls import CallQueue
 from mcpagg_runtime.serve.connection import Connection
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lifecycle import STARTING, Lifecycle, introduction_fault
+from mcpagg_runtime.serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Lists
 from mcpagg_runtime.serve.masking import Masks
 from mcpagg_runtime.serve.server_requests import ServerRequests
@@ -34,7 +35,12 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.connection import Call, ChildPort
     from mcpagg_runtime.serve.effects import Effects
+    from mcpagg_runtime.serve.instances import Instances
     from mcpagg_runtime.serve.uris import Origins
+
+# How calls end of which one has asked something, and nobody knows which; behind "Server 'x'".
+NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
+LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
 
 
 class Child:
@@ -44,26 +50,33 @@ class Child:
     """
 
     def __init__(
-        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
+        self,
+        name: str,
+        instances: Instances,
+        answers: Answers,
+        effects: Effects,
+        clients: Clients,
+        origins: Origins,
+        *,
+        era: str = "",
     ) -> None:
+        """`era` is the one in which it is spoken to first, "" for that of its snapshot."""
         plan = answers.plan
-        facts = plan.children.get(name, {})
         self.name = name
+        self._instances = instances
         self.row = plan.servers[name]
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
         self.connection = Connection(self, self.receive, self.row, plan.options, effects, origins)
-        self.lifecycle = Lifecycle(self.connection, plan)
+        self.lifecycle = Lifecycle(self.connection, plan, era)
+        self._loss_said = False
+        several = len(plan.servers) > 1
         self.requests = ServerRequests(
-            self.connection,
-            self.lifecycle,
-            clients,
-            # Who has tools for clients with capabilities has them to ask such clients something.
-            asks=bool(facts.get("conditional")),
-            several=len(plan.servers) > 1,
+            self.connection, self.lifecycle, clients, instances, several=several
         )
-        self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients)
+        said = instances.said
+        self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, said)
         self.calls = CallQueue(
             self.connection,
             self.lifecycle,
@@ -71,6 +84,7 @@ class Child:
             self.lists,
             self._catalogues,
             origins,
+            instances,
         )
 
     @property
@@ -127,8 +141,21 @@ class Child:
     def _inform(self) -> None:
         """Tell it what it is to know beside its requests."""
         self.set_level()
-        for uri in self._clients.watched(self.name):
+        for uri in self._clients.watched(self.name, self._serves):
             self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+
+    def _serves(self, client: Client) -> bool:
+        """Whether a client gets its notifications."""
+        return self._instances.of(client) is self
+
+    def is_watched(self, uri: str) -> bool:
+        """Whether one of its clients wants news of a resource."""
+        return uri in self._clients.watched(self.name, self._serves)
+
+    def unwatch(self, uri: str) -> None:
+        """A client wants no more news of a resource: neither does anybody, perhaps."""
+        if self.lifecycle.is_ready and not self.is_watched(uri):
+            self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
 
     def set_level(self) -> None:
         """Tell it which log level clients want, if it logs."""
@@ -152,9 +179,17 @@ class Child:
         self._forget()
         words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
         self.connection.say(reason + words)
-        if self.name not in self._outages:
+        if self._instances.are_down and self.name not in self._outages:
             self._outages.add(self.name)
             self._clients.all_changed(self._catalogues, self.name)
+
+    def retire(self) -> None:
+        """End it: whose it was is gone."""
+        if self.state not in (CREATED, DOWN):
+            self.requests.clear()
+            self.lifecycle.enter(CREATED, "its client is gone")
+            self.connection.effects.sleep(self)
+            self._forget()
 
     def _forget(self) -> None:
         """Forget one life."""
@@ -169,14 +204,16 @@ class Child:
         self.calls.time_out(now)
         self.connection.give_up(now)
         self._settle_lost()
-        self.requests.give_up(now, awaited=self.calls.any_waits)
+        for call in self.requests.give_up(now, awaited=self.calls.any_waits):
+            self.withdraw(call, lambda number: obj(requestId=number))
+            self.calls.fail(call, NOT_KNOWN)
         self._send_on()
         self._sleep_if_idle(now)
 
     def _sleep_if_idle(self, now: float) -> None:
         """End it if it has had nothing to do for long enough; the next call starts it again."""
-        owes = self.connection.owed() or self.calls.any_waits or self.requests.pending
-        busy = bool(owes or self._clients.watched(self.name))
+        owes = self.connection.owed() or self.calls.any_waits or self.requests.are_open
+        busy = bool(owes or self._clients.watched(self.name, self._serves))
         if self.lifecycle.sleep_if_idle(now, busy=busy):
             self._forget()
 
@@ -200,8 +237,19 @@ class Child:
             # A resource keeps its URI everywhere, or nobody could read it.
             if message.method != RESOURCE_UPDATED:
                 message = self.connection.unmasked(message)
-            callers = {call.client for call in self.connection.calls.values()}
-            self._clients.pass_on(self.name, message, callers)
+            self._pass_on(message)
+
+    def _pass_on(self, message: Message) -> None:
+        """Give a notification to the clients that it concerns; say, once, if it is a log of nobody.
+
+        What it logs while calls of several clients are under way may be about any of them.
+        """
+        callers = {call.client for call in self.connection.calls.values()}
+        reached = self._clients.pass_on(self.name, message, callers, self._serves)
+        is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
+        if is_lost and not self._loss_said:
+            self._loss_said = True
+            self.connection.say(LOST_LOG)
 
     def ask(self, client: Client | None, message: Message) -> None:
         """It asks a client something; None if it does not say which."""

@@ -24,7 +24,7 @@ from mcpagg_runtime.base.protocol import (
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from mcpagg_runtime.base.catalogue import Catalogue
@@ -57,10 +57,10 @@ class Clients:
         """Let a client go."""
         del self._connected[client]
 
-    def watched(self, server: str) -> list[str]:
-        """Return the URIs of the resources that a server tells clients of, each once."""
-        found = [uri for one in self for uri, owner in one.watched.items() if owner == server]
-        return list(dict.fromkeys(found))
+    def watched(self, server: str, serves: Callable[[Client], bool]) -> list[str]:
+        """Return the URIs of the resources that a server tells those clients of, each once."""
+        watched = [one.watched.items() for one in self if one.watched and serves(one)]
+        return list(dict.fromkeys([u for uris in watched for u, owner in uris if owner == server]))
 
     def settle_level(self) -> bool:
         """Find the level that children are asked for; return whether it is another one now.
@@ -88,9 +88,16 @@ class Clients:
                 announced.add(catalogue.kind.announcement)
                 self.list_changed(catalogue, server, [item.original for item in served])
 
-    def pass_on(self, server: str, message: Message, callers: set[Client]) -> None:
+    def pass_on(
+        self,
+        server: str,
+        message: Message,
+        callers: set[Client],
+        serves: Callable[[Client], bool],
+    ) -> bool:
         """Give a server's notification (log, resource, unknown) to the clients that it concerns.
 
+        Return whether there was one. `serves` says which clients the server's instance has.
         `callers` are those whose calls the server has in hand. What it says meanwhile may be about
         those calls, so nobody else gets it; where they came over several connections, nobody does.
         """
@@ -102,7 +109,7 @@ class Clients:
         reached = set()
         for client in self:
             # One that has not shaken hands gets those of its own calls, if they are nobody else's.
-            if not client.initialized and callers != {client}:
+            if not (client.initialized or callers == {client}) or not serves(client):
                 continue
             about_others = bool(connections - {client.connection})
             if method == RESOURCE_UPDATED:
@@ -116,6 +123,7 @@ class Clients:
             if concerned:
                 reached.add(client.connection)
                 client.deliver(passed)
+        return bool(reached)
 
 
 def _watches(client: Client, server: str, uri: Any) -> bool:

@@ -79,6 +79,14 @@ class Core:
         self.router.end_input(client)
         return self.taken()
 
+    def attend(self, client: Client, identifiers: Iterable[str], attended: bool) -> list[Action]:
+        """Note whether somebody reads what is said to a client about these of its calls.
+
+        `identifiers` are the JSON texts of their ids.
+        """
+        self.router.attend(client, [*identifiers], attended)
+        return self.taken()
+
     def disconnect(self, client: Client) -> list[Action]:
         """Let a client go, with all that it asked for: nobody will read what it is still owed."""
         if self.modern is not None:
@@ -183,6 +191,6 @@ class Core:
         self.effects.disarm()
         if self.modern is not None:
             self.modern.tick(now)
-        for child in self.children.values():
-            child.tick(now)
+        for instances in self.router.servers.values():
+            instances.tick(now)
         return self.taken()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.effects import Action
+    from mcpagg_runtime.serve.instances import Instances
     from mcpagg_runtime.serve.lives import Life
     from mcpagg_runtime.spawn.spawning import Spawned
 
@@ -50,8 +51,8 @@ if TYPE_CHECKING:
         def flush(self, seconds: float) -> bool:
             """Wait until all is written, no longer than so many seconds; return whether it is."""
 
-        def dispatch(self, children: Mapping[str, Child]) -> Dispatch:
-            """Return what gives calls to children, and may log them."""
+        def dispatch(self, servers: Mapping[str, Instances]) -> Dispatch:
+            """Return what gives calls to servers, and may log them."""
 
 
 NO_THREAD = "the system has no thread for it"
@@ -89,7 +90,7 @@ class Engine:
 
     def adopt(self, server: str, spawned: Spawned | Exception, client: Client) -> None:
         """Take over the process of a server that was started for a client, or why there is none."""
-        child = self.core.children[server]
+        child = self.core.router.servers[server].serving(client.starter or client)
         self._lives.adopt(child, spawned)
         self.attempt(lambda core: core.wake(child, client))
 

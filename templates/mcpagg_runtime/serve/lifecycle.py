@@ -41,8 +41,8 @@ DOWN = "down"  # failed to start, or died; `reason` says how
 # Which states may follow which.
 TRANSITIONS = {
     CREATED: (QUEUED,),
-    QUEUED: (STARTING,),
-    STARTING: (READY, DOWN),
+    QUEUED: (STARTING, CREATED),
+    STARTING: (READY, DOWN, CREATED),
     READY: (CREATED, DOWN),
     DOWN: (QUEUED,),
 }
@@ -68,12 +68,15 @@ class IllegalTransition(Exception):
 class Lifecycle:
     """The state of one child over all its lives, its handshake, and when it may live again."""
 
-    def __init__(self, connection: Connection, plan: Plan) -> None:
+    def __init__(self, connection: Connection, plan: Plan, era: str) -> None:
+        """`era` is the one in which it is spoken to first, "" for that of its snapshot."""
         self._connection = connection
         self._effects = connection.effects
         self._plan = plan
-        self._recorded = plan.children.get(connection.name, {}).get("protocol")
-        """The version that it spoke when compiled."""
+        facts = plan.children.get(connection.name, {})
+        recorded = facts.get("protocol")
+        self._handshake = facts.get("handshake", recorded)
+        """The version that it shook hands in when compiled, if it did."""
         self.state = CREATED
         self.is_ready = False
         """Whether it has shaken hands."""
@@ -81,7 +84,7 @@ class Lifecycle:
         """Whether it has a process, or will have one presently."""
         self.reason = ""
         """Why it is in this state; completes "Server 'x' …"."""
-        self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+        self.era = era or (MODERN if recorded == MODERN_VERSION else LEGACY)
         """How it is spoken to."""
         self._era_switched = False
         """Whether it was started anew in the other era since it was last ready."""
@@ -163,8 +166,8 @@ class Lifecycle:
 
     def introduction(self) -> str:
         """Return the params of `initialize`: in its recorded version, as the client it is for."""
-        legacy = self._recorded in LEGACY_VERSIONS
-        version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+        known = self._handshake in LEGACY_VERSIONS
+        version = str(self._handshake) if known else LEGACY_VERSIONS[0]
         able, info = "{}", ""
         if self.client is not None:
             version = min(version, self.client.version)

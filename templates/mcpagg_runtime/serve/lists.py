@@ -108,7 +108,12 @@ class ListReader:
     """
 
     def __init__(
-        self, catalogue: Catalogue, connection: Connection, lifecycle: Lifecycle, clients: Clients
+        self,
+        catalogue: Catalogue,
+        connection: Connection,
+        lifecycle: Lifecycle,
+        clients: Clients,
+        said: dict[str, str],
     ) -> None:
         self.kind = catalogue.kind
         self._catalogue = catalogue
@@ -119,8 +124,8 @@ class ListReader:
         self._guarded = self._policy == "refuse"
         self._lifecycle = lifecycle
         self._clients = clients
-        self._said: dict[str, str] = {}
-        """What was said last of its faults and of how it differs, in whatever life."""
+        self._said = said
+        """What was said last of its faults and of how it differs, in whatever life or instance."""
         self.clear()
 
     def clear(self) -> None:
@@ -358,9 +363,11 @@ class Lists:
         connection: Connection,
         lifecycle: Lifecycle,
         clients: Clients,
+        said: dict[str, str],
     ) -> None:
+        """`said` is what was said last of each list, for all instances of the server."""
         self._readers = {
-            kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients)
+            kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, said)
             for kind in KINDS
         }
 

@@ -24,13 +24,12 @@ from mcpagg_runtime.base.protocol import (
     PROGRESS,
     ROOTS_CHANGED,
 )
-from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.clients import Clients
 from mcpagg_runtime.serve.connection import Call
+from mcpagg_runtime.serve.instances import Instances
 from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 from mcpagg_runtime.serve.routing import NameRouting, ambiguity
 from mcpagg_runtime.serve.uris import Origins
-from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
 
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.rare.resources import ResourceRouting
+    from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.effects import Effects
     from mcpagg_runtime.serve.routing import Dispatching
 
@@ -68,13 +68,19 @@ class Router:
         # Where resources are not served, or by one server alone, nobody asks.
         several = len(self.plan.servers) > 1
         self._origins = Origins("resources" in answers.declared and several)
-        self.children = {
-            name: Child(name, answers, effects, self.clients, self._origins)
+        self.servers = {
+            name: Instances(name, answers, effects, self.clients, self._origins)
             for name in self.plan.servers
         }
-        self._dispatch = dispatching(self.children)
+        self.children = {name: instances.main for name, instances in self.servers.items()}
+        """The instance of each server that stands for it."""
+        self._dispatch = dispatching(self.servers)
         self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
         self._resources: ResourceRouting | None = None
+
+    def _instances(self) -> list[Child]:
+        """Return all instances of all servers."""
+        return [child for instances in self.servers.values() for child in instances]
 
     @property
     def resources(self) -> ResourceRouting:
@@ -89,10 +95,11 @@ class Router:
 
     def admit(self) -> None:
         """Start queued children, those that a call waits for first, a few at a time."""
-        queued = [child for child in self.children.values() if child.state == QUEUED]
+        children = self._instances()
+        queued = [child for child in children if child.state == QUEUED]
         if not queued:
             return
-        starting = sum(child.state == STARTING for child in self.children.values())
+        starting = sum(child.state == STARTING for child in children)
         queued.sort(key=lambda child: not child.calls.any_waits)
         for child in queued:
             limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
@@ -112,43 +119,55 @@ class Router:
     def end_input(self, client: Client) -> None:
         """A client will send nothing more: no server waits for its answers any longer."""
         client.may_answer = False
-        for child in self.children.values():
-            child.requests.input_ended(client)
+        for child in self._instances():
+            child.requests.refuse_for(client)
 
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
         calls = self._calls_of(client)
-        asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
+        asked = {c.name: s.name for s, c in calls if c.method == "resources/subscribe"}
         watched = {**asked, **client.watched}
         self.clients.disconnect(client)
         # One that is a single request comes and goes with a level of its own.
         if client.connection is client:
             self._tell_level()
-        for server, call in reversed(calls):
-            child = self.children[server]
+        for child, call in reversed(calls):
             self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-        for child in self.children.values():
-            child.requests.disconnected(client)
+        for child in self._instances():
+            if calls:
+                child.requests.refuse_for(client)
+            else:
+                child.requests.hand_over(client)
         for uri, server in watched.items():
-            child = self.children[server]
-            if child.lifecycle.is_ready and uri not in self.clients.watched(server):
-                child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+            self.servers[server].of(client).unwatch(uri)
+        for instances in self.servers.values():
+            instances.left(client)
 
-    def _calls_of(self, client: Client) -> list[tuple[str, Call]]:
-        """Return (server, call) for each call of a client that is to be answered, oldest first."""
-        found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
+    def _calls_of(self, client: Client) -> list[tuple[Child, Call]]:
+        """Return (child, call) for each call of a client that is to be answered, oldest first."""
+        found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
         return sorted(found, key=lambda pair: pair[1].serial)
+
+    def attend(self, client: Client, identifiers: list[str], attended: bool) -> None:
+        """Note whether somebody reads what is said to a client about these of its calls.
+
+        A call that nobody attends goes on, but what it asks is asked of nobody.
+        """
+        for child, call in self._calls_of(client):
+            if call.identifier in identifiers:
+                call.is_attended = attended
+                child.requests.settle()
 
     def owes(self, client: Client) -> bool:
         """Whether a request of the client is still to be answered."""
-        return any(child.calls.of(client) for child in self.children.values())
+        return any(child.calls.of(client) for child in self._instances())
 
     def want_children(self, client: Client) -> None:
         """A client has asked for something: from now on it may want its children."""
         if self.plan.options.start == "eager":
-            for child in self.children.values():
-                if child.name not in self.answers.outages:
-                    child.lifecycle.want(client)
+            for name, instances in self.servers.items():
+                if name not in self.answers.outages:
+                    instances.of(client).lifecycle.want(client)
 
     def receive(self, client: Client, message: Message | Malformed) -> None:
         """Take one message of a client, or what was to be one."""
@@ -175,7 +194,7 @@ class Router:
     def _client_answer(self, client: Client, message: Message) -> None:
         """Pass a client's answer back to the child that asked, as soon as it is the call's turn."""
         number = message.number
-        any(child.requests.reply(client, number, message) for child in self.children.values())
+        any(child.requests.reply(client, number, message) for child in self._instances())
 
     def _client_request(self, client: Client, message: Message) -> None:
         """Forward what some server declared, answer the rest from the file, or not at all."""
@@ -220,7 +239,7 @@ class Router:
     def _tell_level(self) -> None:
         """Ask servers for another log level, if clients want another one by now."""
         if self.clients.settle_level():
-            for child in self.children.values():
+            for child in self._instances():
                 child.set_level()
 
     def _complete(self, client: Client, message: Message) -> None:
@@ -256,12 +275,13 @@ class Router:
         elif method == PROGRESS:
             number = message.params.get("progressToken")
             if type(number) is int:
-                for child in self.children.values():
+                for child in self._instances():
                     child.requests.progress(client, number, message)
         elif method.startswith("notifications/") and method not in OF_SERVERS:
             # One that is not known may be for any of them. A request without an id is none.
             for_all = method != ROOTS_CHANGED
-            for child in self.children.values():
+            for instances in self.servers.values():
+                child = instances.of(client)
                 if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
                     child.connection.send(notification(method, message.raw("params")))
 
@@ -271,6 +291,6 @@ class Router:
         found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
         if found:
             # An id may be used again: the youngest is meant.
-            server, call = found[-1]
-            params, child = message.params_text, self.children[server]
+            child, call = found[-1]
+            params = message.params_text
             self._dispatch.withdraw(call, child, lambda n: edited(params, add={"requestId": n}))

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.child import Child
+    from mcpagg_runtime.serve.instances import Instances
 
-    Dispatching = Callable[[Mapping[str, Child]], "Dispatch"]
+    Dispatching = Callable[[Mapping[str, Instances]], "Dispatch"]
 
 
 _OF_REFERENCE = ("type", "name", "uri")
@@ -30,13 +31,20 @@ _OF_REFERENCE = ("type", "name", "uri")
 class Dispatch:
     """Where a request goes once it is decided."""
 
-    def __init__(self, children: Mapping[str, Child]) -> None:
-        self._children = children
+    def __init__(self, servers: Mapping[str, Instances]) -> None:
+        self._servers = servers
         self._serial = 0
 
+    def serving(self, client: Client, server: str) -> Child:
+        """Return the instance of a server that a client's call is for."""
+        return self._servers[server].serving(client)
+
     def send(self, call: Call, children: list[Child]) -> None:
-        """Give a call to the first of these children; the others are asked if it has an error."""
-        first, *others = children
+        """Give a call to the first of these servers; the others are asked if it has an error.
+
+        `children` stand for their servers: the call is for the instance that its client has.
+        """
+        first, *others = [self.serving(call.client, child.name) for child in children]
         self._register(call, first)
         if others:
             call.others = [child.calls.submit for child in others]
@@ -68,7 +76,8 @@ class Dispatch:
 
     def refuse_withheld(self, client: Client, message: Message, name: str) -> bool:
         """Refuse what a child has and is withheld; return whether it is so."""
-        for child in self._children.values():
+        for instances in self._servers.values():
+            child = instances.of(client)
             reason = child.lists.withheld(message.method or "", name)
             if reason is not None:
                 self.refuse(client, message, child.connection.gone(reason))
@@ -183,7 +192,7 @@ class NameRouting:
         if server is None and self._options.names != "bare" and separator not in name:
             self._dispatch.refuse(client, message, tool_of_nobody(name))
             return
-        child = self._children[server] if server is not None else None
+        child = self._dispatch.serving(client, server) if server is not None else None
         live = self._options.on_drift == "live"
         if child is None or not live or child.lifecycle.is_down_for_good:
             self._dispatch.refuse(client, message, tool_not_found(name))

@@ -1,8 +1,8 @@
-"""Requests of one child to clients: whom they are for, and whose turn it is.
+"""Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
 
-A legacy server's request does not say which call caused it. A server that makes such requests
-therefore gets the calls of one client at a time. A call that is waiting for that client's answer
-does not block others of the same connection; those of other connections it blocks for a while.
+A legacy server's request does not say which call caused it. It is for the one party whose calls the
+instance has in hand, among those who can be asked. Where there are several, it is held until one is
+left; nobody is ever asked for another. What makes that rare: see Instances, and `FirstCalls`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from mcpagg_runtime.base.jsontext import edited
 from mcpagg_runtime.base.message import error, failure, is_id, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
     LEGACY,
-    METHOD_NOT_FOUND,
     PROGRESS,
     REQUEST_TIMEOUT,
 )
@@ -25,20 +26,26 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.clients import Clients
-    from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.serve.connection import Call, Connection
+    from mcpagg_runtime.serve.instances import Instances
     from mcpagg_runtime.serve.lifecycle import Lifecycle
 
-# How long a client may take to answer from when a call of another one waits for the server.
+# What a server may ask in the middle of a call; a list of roots is the client's as a whole.
+ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
+# How long a client may take to answer from when a call of another one waits for the instance, and
+# how long a request waits until it is known whom it is for.
 ANSWER_SECONDS = 60.0
-# Those that are about one call; a list of roots is the client's as a whole.
-ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+# How long the first call of a tool may keep first calls of other clients waiting.
+ALONE_SECONDS = 0.25
+# How long a child may go on with a call that was taken back before it notices that.
+LATE_SECONDS = 1.0
 GONE = "The client is gone"
 
 
 class ServerRequest:
     """One request of a child on its way to a client."""
 
-    __slots__ = ("client", "deadline", "message", "number", "reply", "token")
+    __slots__ = ("client", "deadline", "message", "number", "token")
 
     def __init__(self, client: Client, message: Message) -> None:
         self.client = client
@@ -49,10 +56,47 @@ class ServerRequest:
         given = message.json("params").part("_meta", "progressToken")
         self.token = given if given != "null" else ""
         """The JSON text of the child's progress token, "" for none."""
-        self.reply: Message | None = None
-        """What the client answers, None before it does."""
         self.deadline = FOREVER
         """Until when the client may answer, FOREVER while no call of another one waits for it."""
+
+
+class FirstCalls:
+    """The first call of each item in one life of a child: it goes alone, for a moment.
+
+    So what the child asks first has one party that it is for. Other parties' calls of what has not
+    been called yet wait until that one is answered, has asked, or its moment is over; once an item.
+    """
+
+    def __init__(self) -> None:
+        self._called: set[tuple[str, str]] = set()
+        """(method, the child's own name) of what has been called."""
+        self._alone: Call | None = None
+        self.until = FOREVER
+        """When the moment of the one that is alone is over."""
+
+    def holds_back(self, call: Call, now: float) -> bool:
+        """Whether a call has to wait for one of another party."""
+        if self.until <= now:
+            self.end()
+        if self._alone is None or (call.method, call.original) in self._called:
+            return False
+        return call.client.party is not self._alone.client.party
+
+    def note(self, call: Call, now: float) -> None:
+        """A call of a client that can be asked is sent."""
+        if self._alone is None and (call.method, call.original) not in self._called:
+            self._alone, self.until = call, now + ALONE_SECONDS
+
+    def ended(self, call: Call) -> None:
+        """A call has been answered, or taken back."""
+        if call is self._alone:
+            self.end()
+
+    def end(self) -> None:
+        """Let no call be alone any longer."""
+        if self._alone is not None:
+            self._called.add((self._alone.method, self._alone.original))
+        self._alone, self.until = None, FOREVER
 
 
 class ServerRequests:
@@ -63,34 +107,86 @@ class ServerRequests:
         connection: Connection,
         lifecycle: Lifecycle,
         clients: Clients,
+        instances: Instances,
         *,
-        asks: bool,
         several: bool,
     ) -> None:
         self._connection = connection
         self._lifecycle = lifecycle
         self._clients = clients
-        self.asks = asks
-        """Whether the child sends clients requests in the middle of calls."""
+        self._instances = instances
         self._several = several
         """Whether the proxy has several servers, so that a person must be shown which one asks."""
         self.pending: list[ServerRequest] = []
-        """Those that clients have not answered, or whose answer the child has not got."""
+        """Those that clients have not answered."""
+        self.held: dict[Message, float] = {}
+        """{request that may be for several parties: until when it waits to be for one}."""
         self.deferred: list[Message] = []
         """Requests that wait for the next call of the client that the child was started for."""
+        self._first_calls = FirstCalls()
+        self._late: dict[Client, float] = {}
+        """{party whose call was taken back: until when the child may not have noticed that}."""
+
+    @property
+    def are_open(self) -> bool:
+        """Whether a request is not answered yet."""
+        return bool(self.pending or self.held)
+
+    # Whom a request is for
 
     def receive(self, message: Message) -> None:
         """Answer what the child asks, or ask the client that it works for."""
         if message.method == "ping":
             self._connection.send(result(message.id_text, "{}"))
-            return
-        if message.method in ABOUT_A_CALL:
-            self.asks = True
-        client = self._client_for(message.method or "")
-        if client is None and self._may_defer(message):
+        elif not self._connection.calls and self._may_defer(message):
             self.deferred.append(message)
+        elif message.id is None:
+            self.ask(None, message)
+        elif not self._ask_caller(message):
+            deadline = self._connection.effects.clock() + ANSWER_SECONDS
+            self.held[message] = self._connection.effects.arm(deadline)
+
+    def _ask_caller(self, message: Message) -> bool:
+        """Ask the client that a request is for; return False if that is not known."""
+        calls = [*self._connection.calls.values()]
+        able = [call for call in calls if not inability(call.client, message)]
+        if not able:
+            self.ask(calls[-1].client if calls else self._owner(), message)
+            return True
+        candidates = self._at_work(able) or able
+        now = self._connection.effects.clock()
+        parties = {party for party, until in self._late.items() if until > now}
+        parties.update([call.client.party for call in candidates])
+        if len(parties) > 1:
+            return False
+        reached = [call for call in candidates if call.is_attended]
+        if reached:
+            # Its party is certain; if that made several requests, the youngest one carries it.
+            self.ask(reached[-1].client, message)
         else:
-            self.ask(client, message)
+            self._refuse(message, INTERNAL_ERROR, GONE)
+        return True
+
+    def _at_work(self, calls: list[Call]) -> list[Call]:
+        """Return those calls that do not wait for an answer of their client."""
+        asked = [one.client for one in self.pending]
+        counts = {client: asked.count(client) for client in asked}
+        own = [call.client for call in calls]
+        return [call for call in calls if own.count(call.client) > counts.get(call.client, 0)]
+
+    def _owner(self) -> Client | None:
+        """Return the client that a request outside of calls is for, None for nobody."""
+        starter = self._lifecycle.client
+        if starter in self._clients:
+            return starter
+        owners = self._instances.owners(self._connection.child)
+        return owners[0] if len(owners) == 1 and owners[0] in self._clients else None
+
+    def settle(self) -> None:
+        """Ask what was held as soon as it is known of whom."""
+        for message in [*self.held]:
+            if message in self.held and self._ask_caller(message):
+                del self.held[message]
 
     def _may_defer(self, message: Message) -> bool:
         """Whether a request can wait for the next call of the client that the child works for.
@@ -100,106 +196,127 @@ class ServerRequests:
         """
         starter = self._lifecycle.client
         started = starter is not None and starter.connection in self._clients
-        return started and not self._connection.calls and message.method == "roots/list"
+        return started and starter not in self._clients and message.method == "roots/list"
 
-    def ask_deferred(self, client: Client) -> bool:
+    def ask_deferred(self, client: Client) -> None:
         """Ask a client that calls the child what the child wanted to know before, if anything."""
         starter = self._lifecycle.client
         if not self.deferred or starter is None or starter.connection is not client.connection:
-            return False
+            return
         deferred, self.deferred = self.deferred, []
         for message in deferred:
             self.ask(client, message)
-        return True
 
     def ask(self, client: Client | None, message: Message) -> None:
         """Pass the child's request on to a client, or refuse it where that cannot be."""
-        refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-        if client is not None and message.id is not None:
+        method = message.method or ""
+        if message.id is None:
+            refusal = error(INVALID_REQUEST, "Invalid request: an id is a string or an integer")
+        elif client is None:
+            refusal = error(INTERNAL_ERROR, "No client's call is under way")
+        elif not client.may_answer:
+            refusal = error(INTERNAL_ERROR, GONE)
+        else:
             refusal = inability(client, message)
         if client is None or refusal:
             self._connection.send(failure(message.id_text or "null", refusal))
             return
+        if self._lifecycle.era == LEGACY:
+            self._instances.asked(self._connection.child, method, client.party)
+            self._first_calls.end()
         asked = ServerRequest(client, message)
-        if not client.may_answer:
-            self._refuse(asked, METHOD_NOT_FOUND, GONE)
-            return
         self.pending.append(asked)
-        method, server = message.method or "", self._connection.name
         token = {"progressToken": str(asked.number)} if asked.token else {}
-        params = attributed(method, message.json("params"), server, self._several, token)
+        name = self._connection.name
+        params = attributed(method, message.json("params"), name, self._several, token)
         client.deliver(request(asked.number, method, params))
 
-    def _client_for(self, method: str) -> Client | None:
-        """Return the client that a request is for: who calls the child, or else who started it.
+    # Which calls have to wait
 
-        Where it could be for several, it is for nobody: an answer must never reach another one's
-        call. Roots are those of the connection, whichever of its requests asks.
+    def holds_back(self, call: Call) -> bool:
+        """Whether a call has to wait, so that it stays known whom a request is for.
+
+        Only a call of a client that can be asked waits, and never for its own party's.
         """
-        callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
-        if not callers:
-            starter = self._lifecycle.client
-            return starter if starter in self._clients else None
-        if any(client.connection is not callers[0].connection for client in callers):
-            return None
-        at_work = self._at_work()
-        certain = len(at_work) == 1 or len(callers) == 1
-        chosen = [client for client in callers if client in at_work] or callers
-        return chosen[-1] if certain or method not in ABOUT_A_CALL else None
-
-    # Turns
-
-    @property
-    def _takes_turns(self) -> bool:
-        """Whether the child gets the calls of one client at a time; a modern one says for which."""
-        return self.asks and self._lifecycle.era == LEGACY
-
-    def _at_work(self) -> set[Client]:
-        """Return the clients whose calls the child works at: it waits for no answer of theirs."""
-        callers = {call.client for call in self._connection.calls.values()}
-        return callers - {asked.client for asked in self.pending}
-
-    def blocks(self, client: Client) -> bool:
-        """Whether a client's call has to wait until the child has done with another client's."""
-        if not self._takes_turns:
+        client = call.client
+        if not self._could_ask(client):
             return False
-        calls = self._connection.calls.values()
-        foreign = any(call.client.connection is not client.connection for call in calls)
-        return foreign or bool(self._at_work() - {client})
+        now = self._connection.effects.clock()
+        if self._first_calls.holds_back(call, now):
+            return True
+        in_hand = {one.client.party for one in self._connection.calls.values()}
+        if self.held:
+            return client.party not in in_hand
+        foreign = [one for one in self.pending if one.client.party is not client.party]
+        for asked in foreign:
+            if asked.deadline == FOREVER:
+                asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+        return bool(foreign)
 
-    def hurry(self, client: Client) -> None:
-        """A call of a client waits: others have only so long to answer what they were asked."""
-        effects = self._connection.effects
-        for asked in self.pending:
-            if asked.client.connection is not client.connection and asked.deadline == FOREVER:
-                asked.deadline = effects.clock() + ANSWER_SECONDS
-            effects.arm(asked.deadline)
+    def sent(self, call: Call) -> None:
+        """A call is sent."""
+        if self._could_ask(call.client):
+            effects = self._connection.effects
+            self._first_calls.note(call, effects.clock())
+            effects.arm(self._first_calls.until)
 
-    def give_up(self, now: float, *, awaited: bool) -> None:
-        """Wait no longer for answers that are late, if calls are `awaited` that they hold up."""
+    def ended(self, call: Call) -> None:
+        """A call is answered."""
+        self._first_calls.ended(call)
+
+    def taken_back(self, call: Call) -> None:
+        """A call was taken back; what it asks meanwhile is for nobody else."""
+        self._first_calls.ended(call)
+        if self._could_ask(call.client):
+            effects = self._connection.effects
+            self._late[call.client.party] = effects.arm(effects.clock() + LATE_SECONDS)
+
+    def _could_ask(self, client: Client) -> bool:
+        """Whether the child could ask a client something in the middle of a call of its."""
+        able = ASKED_IN_CALLS.values() & client.capabilities.keys()
+        return bool(able) and self._lifecycle.era == LEGACY
+
+    def give_up(self, now: float, *, awaited: bool) -> list[Call]:
+        """Wait no longer for answers that are late, if calls are `awaited` that they hold up.
+
+        Returns the calls of which one has asked something for too long, and nobody knows which.
+        """
         for asked in [one for one in self.pending if one.deadline < FOREVER]:
-            if not awaited or asked.reply is not None:
+            if not awaited:
                 asked.deadline = FOREVER
             elif asked.deadline > now:
                 self._connection.effects.arm(asked.deadline)
             else:
                 self._end(asked)
                 why = "The client did not answer while others waited"
-                self._refuse(asked, REQUEST_TIMEOUT, why)
+                self._refuse(asked.message, REQUEST_TIMEOUT, why)
+        self._late = {party: until for party, until in self._late.items() if until > now}
+        concerned: dict[Call, None] = {}
+        for message, deadline in [*self.held.items()]:
+            if deadline <= now:
+                del self.held[message]
+                self._refuse(message, INTERNAL_ERROR, "It is not known whom this is for")
+                calls = self._connection.calls.values()
+                concerned.update({c: None for c in calls if not inability(c.client, message)})
+            else:
+                self._connection.effects.arm(deadline)
+        return [*concerned]
 
     # What clients answer
 
     def _find(self, client: Client, number: int) -> ServerRequest | None:
         asked = [one for one in self.pending if one.client is client and one.number == number]
-        return asked[0] if asked and asked[0].reply is None else None
+        return asked[0] if asked else None
 
     def reply(self, client: Client, number: int, message: Message) -> bool:
-        """Take a client's answer, if it is to one of these; the child gets it when it is time."""
+        """Pass a client's answer on to the child, if it is to one of these."""
         asked = self._find(client, number)
-        if asked is not None:
-            asked.reply = message
-            self.flush_replies()
-        return asked is not None
+        if asked is None:
+            return False
+        self.pending.remove(asked)
+        self._lifecycle.touch()
+        self._connection.send(message.under(asked.message.id_text))
+        return True
 
     def progress(self, client: Client, number: int, message: Message) -> None:
         """Pass a client's progress on to the child, under the child's own token."""
@@ -208,30 +325,16 @@ class ServerRequests:
             params = message.json("params").edited(add={"progressToken": asked.token})
             self._connection.send(notification(PROGRESS, params.text))
 
-    def flush_replies(self) -> None:
-        """Let the child go on with the calls that it got answers for, one client's at a time."""
-        for asked, reply in [(one, one.reply) for one in self.pending if one.reply is not None]:
-            client = asked.client
-            busy = self._takes_turns and any(
-                other is not client and other.connection is client.connection
-                for other in self._at_work()
-            )
-            if not busy:
-                self.pending.remove(asked)
-                self._lifecycle.touch()
-                self._connection.send(reply.under(asked.message.id_text))
-
     # Requests that end otherwise
 
     def _end(self, asked: ServerRequest, params: str = "{}") -> None:
         """Forget a request; its client need not answer it. `params` say more of that."""
         self.pending.remove(asked)
-        if asked.reply is None:
-            cancelled = edited(params, add={"requestId": str(asked.number)})
-            asked.client.deliver(notification(CANCELLED, cancelled))
+        cancelled = edited(params, add={"requestId": str(asked.number)})
+        asked.client.deliver(notification(CANCELLED, cancelled))
 
-    def _refuse(self, asked: ServerRequest, code: int, why: str) -> None:
-        self._connection.send(failure(asked.message.id_text, error(code, why)))
+    def _refuse(self, message: Message, code: int, why: str) -> None:
+        self._connection.send(failure(message.id_text, error(code, why)))
 
     def withdraw(self, message: Message) -> None:
         """The child no longer wants an answer to what it asked; the youngest has its id."""
@@ -239,25 +342,41 @@ class ServerRequests:
         if not is_id(key):
             return
         self.deferred = [one for one in self.deferred if one.id != key]
+        self.held = {one: until for one, until in self.held.items() if one.id != key}
         found = [asked for asked in self.pending if asked.message.id == key]
         if found:
             self._end(found[-1], message.params_text)
 
-    def input_ended(self, client: Client) -> None:
-        """Answer what a client was asked that will send no more answers; what it sent counts."""
-        self._leave([one for one in self.pending if one.client is client and one.reply is None])
+    def hand_over(self, client: Client) -> None:
+        """A request of a modern client has ended: what it was asked is of another one of its party.
 
-    def disconnected(self, client: Client) -> None:
-        """Answer what a client was asked that is gone, with the calls that its answers were for."""
-        self._leave([one for one in self.pending if one.client is client])
+        For a call does not end before what it asks is answered.
+        """
+        for asked in self._take_from(client):
+            others = [
+                call.client
+                for call in self._connection.calls.values()
+                if call.client.party is client.party
+                if call.is_attended and not inability(call.client, asked.message)
+            ]
+            if others:
+                self.ask(others[-1], asked.message)
+            else:
+                self._refuse(asked.message, INTERNAL_ERROR, GONE)
 
-    def _leave(self, left: list[ServerRequest]) -> None:
-        for asked in left:
-            self.pending.remove(asked)
-            self._refuse(asked, METHOD_NOT_FOUND, GONE)
+    def refuse_for(self, client: Client) -> None:
+        """Answer what a client was asked that is gone, or will send no more answers."""
+        for asked in self._take_from(client):
+            self._refuse(asked.message, INTERNAL_ERROR, GONE)
+
+    def _take_from(self, client: Client) -> list[ServerRequest]:
+        taken = [asked for asked in self.pending if asked.client is client]
+        self.pending = [asked for asked in self.pending if asked.client is not client]
+        return taken
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""
-        self.deferred = []
+        self.deferred, self.held = [], {}
+        self._first_calls, self._late = FirstCalls(), {}
         for asked in [*self.pending]:
             self._end(asked)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.writer import Writer
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Call
+    from mcpagg_runtime.serve.instances import Instances
 
 LONGEST_NAME = 200
 
@@ -48,12 +49,12 @@ class Log:
             self._spans.flush(seconds)
         return self._writer.flush(seconds)
 
-    def dispatch(self, children: Mapping[str, Child]) -> Dispatch:
-        """Return what gives calls to children, and logs them if that is asked for."""
+    def dispatch(self, servers: Mapping[str, Instances]) -> Dispatch:
+        """Return what gives calls to servers, and logs them if that is asked for."""
         if not self._with_calls:
-            return Dispatch(children)
+            return Dispatch(servers)
         self._spans = new_spans()
-        return LoggedDispatch(children, self.send, self._spans)
+        return LoggedDispatch(servers, self.send, self._spans)
 
 
 class LoggedDispatch(Dispatch):
@@ -68,11 +69,11 @@ class LoggedDispatch(Dispatch):
 
     def __init__(
         self,
-        children: Mapping[str, Child],
+        servers: Mapping[str, Instances],
         send: Callable[[bytes], None],
         spans: Spans | None = None,
     ) -> None:
-        super().__init__(children)
+        super().__init__(servers)
         self._send = send
         self._spans = spans
         self._running: dict[Call, tuple[float, float, str, Any]] = {}

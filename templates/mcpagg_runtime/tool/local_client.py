@@ -9,7 +9,7 @@ from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import notification, request
-from mcpagg_runtime.base.protocol import CANCELLED
+from mcpagg_runtime.base.protocol import CANCELLED, MODERN
 from mcpagg_runtime.serve.engine import Engine
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class LocalClient:
         answers.outages.update(without)
         self.engine = Engine(answers, folder)
         self.client = Client("spec")
+        self.client.era = MODERN  # as compiled, where a server speaks both
         self._awaited: dict[object, Answered] = {}
         self._last_id = 0
         if handshake:

@@ -1,0 +1,171 @@
+"""The instances of one server: processes, or sessions with one behind a URL.
+
+All clients share one instance, in the era that they speak where the server speaks both, as long as
+it asks them nothing. A request of a legacy server does not say which call caused it. So once it has
+asked a client something, each client that can be asked that gets an instance of its own, from its
+next call on; the first one stays with the client that was asked. Those that declared no such thing
+go on to share it: they can never be meant.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.base.protocol import LEGACY, MODERN
+from mcpagg_runtime.serve.child import Child
+from mcpagg_runtime.serve.lifecycle import DOWN, QUEUED, READY, STARTING
+from mcpagg_runtime.serve.server_requests import ASKED_IN_CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mcpagg_runtime.base.answers import Answers
+    from mcpagg_runtime.base.client import Client
+    from mcpagg_runtime.serve.clients import Clients
+    from mcpagg_runtime.serve.effects import Effects, Peer
+    from mcpagg_runtime.serve.uris import Origins
+
+# So many instances a server may have besides the shared ones; further clients share these.
+MAXIMUM_INSTANCES = 32
+# One that no client has any more is kept so long for the next request without a session.
+SPARE_SECONDS = 60.0
+
+NOT_SHARED = (
+    "asks clients in the middle of calls: each client that it may ask has an instance of its own "
+    "from its next call on, which shares no state with the others"
+)
+
+
+class Instances:
+    """All instances of one server, and which one a client's calls are for."""
+
+    def __init__(
+        self, name: str, answers: Answers, effects: Effects, clients: Clients, origins: Origins
+    ) -> None:
+        facts = answers.plan.children.get(name, {})
+        self.name = name
+        self._effects = effects
+        self._parts = answers, effects, clients, origins
+        self._speaks_both = "handshake" in facts
+        # Who has tools for clients with capabilities has them to ask such clients something.
+        conditional = bool(facts.get("conditional"))
+        self._asked = {*ASKED_IN_CALLS.values()} if conditional else set()
+        """The capabilities of clients that the server has used in the middle of calls."""
+        self.said: dict[str, str] = {}
+        """What was said last of each list, by whichever instance."""
+        self.main = Child(name, self, *self._parts)
+        """The one that stands for the server where no client is in question."""
+        self._shared = {self.main.era: self.main}
+        """{era of clients: the instance that they share}."""
+        self._own: dict[Client, Child] = {}
+        """{party: the instance that it was given}; a party has no other one then."""
+        self._users: set[Client] = set()
+        """The parties that can be asked and whose calls the shared legacy instance has had."""
+        self._is_used = False
+        """Whether one of them was a session that has ended: its state may be there still."""
+        self._spare: dict[Child, float] = {}
+        """{instance that no client has any more: when it is ended}."""
+
+    def __iter__(self) -> Iterator[Child]:
+        """All instances."""
+        return iter(
+            list(dict.fromkeys([*self._shared.values(), *self._own.values(), *self._spare]))
+        )
+
+    @property
+    def state(self) -> str:
+        """The state of the shared instance that is furthest in its life."""
+        states = [child.state for child in self._shared.values()]
+        return next((s for s in (READY, STARTING, QUEUED, DOWN) if s in states), self.main.state)
+
+    @property
+    def are_down(self) -> bool:
+        """Whether a shared one is down, and none is up or on its way up."""
+        up = any(child.state in (READY, STARTING, QUEUED) for child in self)
+        return not up and any(child.state == DOWN for child in self._shared.values())
+
+    # Which one a client has
+
+    def shared(self, client: Client) -> Child:
+        """Return the instance that clients share who speak as this one does."""
+        if not self._speaks_both:
+            return self.main
+        if client.era not in self._shared:
+            self._shared[client.era] = Child(self.name, self, *self._parts, era=client.era)
+        return self._shared[client.era]
+
+    def of(self, client: Client) -> Child:
+        """Return the instance whose notifications a client gets."""
+        return self._own.get(client.party) or self.shared(client)
+
+    def serving(self, client: Client) -> Child:
+        """Return the instance that the next call of a client is for."""
+        shared, party = self.shared(client), client.party
+        if shared.era == MODERN or not ASKED_IN_CALLS.values() & client.capabilities.keys():
+            return shared
+        if party in self._own:
+            return self._own[party]
+        can_be_asked = bool(self._asked & client.capabilities.keys())
+        if can_be_asked and not self._is_free_for(party) and not shared.lifecycle.is_down_for_good:
+            self._own[party] = self._another(party)
+            return self._own[party]
+        self._users.add(party)
+        return shared
+
+    def _is_free_for(self, party: Client) -> bool:
+        """Whether nobody else who can be asked has used the shared instance."""
+        return not self._is_used and self._users <= {party}
+
+    def _another(self, party: Client) -> Child:
+        """Return an instance for a party alone, or one of the few that there are."""
+        if self._spare and party.is_modern:
+            child = next(iter(self._spare))
+            del self._spare[child]
+            return child
+        private = set(self._own.values()) - set(self._shared.values())
+        if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
+            return Child(self.name, self, *self._parts, era=LEGACY)
+        owners = list(self._own.values())
+        return min(sorted(private, key=owners.index), key=owners.count)
+
+    def owners(self, child: Peer) -> list[Client]:
+        """Return the parties that an instance was given to."""
+        return [party for party, own in self._own.items() if own is child]
+
+    def asked(self, child: Peer, method: str, party: Client) -> None:
+        """A legacy instance asks a party something in a call: it stays with that party."""
+        if method not in ASKED_IN_CALLS:
+            return
+        if not self._asked and party.connection.audience is not None:
+            self.main.connection.say(NOT_SHARED)
+        self._asked.add(ASKED_IN_CALLS[method])
+        if party not in self._own and not self.owners(child):
+            self._own[party] = next(one for one in self if one is child)
+
+    # What ends
+
+    def left(self, client: Client) -> None:
+        """A client is gone, and with it the instance that was its own."""
+        if client.party is not client:
+            return
+        if client in self._users:
+            self._users.remove(client)
+            self._is_used |= not client.is_modern
+        child = self._own.pop(client, None)
+        if child is None or child in self._shared.values() or self.owners(child):
+            return
+        if client.is_modern and child.lifecycle.is_ready:
+            self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
+        else:
+            child.retire()
+
+    def tick(self, now: float) -> None:
+        """Do what is due at this time, in all instances."""
+        for child in self:
+            child.tick(now)
+        for child, due in [*self._spare.items()]:
+            if due <= now or not child.lifecycle.is_ready:
+                del self._spare[child]
+                child.retire()
+            else:
+                self._effects.arm(due)
