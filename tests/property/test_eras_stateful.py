@@ -68,12 +68,13 @@ def move(**drawn: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Any
 
 
 class Server:
-    """A child as the model sees it; `asks` outlives it, like in the router."""
+    """A child as the model sees it; `is_owned` outlives it, like in the router."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.state = "asked"  # to start; up, down
-        self.asks = False
+        self.is_owned = False
+        """Whether it has asked something in the middle of calls."""
         self.starter: Any = LEGACY_CLIENT
         self.in_flight: list[Call] = []
         self.questions: list[Question] = []
@@ -178,20 +179,12 @@ class ErasMachine(RuleBasedStateMachine):
             raise Nobody
         return items[number % len(items)]
 
-    def callers(self, server: Server) -> list[Any]:
-        """Return whose calls a child has, in the order of the calls."""
-        return list(dict.fromkeys(call.client for call in server.in_flight))
-
-    def waits_for(self, server: Server, client: Any) -> bool:
-        """Whether a child waits for an answer of a client."""
-        return any(question.of is client for question in server.questions)
-
-    def at_work(self, server: Server) -> list[Any]:
-        return [one for one in self.callers(server) if not self.waits_for(server, one)]
-
-    def in_the_way(self, server: Server, client: Any) -> bool:
-        """Whether a child works for another client, and would not say for which it asks."""
-        return server.asks and any(one is not client for one in self.at_work(server))
+    def recipient(self, server: Server) -> Any:
+        """Return who can be asked and has the youngest call that waits for no answer, if any."""
+        able = [one.client for one in server.in_flight if not one.modern or one.capable]
+        asked = [question.of for question in server.questions]
+        at_work = [client for client in able if able.count(client) > asked.count(client)]
+        return (at_work or able or [None])[-1]
 
     def finish(self, call: Call) -> None:
         """Nothing more is owed or remembered of a call."""
@@ -207,14 +200,43 @@ class ErasMachine(RuleBasedStateMachine):
             call.server.spent.append(call.child_id)
 
     def close(self, call: Call) -> None:
-        """A call is over; one of the newer revision was a client of its own to the router."""
+        """A call is over; one of the newer revision was a client of its own to the router.
+
+        What it was still asked is of another call, if it was answered all the same.
+        """
+        taken_back = call in call.server.in_flight
+        left = []
         for server in self.servers.values():
-            for question in [one for one in server.questions if one.of is call]:
-                server.questions.remove(question)
-                self.refused.append(question)
+            questions = [one for one in server.questions if one.of is call]
+            server.questions = [one for one in server.questions if one.of is not call]
+            left += [one for one in questions if not (taken_back or one.answered)]
+            self.refused += [one for one in questions if one not in left]
             if server.starter is call:
                 server.starter = None
         self.finish(call)
+        for question in left:
+            self._ask_again(question)
+
+    def _ask_again(self, question: Question) -> None:
+        """What a call was asked that has ended is of another one."""
+        flying = question.server.in_flight
+        others = [one.client for one in flying if not one.modern or one.capable]
+        if others:
+            question.of, question.client_id, question.key = others[-1], None, ""
+            self._put(question)
+        else:
+            self.refused.append(question)
+
+    def _put(self, question: Question) -> None:
+        """A client is asked something."""
+        client = question.of
+        question.server.questions.append(question)
+        if client is LEGACY_CLIENT:
+            self.expected[("question", question.serial, question.method)] += 1
+        else:
+            client.asked[question.serial] = question
+            if client.state == "open":
+                self.suspend(client)
 
     def end(self, call: Call, kind: str, value: Any) -> None:
         """A call ends; while it is the client's turn, that waits."""
@@ -284,7 +306,7 @@ class ErasMachine(RuleBasedStateMachine):
             if error["code"] == REFUSED:
                 self._delivered(server, line, int(error["message"]))
             elif error["message"] == GONE:
-                assert error["code"] == NOT_FOUND
+                assert error["code"] == FAILED
                 self.refused.remove(gone[0])
             else:
                 self._expected_of(server, ("error", key(line["id"]), error["code"]))
@@ -305,8 +327,6 @@ class ErasMachine(RuleBasedStateMachine):
         assert params.get("inputResponses") == call.answers
         assert params.get("requestState") == call.wants_back
         assert line["id"] not in server.spent
-        if server.name != MODERN:
-            assert not self.in_the_way(server, call.client)
         call.sent, call.child_id, call.due = True, line["id"], float("inf")
         if call not in server.in_flight:
             server.in_flight.append(call)
@@ -323,7 +343,6 @@ class ErasMachine(RuleBasedStateMachine):
         if question in self.refused:  # it was faster than the end of its call
             self.refused.remove(question)
         else:
-            assert not self.in_the_way(server, question.of)
             server.questions.remove(question)
 
     def _read(self, line: Json) -> tuple[Any, ...]:
@@ -373,7 +392,7 @@ class ErasMachine(RuleBasedStateMachine):
         return frozenset(serials)
 
     def _nobody_is_forgotten(self) -> None:
-        """Whoever waits for a turn waits for somebody at work."""
+        """No call and no answer waits for another one."""
         for server in self.servers.values():
             if server.state != "up":
                 continue
@@ -383,11 +402,8 @@ class ErasMachine(RuleBasedStateMachine):
                 if call.server is server and not call.sent and call.state in ("open", "suspended")
                 if not self._is_between_rounds(call)
             ]
-            # Those behind one that waits for its turn wait, too.
-            assert not waiting or any(self.in_the_way(server, call.client) for call in waiting)
-            for question in server.questions:
-                if question.answered and question.call is None:
-                    assert self.in_the_way(server, question.of), question.serial
+            assert not waiting
+            assert not [one for one in server.questions if one.answered and one.call is None]
 
     def _is_between_rounds(self, call: Call) -> bool:
         return bool(call.asked or call.outcome) or self.world.now < call.due < float("inf")
@@ -599,27 +615,25 @@ class ErasMachine(RuleBasedStateMachine):
 
     @move(which=numbers, raw=ids, method=methods, times=st.sampled_from([1, 1, 1, 2]))
     def ask(self, which: int, raw: Any, method: str, times: int) -> None:
-        """Let a child ask whoever it works for; where that may be several, nobody is asked."""
+        """Let a child ask whoever it works for."""
         server = self.pick([s for s in self.within("up") if s.name in ASKING], which)
         for _ in range(times):
             self._ask(server, raw, method)
 
     def _ask(self, server: Server, raw: Any, method: str) -> None:
-        callers, at_work = self.callers(server), self.at_work(server)
-        server.asks |= method != "roots/list"
-        certain = len(at_work) == 1 or len(callers) == 1 or method == "roots/list"
-        client = server.starter if not callers else (at_work or callers)[-1] if certain else None
+        outside = not server.in_flight
+        client = self.recipient(server)
+        if outside:
+            client = server.starter or (LEGACY_CLIENT if server.is_owned else None)
+            if method == "roots/list" and not server.starter:
+                raise Nobody  # it is asked at the next call
         question = Question(self.next_serial(), method, raw, server, client)
         if client is None or (client is not LEGACY_CLIENT and not client.capable):
-            self.expected_of[server.name][("error", key(raw), NOT_FOUND)] += 1
+            code = FAILED if outside and client is None else NOT_FOUND
+            self.expected_of[server.name][("error", key(raw), code)] += 1
         else:
-            server.questions.append(question)
-            if client is LEGACY_CLIENT:
-                self.expected[("question", question.serial, method)] += 1
-            else:
-                client.asked[question.serial] = question
-                if client.state == "open":
-                    self.suspend(client)
+            server.is_owned |= method != "roots/list"
+            self._put(question)
         self.hear(server, request(raw, method, {"question": question.serial}))
 
     @move(which=numbers, raw=ids)

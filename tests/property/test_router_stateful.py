@@ -77,8 +77,6 @@ CHILD_JUNK = [
     b'{"id":null,"error":{}}',
 ]
 
-QUESTIONS = {"roots": "roots/list", "elicitation": "elicitation/create"}
-
 numbers = st.integers(0, 10**6)
 shapes = st.sampled_from(["result", "string id", "both", "error", "batch"])
 seldom = st.sampled_from([False] * 5 + [True])
@@ -148,7 +146,6 @@ class Server:
         self.served = {entry: tool(entry) for entry in SNAPSHOT[name]}
         self.spent: list[int] = []
         self.used: set[int] = set()
-        self.asks = False
         self.forget("new")
 
     def forget(self, state: str) -> None:
@@ -293,23 +290,11 @@ class RouterMachine(RuleBasedStateMachine):
         assert rest == self.expected.pop(child, Counter())
         for asked in self.owed:
             if asked.server == server.name and not asked.child_id and server.state == "ready":
-                if asked.known and not self._somebody_waits_a_turn(server):
+                if asked.known:
                     assert self.policy == "refuse"
                     assert not server.compared
                 elif not asked.known:
                     assert server.listing
-
-    def _somebody_waits_a_turn(self, server: Server) -> bool:
-        """Whether a call waits for its turn, which those behind it do as well."""
-        mine = [one for one in self.owed if one.server == server.name and not one.child_id]
-        return any(self._waits_its_turn(one) for one in mine)
-
-    def _waits_its_turn(self, asked: Asked) -> bool:
-        """Whether a child that asks works for another client, and would not say for which."""
-        sent = [one for one in self.sent() if one.server == asked.server]
-        return self.servers[asked.server].asks and any(
-            one.client is not asked.client for one in sent
-        )
 
     def _sent(self, server: Server, message: Json) -> None:
         """A call reached a child: the right one, once, under its own name and fresh numbers."""
@@ -319,7 +304,6 @@ class RouterMachine(RuleBasedStateMachine):
         assert (asked.server, asked.original) == (server.name, params["name"])
         assert server.state == "ready"
         assert self.policy != "refuse" or server.compared
-        assert not self._waits_its_turn(asked)
         self._fresh(server, message["id"])
         asked.child_id = message["id"]
         if asked.token:
@@ -369,8 +353,7 @@ class RouterMachine(RuleBasedStateMachine):
     def connect(self, capable: bool) -> None:
         if len(self.clients) == 3:
             return
-        able = {**ROOTS, "elicitation": {}} if capable else {}
-        client = self.world.client(able, audience=self.audience)
+        client = self.world.client(ROOTS if capable else {}, audience=self.audience)
         self.clients.append(client)
         if self.eager:
             for server in self.servers.values():
@@ -639,21 +622,26 @@ class RouterMachine(RuleBasedStateMachine):
                 asked.deadline = min(self.world.now + self.timeout, asked.latest)
         self.hear(self.servers[asked.server], self._progress(asked.child_id))
 
-    @move(which=numbers, raw=ids, capability=st.sampled_from(sorted(QUESTIONS)), often=seldom)
-    def ask_client(self, which: int, raw: str, capability: str, often: bool) -> None:
-        """Let a child ask whoever it works for; where it works for several, nobody is asked."""
-        capability = capability if often else "roots"
-        method = QUESTIONS[capability]
+    @move(which=numbers, raw=ids)
+    def ask_client(self, which: int, raw: str) -> None:
+        """Let a child ask whoever it works for; for several clients see the model of questions."""
+        method = "roots/list"
         server = self.pick(self.within("ready"), which)
         child, serial = self.world[server.name], self.next_serial()
-        client = server.starter if server.starter in self.clients else None
-        mine = {asked.client for asked in self.sent() if asked.server == server.name}
-        if mine:
-            client = next(iter(mine)) if len(mine) == 1 else None
-        server.asks |= method != "roots/list"
+        mine = [asked.client for asked in self.sent() if asked.server == server.name]
+        open_ = [question.client for question in self.questions if question.server == server.name]
+        at_work = [client for client in mine if mine.count(client) > open_.count(client)]
+        if len({*(at_work or mine)}) > 1:
+            raise Nobody
         line = f'{{"id":{raw},"method":"{method}","params":{{"serial":{serial}}}}}'
-        if client is None or capability not in client.capabilities:
+        starter = server.starter if server.starter in self.clients else None
+        client = (at_work or mine)[-1] if mine else starter
+        if client is not None and "roots" not in client.capabilities:
+            client = None
+        if client is None:
             error = f'{{"code":-32601,"message":"Method not found: {method}"}}'
+            if not mine and starter is None:
+                error = '{"code":-32603,"message":"No client\'s call is under way"}'
             self.expect(child, f'{{"jsonrpc":"2.0","id":{raw},"error":{error}}}')
             self.hear(server, line)
             return

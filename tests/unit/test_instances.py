@@ -20,7 +20,7 @@ from mcpagg_runtime.serve.instances import NOT_SHARED, SPARE_SECONDS
 from mcpagg_runtime.serve.server_requests import ALONE_SECONDS, ANSWER_SECONDS, LATE_SECONDS
 
 ASK = {"mode": "form", "message": "Which?"}
-ABLE = {"elicitation": {}}
+ABLE: dict[str, Any] = {"elicitation": {}}
 CANCEL = notification("notifications/cancelled", {"requestId": 1})
 UNKNOWN = failure("q", -32603, "It is not known whom this is for")
 
@@ -108,9 +108,25 @@ def test_once_a_server_has_asked_a_call_of_one_client_holds_up_nobody(way: str) 
     other, dumb = shared.client(), shared.client({})
     shared.sent(other)
     assert len(shared.got(shared.own(other))) == 1
-    assert len(shared.sent(dumb)) == 1  # it can never be meant
+    shared.sent(dumb)
+    assert len(shared.got(shared.own(dumb))) == 1
     assert len(shared.sent(shared.first)) == 1  # nor do its own calls wait for one another
     assert [NOT_SHARED in said for said in shared.world.said] == [True]
+
+
+def test_clients_that_can_be_asked_nothing_share_an_instance_that_is_told_so() -> None:
+    shared = Shared()
+    shared.answer(shared.main, shared.asked())
+    dumb = [shared.client({}) for _ in range(3)]
+    for client in dumb:
+        shared.sent(client)
+    [child] = {shared.world.own("a", client) for client in dumb}
+    shared.world.do(shared.world.core.child_up(child))
+    [hello] = shared.world.received(child)
+    assert hello["params"]["capabilities"] == {}
+    for client in dumb:
+        shared.world.leave(client)
+    assert shared.world.asleep == []
 
 
 def test_the_instance_that_has_asked_stays_with_its_client_and_each_other_one_has_its_own() -> None:
@@ -181,7 +197,7 @@ def test_an_instance_that_dies_is_missed_by_its_client_alone() -> None:
 def test_few_requests_without_a_session_share_few_instances() -> None:
     shared = Shared()
     shared.answer(shared.main, shared.asked())
-    used = []
+    used: list[Child] = []
     for _ in range(3):
         client = shared.world.modern()
         client.audience = shared.everybody
@@ -283,14 +299,17 @@ def test_a_question_that_stays_for_two_ends_both_calls_by_name() -> None:
     assert shared.world.idle()
 
 
-def test_a_question_is_never_for_who_declared_nothing_of_it() -> None:
+def test_what_a_call_asks_of_a_client_that_can_be_asked_nothing_is_asked_of_nobody_else() -> None:
     shared = Shared()
+    dumb = shared.client({})
     shared.sent(shared.first)
-    assert len(shared.sent(shared.client({}), "u")) == 1
-    assert len(shared.sent(shared.client({"sampling": {}}), "t")) == 0
     shared.world.wait(ALONE_SECONDS)
+    shared.sent(dumb)
     shared.asks()
-    assert len(shared.questions(shared.first)) == 1
+    assert shared.questions(shared.first) == []
+    shared.answer(shared.main, 3)
+    refused = failure("q", -32601, "Method not found: elicitation/create")
+    assert shared.world.received(shared.main) == [refused]
 
 
 def test_what_a_call_asks_that_nobody_attends_is_asked_of_nobody_else() -> None:

@@ -34,14 +34,17 @@ def test_a_server_started_for_a_client_that_cannot_be_asked_asks_one_that_can() 
     introduction = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
     world.say(world["a"], result(hello["id"], introduction))
     able = world.client({"elicitation": {}}, audience=everybody)
-    for client, answer in ((dumb, False), (able, True)):
+    for client, answer in ((able, True), (dumb, False)):
         world.received(world["a"])
         world.say(client, call(1, "a:t"))
-        [asked] = world.received(world["a"])
-        world.say(world["a"], request("q", "elicitation/create", ASK))
+        child = world.own("a", client)
+        if child is not world["a"]:
+            world.up(child)
+        [asked] = world.received(child)
+        world.say(child, request("q", "elicitation/create", ASK))
         assert (world.received(client) != []) is answer
-        assert (world.received(world["a"]) == []) is answer
-        world.say(world["a"], result(asked["id"], {}))
+        assert (world.received(child) == []) is answer
+        world.say(child, result(asked["id"], {}))
 
 
 def test_what_a_shared_server_asks_outside_of_calls_is_asked_of_nobody() -> None:

@@ -59,8 +59,12 @@ class Child:
         origins: Origins,
         *,
         era: str = "",
+        audience: Client | None = None,
     ) -> None:
-        """`era` is the one in which it is spoken to first, "" for that of its snapshot."""
+        """`era` is the one in which it is spoken to first, "" for that of its snapshot.
+
+        `audience` is on whose behalf it is started, None for the client that wants it.
+        """
         plan = answers.plan
         self.name = name
         self._instances = instances
@@ -69,7 +73,7 @@ class Child:
         self._catalogues = answers.catalogues
         self._outages = answers.outages
         self.connection = Connection(self, self.receive, self.row, plan.options, effects, origins)
-        self.lifecycle = Lifecycle(self.connection, plan, era)
+        self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
         several = len(plan.servers) > 1
         self.requests = ServerRequests(

@@ -2,25 +2,25 @@
 
 All clients share one instance, in the era that they speak where the server speaks both, as long as
 it asks them nothing. A request of a legacy server does not say which call caused it. So once it has
-asked a client something, each client that can be asked that gets an instance of its own, from its
-next call on; the first one stays with the client that was asked. Those that declared no such thing
-go on to share it: they can never be meant.
+asked something in the middle of a call, each client that can be asked gets an instance of its own,
+from its next call on; the first one stays with the client that was asked. All others share one that
+is told that it can ask nothing.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.protocol import LEGACY, MODERN
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.lifecycle import DOWN, QUEUED, READY, STARTING
-from mcpagg_runtime.serve.server_requests import ASKED_IN_CALLS
+from mcpagg_runtime.serve.server_requests import ASKED_IN_CALLS, can_be_asked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcpagg_runtime.base.answers import Answers
-    from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.uris import Origins
@@ -48,9 +48,8 @@ class Instances:
         self._parts = answers, effects, clients, origins
         self._speaks_both = "handshake" in facts
         # Who has tools for clients with capabilities has them to ask such clients something.
-        conditional = bool(facts.get("conditional"))
-        self._asked = {*ASKED_IN_CALLS.values()} if conditional else set()
-        """The capabilities of clients that the server has used in the middle of calls."""
+        self._asks = bool(facts.get("conditional"))
+        """Whether the server asks clients something in the middle of calls."""
         self.said: dict[str, str] = {}
         """What was said last of each list, by whichever instance."""
         self.main = Child(name, self, *self._parts)
@@ -59,8 +58,10 @@ class Instances:
         """{era of clients: the instance that they share}."""
         self._own: dict[Client, Child] = {}
         """{party: the instance that it was given}; a party has no other one then."""
+        self._silent: Child | None = None
+        """The one of the clients that can be asked nothing, None as long as they need none."""
         self._users: set[Client] = set()
-        """The parties that can be asked and whose calls the shared legacy instance has had."""
+        """The parties whose calls the shared legacy instance has had."""
         self._is_used = False
         """Whether one of them was a session that has ended: its state may be there still."""
         self._spare: dict[Child, float] = {}
@@ -101,19 +102,18 @@ class Instances:
     def serving(self, client: Client) -> Child:
         """Return the instance that the next call of a client is for."""
         shared, party = self.shared(client), client.party
-        if shared.era == MODERN or not ASKED_IN_CALLS.values() & client.capabilities.keys():
+        if shared.era == MODERN:
             return shared
         if party in self._own:
             return self._own[party]
-        can_be_asked = bool(self._asked & client.capabilities.keys())
-        if can_be_asked and not self._is_free_for(party) and not shared.lifecycle.is_down_for_good:
-            self._own[party] = self._another(party)
-            return self._own[party]
-        self._users.add(party)
-        return shared
+        if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
+            self._users.add(party)
+            return shared
+        self._own[party] = self._another(party) if can_be_asked(client) else self._unasking()
+        return self._own[party]
 
     def _is_free_for(self, party: Client) -> bool:
-        """Whether nobody else who can be asked has used the shared instance."""
+        """Whether nobody else has used the shared instance."""
         return not self._is_used and self._users <= {party}
 
     def _another(self, party: Client) -> Child:
@@ -122,11 +122,18 @@ class Instances:
             child = next(iter(self._spare))
             del self._spare[child]
             return child
-        private = set(self._own.values()) - set(self._shared.values())
+        private = set(self._own.values()) - {*self._shared.values(), self._silent}
         if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
             return Child(self.name, self, *self._parts, era=LEGACY)
         owners = list(self._own.values())
         return min(sorted(private, key=owners.index), key=owners.count)
+
+    def _unasking(self) -> Child:
+        """Return the instance of all those who can be asked nothing."""
+        if self._silent is None:
+            nobody = Client("spec")
+            self._silent = Child(self.name, self, *self._parts, era=LEGACY, audience=nobody)
+        return self._silent
 
     def owners(self, child: Peer) -> list[Client]:
         """Return the parties that an instance was given to."""
@@ -134,13 +141,15 @@ class Instances:
 
     def asked(self, child: Peer, method: str, party: Client) -> None:
         """A legacy instance asks a party something in a call: it stays with that party."""
-        if method not in ASKED_IN_CALLS:
-            return
-        if not self._asked and party.connection.audience is not None:
-            self.main.connection.say(NOT_SHARED)
-        self._asked.add(ASKED_IN_CALLS[method])
-        if party not in self._own and not self.owners(child):
+        if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
             self._own[party] = next(one for one in self if one is child)
+
+    def ask(self, *, are_shared: bool) -> None:
+        """The server asks clients things: from now on they have instances of their own."""
+        if not self._asks:
+            self._asks = True
+            if are_shared:
+                self.main.connection.say(NOT_SHARED)
 
     # What ends
 
@@ -152,7 +161,8 @@ class Instances:
             self._users.remove(client)
             self._is_used |= not client.is_modern
         child = self._own.pop(client, None)
-        if child is None or child in self._shared.values() or self.owners(child):
+        kept = (None, self._silent, *self._shared.values())
+        if child is None or child in kept or self.owners(child):
             return
         if client.is_modern and child.lifecycle.is_ready:
             self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)

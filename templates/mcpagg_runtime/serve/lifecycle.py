@@ -68,8 +68,11 @@ class IllegalTransition(Exception):
 class Lifecycle:
     """The state of one child over all its lives, its handshake, and when it may live again."""
 
-    def __init__(self, connection: Connection, plan: Plan, era: str) -> None:
-        """`era` is the one in which it is spoken to first, "" for that of its snapshot."""
+    def __init__(
+        self, connection: Connection, plan: Plan, era: str, audience: Client | None
+    ) -> None:
+        """See `Child`."""
+        self._audience = audience
         self._connection = connection
         self._effects = connection.effects
         self._plan = plan
@@ -151,7 +154,7 @@ class Lifecycle:
         """See to it that it is started, on behalf of a client."""
         if self.state == CREATED or (self.state == DOWN and self._may_retry()):
             self.enter(QUEUED)
-            self.client = client.connection.audience or client
+            self.client = self._audience or client.connection.audience or client
 
     def start(self) -> None:
         """Start it: it is its turn."""

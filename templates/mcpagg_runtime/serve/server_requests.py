@@ -1,8 +1,8 @@
 """Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
 
 A legacy server's request does not say which call caused it. It is for the one party whose calls the
-instance has in hand, among those who can be asked. Where there are several, it is held until one is
-left; nobody is ever asked for another. What makes that rare: see Instances, and `FirstCalls`.
+instance has in hand. Where there are several, it is held until one is left; nobody is ever asked
+for another. What makes that rare: see `Instances`, and `FirstCalls`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,11 @@ LATE_SECONDS = 1.0
 GONE = "The client is gone"
 
 
+def can_be_asked(client: Client) -> bool:
+    """Whether a server can ask a client something in the middle of a call of its."""
+    return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
+
+
 class ServerRequest:
     """One request of a child on its way to a client."""
 
@@ -58,6 +63,19 @@ class ServerRequest:
         """The JSON text of the child's progress token, "" for none."""
         self.deadline = FOREVER
         """Until when the client may answer, FOREVER while no call of another one waits for it."""
+
+
+class HeldRequest:
+    """A request of a child that may be for several parties."""
+
+    __slots__ = ("deadline", "left", "message")
+
+    def __init__(self, message: Message, deadline: float) -> None:
+        self.message = message
+        self.deadline = deadline
+        """Until when it waits to be for one."""
+        self.left: set[Client] = set()
+        """The parties that have taken back a call since: it may have been of that."""
 
 
 class FirstCalls:
@@ -119,8 +137,8 @@ class ServerRequests:
         """Whether the proxy has several servers, so that a person must be shown which one asks."""
         self.pending: list[ServerRequest] = []
         """Those that clients have not answered."""
-        self.held: dict[Message, float] = {}
-        """{request that may be for several parties: until when it waits to be for one}."""
+        self.held: list[HeldRequest] = []
+        """Those that may be for several parties."""
         self.deferred: list[Message] = []
         """Requests that wait for the next call of the client that the child was started for."""
         self._first_calls = FirstCalls()
@@ -138,30 +156,47 @@ class ServerRequests:
         """Answer what the child asks, or ask the client that it works for."""
         if message.method == "ping":
             self._connection.send(result(message.id_text, "{}"))
-        elif not self._connection.calls and self._may_defer(message):
-            self.deferred.append(message)
         elif message.id is None:
             self.ask(None, message)
-        elif not self._ask_caller(message):
-            deadline = self._connection.effects.clock() + ANSWER_SECONDS
-            self.held[message] = self._connection.effects.arm(deadline)
+        elif not self._connection.calls and self._may_defer(message):
+            self.deferred.append(message)
+        else:
+            self._note_asking(message.method or "")
+            if not self._ask_caller(message, set()):
+                effects = self._connection.effects
+                deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
+                self.held.append(HeldRequest(message, deadline))
 
-    def _ask_caller(self, message: Message) -> bool:
-        """Ask the client that a request is for; return False if that is not known."""
-        calls = [*self._connection.calls.values()]
-        able = [call for call in calls if not inability(call.client, message)]
-        if not able:
-            self.ask(calls[-1].client if calls else self._owner(), message)
-            return True
-        candidates = self._at_work(able) or able
+    def _note_asking(self, method: str) -> None:
+        """A legacy child asks something in the middle of a call: its server is one that does."""
+        calls = self._connection.calls.values()
+        if calls and method in ASKED_IN_CALLS:
+            shared = any(call.client.connection.audience is not None for call in calls)
+            self._instances.ask(are_shared=shared)
+
+    def _ask_caller(self, message: Message, left: set[Client]) -> bool:
+        """Ask the client that a request is for; return False if that is not known.
+
+        `left` are parties that it may be for although their calls were taken back.
+        """
         now = self._connection.effects.clock()
-        parties = {party for party, until in self._late.items() if until > now}
+        parties = left | {party for party, until in self._late.items() if until > now}
+        calls = [*self._connection.calls.values()]
+        if not calls:
+            owner = self._owner()
+            if owner is not None and not parties <= {owner.party}:
+                owner = None
+            self.ask(owner, message)
+            return True
+        candidates = self._at_work(calls) or calls
         parties.update([call.client.party for call in candidates])
         if len(parties) > 1:
             return False
-        reached = [call for call in candidates if call.is_attended]
+        # Its party is certain; of several requests of that, the youngest that can carries it.
+        able = [call for call in calls if not inability(call.client, message)]
+        able = [call for call in able if call in candidates] or able
+        reached = [call for call in able or candidates if call.is_attended]
         if reached:
-            # Its party is certain; if that made several requests, the youngest one carries it.
             self.ask(reached[-1].client, message)
         else:
             self._refuse(message, INTERNAL_ERROR, GONE)
@@ -184,9 +219,7 @@ class ServerRequests:
 
     def settle(self) -> None:
         """Ask what was held as soon as it is known of whom."""
-        for message in [*self.held]:
-            if message in self.held and self._ask_caller(message):
-                del self.held[message]
+        self.held = [one for one in self.held if not self._ask_caller(one.message, one.left)]
 
     def _may_defer(self, message: Message) -> bool:
         """Whether a request can wait for the next call of the client that the child works for.
@@ -236,18 +269,18 @@ class ServerRequests:
     def holds_back(self, call: Call) -> bool:
         """Whether a call has to wait, so that it stays known whom a request is for.
 
-        Only a call of a client that can be asked waits, and never for its own party's.
+        It never waits for one of its own party.
         """
-        client = call.client
-        if not self._could_ask(client):
+        if self._lifecycle.era != LEGACY:
             return False
-        now = self._connection.effects.clock()
+        now, party = self._connection.effects.clock(), call.client.party
         if self._first_calls.holds_back(call, now):
             return True
-        in_hand = {one.client.party for one in self._connection.calls.values()}
         if self.held:
-            return client.party not in in_hand
-        foreign = [one for one in self.pending if one.client.party is not client.party]
+            in_hand = self._connection.calls.values()
+            return party not in {one.client.party for one in in_hand}
+        in_calls = [one for one in self.pending if one.message.method in ASKED_IN_CALLS]
+        foreign = [one for one in in_calls if one.client.party is not party]
         for asked in foreign:
             if asked.deadline == FOREVER:
                 asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
@@ -255,7 +288,7 @@ class ServerRequests:
 
     def sent(self, call: Call) -> None:
         """A call is sent."""
-        if self._could_ask(call.client):
+        if self._lifecycle.era == LEGACY and can_be_asked(call.client):
             effects = self._connection.effects
             self._first_calls.note(call, effects.clock())
             effects.arm(self._first_calls.until)
@@ -267,14 +300,10 @@ class ServerRequests:
     def taken_back(self, call: Call) -> None:
         """A call was taken back; what it asks meanwhile is for nobody else."""
         self._first_calls.ended(call)
-        if self._could_ask(call.client):
-            effects = self._connection.effects
-            self._late[call.client.party] = effects.arm(effects.clock() + LATE_SECONDS)
-
-    def _could_ask(self, client: Client) -> bool:
-        """Whether the child could ask a client something in the middle of a call of its."""
-        able = ASKED_IN_CALLS.values() & client.capabilities.keys()
-        return bool(able) and self._lifecycle.era == LEGACY
+        effects = self._connection.effects
+        self._late[call.client.party] = effects.arm(effects.clock() + LATE_SECONDS)
+        for held in self.held:
+            held.left.add(call.client.party)
 
     def give_up(self, now: float, *, awaited: bool) -> list[Call]:
         """Wait no longer for answers that are late, if calls are `awaited` that they hold up.
@@ -292,14 +321,13 @@ class ServerRequests:
                 self._refuse(asked.message, REQUEST_TIMEOUT, why)
         self._late = {party: until for party, until in self._late.items() if until > now}
         concerned: dict[Call, None] = {}
-        for message, deadline in [*self.held.items()]:
-            if deadline <= now:
-                del self.held[message]
-                self._refuse(message, INTERNAL_ERROR, "It is not known whom this is for")
-                calls = self._connection.calls.values()
-                concerned.update({c: None for c in calls if not inability(c.client, message)})
-            else:
-                self._connection.effects.arm(deadline)
+        for held in [*self.held]:
+            if held.deadline > now:
+                self._connection.effects.arm(held.deadline)
+                continue
+            self.held.remove(held)
+            self._refuse(held.message, INTERNAL_ERROR, "It is not known whom this is for")
+            concerned.update(dict.fromkeys(self._connection.calls.values()))
         return [*concerned]
 
     # What clients answer
@@ -342,7 +370,7 @@ class ServerRequests:
         if not is_id(key):
             return
         self.deferred = [one for one in self.deferred if one.id != key]
-        self.held = {one: until for one, until in self.held.items() if one.id != key}
+        self.held = [one for one in self.held if one.message.id != key]
         found = [asked for asked in self.pending if asked.message.id == key]
         if found:
             self._end(found[-1], message.params_text)
@@ -376,7 +404,7 @@ class ServerRequests:
 
     def clear(self) -> None:
         """Take back everything that the child asked: it is gone."""
-        self.deferred, self.held = [], {}
+        self.deferred, self.held = [], []
         self._first_calls, self._late = FirstCalls(), {}
         for asked in [*self.pending]:
             self._end(asked)
