@@ -49,7 +49,6 @@ class Call:
     """The request state by which it is taken up, "" while it is not suspended."""
     keys: tuple[str, ...] = ()
     is_taken_back: bool = False
-    is_attended: bool = True
 
 
 @dataclass(eq=False)
@@ -235,9 +234,9 @@ class QuestionsMachine(RuleBasedStateMachine):
     def attend(self, which: int, attended: bool) -> None:
         one = self.pick([one for one in self.calls if not one.modern], which)
         if one is not None:
-            one.is_attended = attended
-            identifier = str(one.message["id"])
-            self.world.do(self.world.core.attend(one.who, [identifier], attended))
+            core, identifier = self.world.core, str(one.message["id"])
+            change = core.attend if attended else core.unattend
+            self.world.do(change(one.who, [identifier]))
             self.settle()
 
     @rule(which=numbers)

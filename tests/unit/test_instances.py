@@ -104,7 +104,7 @@ def test_once_a_server_has_asked_a_call_of_one_client_holds_up_nobody(way: str) 
     else:
         shared.asked()
     if way == "abandoned":
-        shared.world.do(shared.world.core.attend(shared.first, ["1"], False))
+        shared.world.do(shared.world.core.unattend(shared.first, ["1"]))
     other, dumb = shared.client(), shared.client({})
     shared.sent(other)
     assert len(shared.got(shared.own(other))) == 1
@@ -314,13 +314,12 @@ def test_what_a_call_asks_of_a_client_that_can_be_asked_nothing_is_asked_of_nobo
 
 def test_what_a_call_asks_that_nobody_attends_is_asked_of_nobody_else() -> None:
     shared, other, number, second = both_at_work()
-    attend = shared.world.core.attend
-    shared.world.do(attend(shared.first, ["1"], False))
+    shared.world.do(shared.world.core.unattend(shared.first, ["1"]))
     shared.asks()
     assert shared.questions(other) == []
     shared.answer(shared.main, second)
     assert shared.world.received(shared.main) == [failure("q", -32603, "The client is gone")]
-    shared.world.do(attend(shared.first, ["1"], True))
+    shared.world.do(shared.world.core.attend(shared.first, ["1"]))
     shared.asks()
     assert len(shared.questions(shared.first)) == 1
     shared.answer(shared.main, number)

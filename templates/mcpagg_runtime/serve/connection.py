@@ -81,10 +81,10 @@ class Call:
         "_limit",
         "_message",
         "answer",
+        "attended",
         "client",
         "deadline",
         "identifier",
-        "is_attended",
         "key",
         "method",
         "name",
@@ -117,8 +117,8 @@ class Call:
         """The client's id as JSON text."""
         self.key = message.id
         """The same id as a value."""
-        self.is_attended = True
-        """Whether its client can be reached meanwhile; see `Router.attend`."""
+        self.attended = True
+        """Whether its client can be reached meanwhile; see `Core.unattend`."""
         self.name = name
         """What it asks for, as the client named it."""
         self.path = path

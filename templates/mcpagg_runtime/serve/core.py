@@ -79,12 +79,17 @@ class Core:
         self.router.end_input(client)
         return self.taken()
 
-    def attend(self, client: Client, identifiers: Iterable[str], attended: bool) -> list[Action]:
-        """Note whether somebody reads what is said to a client about these of its calls.
+    def unattend(self, client: Client, identifiers: Iterable[str]) -> list[Action]:
+        """Nobody reads what is said to a client about these of its calls at present.
 
-        `identifiers` are the JSON texts of their ids.
+        `identifiers` are the JSON texts of their ids. They go on, but are asked nothing.
         """
-        self.router.attend(client, [*identifiers], attended)
+        self.router.note_attention(client, [*identifiers], attended=False)
+        return self.taken()
+
+    def attend(self, client: Client, identifiers: Iterable[str]) -> list[Action]:
+        """Somebody reads again what is said to a client about these of its calls."""
+        self.router.note_attention(client, [*identifiers], attended=True)
         return self.taken()
 
     def disconnect(self, client: Client) -> list[Action]:

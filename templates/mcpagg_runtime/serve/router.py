@@ -148,14 +148,14 @@ class Router:
         found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
         return sorted(found, key=lambda pair: pair[1].serial)
 
-    def attend(self, client: Client, identifiers: list[str], attended: bool) -> None:
+    def note_attention(self, client: Client, identifiers: list[str], *, attended: bool) -> None:
         """Note whether somebody reads what is said to a client about these of its calls.
 
         A call that nobody attends goes on, but what it asks is asked of nobody.
         """
         for child, call in self._calls_of(client):
             if call.identifier in identifiers:
-                call.is_attended = attended
+                call.attended = attended
                 child.requests.settle()
 
     def owes(self, client: Client) -> bool:

@@ -195,7 +195,7 @@ class ServerRequests:
         # Its party is certain; of several requests of that, the youngest that can carries it.
         able = [call for call in calls if not inability(call.client, message)]
         able = [call for call in able if call in candidates] or able
-        reached = [call for call in able or candidates if call.is_attended]
+        reached = [call for call in able or candidates if call.attended]
         if reached:
             self.ask(reached[-1].client, message)
         else:
@@ -385,7 +385,7 @@ class ServerRequests:
                 call.client
                 for call in self._connection.calls.values()
                 if call.client.party is client.party
-                if call.is_attended and not inability(call.client, asked.message)
+                if call.attended and not inability(call.client, asked.message)
             ]
             if others:
                 self.ask(others[-1], asked.message)
