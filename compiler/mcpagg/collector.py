@@ -4,9 +4,9 @@ The rules are those of the emitted file. What differs is that one thread asks, a
 
 A handshake is tried first: it works with every legacy server, and with those that speak both eras.
 The specification recommends to probe with `server/discover` instead, but some servers exit on it.
-So a child gets that request only after it has refused all handshakes. One that speaks both eras
-thus speaks the one of most clients, whose results then pass with their text; to learn of the other
-one would take a second start of every server, or a wait for those that do not answer.
+So a child gets that request only after it has refused all handshakes, or, with an envelope, as the
+last one of its life: what knows the newer revision gives itself away by its answer to it, and is
+then asked on a fresh process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mcpagg import __version__
 from mcpagg.conversation import DISCOVER, BadList, Conversation, Fault, Refusal, Silence, Time
 from mcpagg.jsontext import dumps, loads
 from mcpagg.snapshot import Json
-from mcpagg_runtime.base.catalogue import TOOLS, Kind
+from mcpagg_runtime.base.catalogue import LEGACY_ONLY, TOOLS, Kind
 from mcpagg_runtime.base.jsontext import Malformed, edited, obj
 from mcpagg_runtime.base.message import Message, notification
 from mcpagg_runtime.base.protocol import (
@@ -44,6 +44,8 @@ ABOUT = obj(name='"mcpagg"', version=quote(__version__))
 UNKNOWN_THERE = (400, 404, 405)
 FIRST_SHARE = 0.75
 """Of the time for all tries, what the first one gets."""
+MODERN_SECONDS = 1.0
+"""How long one that has shaken hands may take to show that it also speaks without."""
 
 
 class Collector:
@@ -84,9 +86,12 @@ class Collector:
             Refusal, Silence, Fault: see `Conversation.request`.
         """
         if self.protocol == MODERN_VERSION:
-            meta = envelope(dumps(self.conversation.declared), ABOUT, "", "")
-            params = edited(params, add={"_meta": meta})
+            return self._enveloped(method, params, deadline)
         return self.conversation.request(method, params, deadline)
+
+    def _enveloped(self, method: str, params: str, deadline: float) -> Message:
+        meta = envelope(dumps(self.conversation.declared), ABOUT, "", "")
+        return self.conversation.request(method, edited(params, add={"_meta": meta}), deadline)
 
     # What it is
 
@@ -173,6 +178,24 @@ class Collector:
         what = f"version{'' if len(versions) == 1 else 's'} {', '.join(map(repr, versions))}"
         return self.conversation.fault(f"speaks protocol {what}, and not one of {', '.join(known)}")
 
+    def may_be_modern(self) -> bool:
+        """Whether a server that has shaken hands may speak without a handshake as well.
+
+        It is asked for that, and may be of no further use. One behind a URL is not: to speak to it
+        without a handshake takes no process.
+        """
+        if self.protocol == MODERN_VERSION or self.launch.transport == "sse":
+            return False
+        if self.launch.url:
+            return True
+        try:
+            answer = self._enveloped(DISCOVER, "{}", self._time.now() + MODERN_SECONDS)
+        except Refusal as refusal:
+            return mentions_modern(refusal.answer)
+        except (Silence, Fault):
+            return False
+        return MODERN_VERSION in _list(loads(answer.raw("result")).get("supportedVersions"))
+
     # Its lists
 
     def items(self, kind: Kind, seconds: float) -> list[Json]:
@@ -188,7 +211,9 @@ class Collector:
             return []
         over_http = self.launch.transport == "streamable-http"
         modern = self.protocol == MODERN_VERSION
-        listing = Listing(kind, "", repeats=kind is TOOLS and over_http and modern)
+        without = LEGACY_ONLY if kind is TOOLS and modern else ()
+        repeats = kind is TOOLS and over_http and modern
+        listing = Listing(kind, "", repeats=repeats, without=without)
         try:
             self._read(listing, self._time.now() + seconds)
         except Silence:
@@ -265,6 +290,16 @@ def connect(
             versions = []
         if not versions:
             raise fault
+
+
+def mentions_modern(refusal: Message) -> bool:
+    """Whether a refused request with an envelope comes from a server that knows such requests.
+
+    One that does not know the method may repeat all that it was sent.
+    """
+    if refusal.code == METHOD_NOT_FOUND:
+        return False
+    return refusal.code in MODERN_CODES or MODERN_VERSION in refusal.raw("error")
 
 
 def _silence(child: Collector, version: str, seconds: float) -> Fault:

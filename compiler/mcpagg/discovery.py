@@ -4,6 +4,9 @@ A list may depend on the client's capabilities, and a child may complete it only
 handshake. So discovery declares every capability that a proxy can relay, and reads a list again
 when no more `list_changed` notifications come. If a child's list changed in this way, the child is
 started a second time by a client without capabilities, to learn which tools need one.
+
+A child that shakes hands and shows that it also knows the revision without a handshake is started
+again to be asked in that one, which is preferred: see `of_both`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from mcpagg.collector import UNKNOWN_THERE, Collector, connect
-from mcpagg.conversation import BadList, Conversation, Fault, Time
+from mcpagg.conversation import BadList, Conversation, Fault, Silence, Time
+from mcpagg.eras import of_both
 from mcpagg.jsontext import dumps
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.problems import ChildFault, Problem, count
@@ -43,6 +47,8 @@ QUIET = 0.5
 LONGEST = 2.0
 # How long a list other than the tools may take.
 OTHERS = 10.0
+# How long a server behind a URL, which has shaken hands, may take to answer without a session.
+WITHOUT_SESSION = 3.0
 
 # Windows has the first one only in name, and the second one not at all.
 _ENDING = [
@@ -222,11 +228,14 @@ class Discovery:
             child = self._connect(launch, RELAYED)
             seconds = self._time.now() - self._began
             try:
-                found = replace(self._snapshot(server.name, child), seconds=seconds)
+                found = self._snapshot(server.name, child)
+                may_be_modern = child.may_be_modern()
             finally:
                 self._close(child)
+            if may_be_modern:
+                found = self._in_both_eras(found, child)
             self._remarks[server.name] = [launch.redact(remark) for remark in child.remarks]
-            self.children[server.name] = found
+            self.children[server.name] = replace(found, seconds=seconds)
             took = self._time.now() - self._began
             text = f"{count(len(found.tools), 'tool')}, {took:.1f} s"
         except Exception as error:
@@ -280,6 +289,27 @@ class Discovery:
             hints=child.hints,  # of all lists, now that they are read
             **others,
         )
+
+    def _in_both_eras(self, shaken: ChildSnapshot, child: Collector) -> ChildSnapshot:
+        """Ask a child without a handshake too, on a fresh process; return what is to be recorded.
+
+        `shaken` is the snapshot of a conversation with one, `child` that conversation. Whatever
+        goes wrong without a handshake, the child is a legacy one.
+        """
+        seconds = WITHOUT_SESSION if child.launch.url else self._connect_timeout
+        try:
+            other = self._start(child.launch, RELAYED)
+            try:
+                if other.greet(MODERN_VERSION, self._time.now() + seconds) is not None:
+                    return shaken
+                plain = self._snapshot(shaken.name, other)
+            finally:
+                self._close(other)
+        except (Fault, Silence):
+            return shaken
+        found, remarks = of_both(shaken, plain)
+        child.remarks += [*(other.remarks if found.protocol == plain.protocol else ()), *remarks]
+        return found
 
     def _at_rest(self, child: Collector, patience: float) -> tuple[list[Json], float | None]:
         """Read a child's tools once no change comes; also return for how many seconds they changed.

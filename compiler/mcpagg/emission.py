@@ -41,7 +41,7 @@ PLANNED = {table: kind for kind, table in ROUTES.items()} | {
     name: name.lower()
     for name in (
         *("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS"),
-        *("SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS"),
+        *("MODERN_CAPABILITIES", "SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS"),
     )
 }
 """The names under which a Plan knows the tables."""
@@ -54,6 +54,7 @@ DEFINED |= {
     "__getattr__",
     "app",
     "COMPILER",
+    "MODERN_CAPABILITIES",
     "SUBTOOLS",
     "FAILED",
     "KEPT",
@@ -168,7 +169,7 @@ def _text(table: str, value: Any) -> str:
         return table_text(value)
     if table in ROUTES.values() or table == "OVERLAYS":
         return table_text(value, ONE_LINE)
-    return json_text(value, ONE_LINE if table == "CAPABILITIES" else WIDTH)
+    return json_text(value, ONE_LINE if table.endswith("CAPABILITIES") else WIDTH)
 
 
 def _list(value: Any) -> str:
@@ -197,6 +198,7 @@ def _tables(
     return tables | {
         "CHILDREN": _facts(rows, snapshot, linked),
         "CAPABILITIES": linked.capabilities,
+        **_if_other("MODERN_CAPABILITIES", linked),
         "OPTIONS": options.runtime(),
         "INSTRUCTIONS": _paragraphs(linked.instructions),
         "LISTS": {
@@ -213,8 +215,15 @@ def _row(subset: Subset) -> dict[str, Any]:
         "clients": [*subset.clients],
         "tools": subset.tools,
         "capabilities": subset.capabilities,
+        **_if_other("modern_capabilities", subset),
         "instructions": _paragraphs(subset.instructions),
     }
+
+
+def _if_other(name: str, declares: Linked | Subset) -> dict[str, Any]:
+    """Return what is declared without a handshake, under a name, if that is something else."""
+    other = declares.modern_capabilities
+    return {name: other} if other != declares.capabilities else {}
 
 
 def _paragraphs(instructions: str) -> list[str]:
@@ -270,6 +279,8 @@ def _digest(child: ChildSnapshot) -> str:
     Half of SHA-256: it makes the proxy's version (`version_of`), and is no proof of anything.
     """
     plain = {one.name: getattr(child, one.name) for one in fields(child) if one.compare}
+    if not child.handshake:
+        del plain["handshake"]  # so that a server of one era keeps the digest that it had
     text = dumps(plain | {"conditional": sorted(child.conditional)}, sort=True)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"sha256:{digest[:16]}"
@@ -313,6 +324,8 @@ def _template() -> jinja2.Template:
 
 def _lists(child: ChildSnapshot) -> dict[str, Any]:
     about: dict[str, Any] = {"serverInfo": child.info, "capabilities": child.capabilities}
+    if child.handshake:
+        about["handshakeCapabilities"] = child.handshake["capabilities"]
     if child.instructions is not None:
         about["instructions"] = child.instructions
     lists: dict[str, Any] = {"server": about}

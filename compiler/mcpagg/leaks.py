@@ -45,6 +45,7 @@ def leaks(
 def _places(child: ChildSnapshot, launch: Launch) -> Iterator[tuple[str, Any]]:
     yield "serverInfo", child.info
     yield "capabilities", child.capabilities
+    yield "handshake", child.handshake
     yield "instructions", child.instructions
     for kind in KINDS:
         for item in child.items(kind):

@@ -31,13 +31,15 @@ class Linked:
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
     {URI: (server,)}} for resources and templates; `children` what the runtime must know of each
-    server; `capabilities` what the proxy declares; `composed` its composite tools, which have the
-    server ""; `profiles` {name: what it offers}; `overlays` {server: {tool: JSON Merge Patch}}.
+    server; `capabilities` what the proxy declares to clients with a handshake,
+    `modern_capabilities` to those without; `composed` its composite tools, which have the server
+    ""; `profiles` {name: what it offers}; `overlays` {server: {tool: JSON Merge Patch}}.
     """
 
     routes: dict[str, dict[str, Route]]
     children: dict[str, dict[str, Any]]
     capabilities: dict[str, Any]
+    modern_capabilities: dict[str, Any]
     instructions: str
     composed: Composed
     profiles: dict[str, Subset] = field(default_factory=dict)
@@ -49,12 +51,14 @@ class Subset:
     """What a profile offers, and to which clients it is given unasked.
 
     `tools` is {server: the server's own names}, its composite tools under ""; a server that is not
-    in it is no part of the proxy then. `capabilities` and `instructions` are those of its servers.
+    in it is no part of the proxy then. `capabilities`, `modern_capabilities` and `instructions` are
+    those of its servers.
     """
 
     clients: tuple[str, ...]
     tools: dict[str, list[str]]
     capabilities: dict[str, Any]
+    modern_capabilities: dict[str, Any]
     instructions: str
 
 
@@ -83,9 +87,14 @@ def link(
     if clashes:
         raise NameClash(spec.source, clashes)
     warnings += extension_warnings(snapshot, paths)
-    capabilities = declared_capabilities(snapshot)
-    instructions = merged_instructions(snapshot)
-    linked = Linked(routes, _facts(snapshot), capabilities, instructions, composed)
+    linked = Linked(
+        routes,
+        _facts(snapshot),
+        declared_capabilities(snapshot.with_handshakes),
+        declared_capabilities(snapshot),
+        merged_instructions(snapshot),
+        composed,
+    )
     return linked, tuple(warnings)
 
 
@@ -170,7 +179,7 @@ def declared_capabilities(snapshot: Snapshot) -> dict[str, Any]:
     """Return what the proxy declares: what at least one child has and is passed on.
 
     `experimental` is dropped, and tasks of either era are not relayed. The revisions agree on the
-    names of all else, so a child's era makes no difference.
+    names of all else. What a child declares may depend on the era, see `with_handshakes`.
     """
     declared = [child.capabilities for child in snapshot.children]
     found: dict[str, Any] = {"tools": {"listChanged": True}}
@@ -219,6 +228,8 @@ def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:
     answered = answered_by(snapshot)
     for child in snapshot.children:
         facts[child.name] = {"protocol": child.protocol}
+        if child.handshake:
+            facts[child.name]["handshake"] = child.handshake["protocolVersion"]
         if child.conditional:
             listed = [tool.get("name") for tool in child.tools]
             facts[child.name]["conditional"] = [

@@ -37,7 +37,7 @@ def _child(before: ChildSnapshot, now: ChildSnapshot) -> ChildSnapshot:
     changes: dict[str, Any] = {
         kind.name: _items(kind, before.items(kind), now.items(kind)) for kind in KINDS
     }
-    for name in ("info", "capabilities"):
+    for name in ("info", "capabilities", "handshake"):
         changes[name] = arranged(getattr(before, name), getattr(now, name))
     return replace(now, **changes)
 

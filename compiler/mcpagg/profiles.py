@@ -42,7 +42,11 @@ def subsets(
         children = tuple(child for child in snapshot.children if child.name in tools)
         part = Snapshot(children)
         found[profile.name] = Subset(
-            profile.clients, tools, declared_capabilities(part), merged_instructions(part)
+            profile.clients,
+            tools,
+            declared_capabilities(part.with_handshakes),
+            declared_capabilities(part),
+            merged_instructions(part),
         )
     if faults:
         raise ConfigError(spec.source, faults)

@@ -111,6 +111,10 @@ def _child(
     name: str, facts: dict[str, Any], lists: dict[str, str], row: dict[str, Any]
 ) -> ChildSnapshot:
     about = loads(lists["server"])
+    handshake = {}
+    if "handshake" in facts:
+        declared = about["handshakeCapabilities"]
+        handshake = {"protocolVersion": facts["handshake"], "capabilities": declared}
     items: dict[str, Any] = {kind.name: tuple(loads(lists.get(kind.name, "[]"))) for kind in KINDS}
     return ChildSnapshot(
         name=name,
@@ -121,6 +125,7 @@ def _child(
         **items,
         conditional=frozenset(facts.get("conditional", ())),
         hints=dict(facts.get("hints", {})),
+        handshake=handshake,
         transport=row.get("transport", ""),
     )
 

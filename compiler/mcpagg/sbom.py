@@ -45,7 +45,7 @@ def bill_of_materials(result: Compilation) -> str:
 
 def _server(bom: Bom, child: ChildSnapshot, row: Mapping[str, Any]) -> Component:
     """Add a server to a bill, and what its command line names."""
-    about = {"mcpagg:protocol": child.protocol, "mcpagg:tools": str(len(child.tools))}
+    about = {"mcpagg:protocol": ", ".join(child.protocols), "mcpagg:tools": str(len(child.tools))}
     if "url" in row:
         about["mcpagg:transport"] = str(row["transport"])
     server = Component(

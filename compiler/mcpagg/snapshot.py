@@ -26,6 +26,8 @@ class ChildSnapshot:
     to a client that declared capabilities (sampling, elicitation, roots). `hints` is what it says
     of keeping its lists, empty for a child with a handshake: {"ttlMs": milliseconds, the least of
     all lists, "cacheScope": "private" if that of any is, else "public"}, less what it does not say.
+    `handshake` is what one that also speaks by a handshake said in it, {"protocolVersion",
+    "capabilities"}, {} for any other: all else is what it says without one.
     `seconds` is how long its start took, None if it was not started: no part of its answers.
     `transport` is how a remote child was reached, "" for any other.
     """
@@ -42,8 +44,14 @@ class ChildSnapshot:
     skills: tuple[Json, ...] = ()
     conditional: frozenset[str] = frozenset()
     hints: Json = field(default_factory=dict)
+    handshake: Json = field(default_factory=dict)
     seconds: float | None = field(default=None, compare=False)
     transport: str = ""
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """The versions that it speaks: one of each era."""
+        return (self.protocol, *([self.handshake["protocolVersion"]] if self.handshake else ()))
 
     def items(self, kind: Kind) -> tuple[Json, ...]:
         """Return one of its lists."""
@@ -67,6 +75,17 @@ class Snapshot:
     def names(self) -> frozenset[str]:
         """The names of the children whose answers it has."""
         return frozenset(child.name for child in self.children)
+
+    @property
+    def with_handshakes(self) -> Snapshot:
+        """This snapshot with what the children declare to clients with a handshake."""
+        return replace(
+            self,
+            children=tuple(
+                replace(child, capabilities=child.handshake.get("capabilities", child.capabilities))
+                for child in self.children
+            ),
+        )
 
     def renamed(self, names: Mapping[str, str]) -> Snapshot:
         """Return this snapshot with some children under other names, {old name: new name}."""

@@ -104,7 +104,7 @@ def test_the_order_is_the_configs_not_that_of_arrival(log: Path) -> None:
 
 def test_each_child_is_started_once_and_asked_in_order(log: Path) -> None:
     child(log=str(log))
-    first, second, third = received(log)
+    first, second, third, last = received(log)
     assert first["method"] == "initialize"
     assert first["params"]["protocolVersion"] == "2025-11-25"
     assert first["params"]["capabilities"] == {
@@ -116,6 +116,7 @@ def test_each_child_is_started_once_and_asked_in_order(log: Path) -> None:
     assert first["params"]["clientInfo"]["name"] == "mcpagg"
     assert second["method"] == "notifications/initialized"
     assert third["method"] == "tools/list"
+    assert last["method"] == "server/discover"
     assert starts(log) == 1
     assert_nothing_is_left(log)
 

@@ -25,14 +25,15 @@ from wire import (
 )
 
 from mcpagg.cli import main
+from mcpagg.collector import MODERN_SECONDS
 from mcpagg.config import read_config
 from mcpagg.discovery import RELAYED, discover
 from mcpagg.problems import ChildFault, Problem
 from mcpagg.recorded import read_contents
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 
-SDK_SERVER = [sys.executable, str(Path(__file__).parents[1] / "servers" / "lowlevel.py")]
-"""A real server of the SDK, which speaks both eras."""
+SERVERS = Path(__file__).parents[1] / "servers"
+LEGACY = "2025-11-25"
 
 
 def survey(servers: Json, connect_timeout: float = TIMEOUT) -> tuple[Snapshot, tuple[Problem, ...]]:
@@ -47,6 +48,19 @@ def child(**options: Any) -> ChildSnapshot:
     snapshot, warnings = survey({"stub": modern_entry(**options)})
     assert warnings == ()
     return snapshot.children[0]
+
+
+def both_entry(shows: str = "refusal", **options: Any) -> Json:
+    """Return the config entry of a server that speaks both eras; see `servers/both.py`."""
+    script = str(SERVERS / "both.py")
+    given = json.dumps({"shows": shows, **options})
+    return {"command": MODERN_STUB[0], "args": [*MODERN_STUB[1:-1], script, given]}
+
+
+def of_both(shows: str = "refusal", **options: Any) -> tuple[ChildSnapshot, list[str]]:
+    """Discover a server that speaks both eras; return what is recorded, and the warnings."""
+    snapshot, warnings = survey({"both": both_entry(shows, **options)})
+    return snapshot.children[0], [warning.what for warning in warnings]
 
 
 def fault(entry: Json, connect_timeout: float = TIMEOUT) -> str:
@@ -122,11 +136,104 @@ def test_a_handshake_answered_in_a_modern_version_is_none(log: Path) -> None:
     assert asked(log) == ["initialize", "server/discover", "tools/list"]
 
 
-def test_a_server_of_the_sdk_is_recorded_as_legacy() -> None:
-    snapshot, warnings = survey({"sdk": {"command": SDK_SERVER[0], "args": SDK_SERVER[1:]}})
+def test_a_server_of_the_sdk_is_recorded_in_both_eras() -> None:
+    entry = {"command": sys.executable, "args": [str(SERVERS / "lowlevel.py")]}
+    snapshot, warnings = survey({"sdk": entry})
     (found,) = snapshot.children
-    assert (found.protocol, found.hints, warnings) == ("2025-11-25", {}, ())
-    assert names(found) == ["add"]
+    assert (found.protocols, names(found), warnings) == ((MODERN, LEGACY), ["add"], ())
+    assert found.hints == {"ttlMs": 0, "cacheScope": "private"}
+
+
+@pytest.mark.parametrize("shows", ["refusal", "answer"])
+def test_one_that_shows_that_it_speaks_both_is_asked_in_both(shows: str, log: Path) -> None:
+    found, warnings = of_both(
+        shows, log=str(log), legacy={"capabilities": {"tools": {}, "logging": {}}}
+    )
+    assert asked(log) == [
+        *("initialize", "notifications/initialized", "tools/list", "server/discover"),
+        *("server/discover", "tools/list"),
+    ]
+    pids = [row["pid"] for row in events(log)]
+    assert len({*pids[:4]}) == len({*pids[4:]}) == 1
+    assert pids[0] != pids[4]
+    assert not {*pids} & {process.pid for process in Process.all()}
+    assert (found.protocol, names(found), found.info["name"]) == (MODERN, ["echo"], "modern")
+    capabilities: Json = {"tools": {}, "logging": {}}
+    assert found.handshake == {"protocolVersion": LEGACY, "capabilities": capabilities}
+    assert (found.hints, warnings) == ({"ttlMs": 60_000, "cacheScope": "public"}, [])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": {"code": -32601, "message": "Method not found: server/discover"}},
+        {"error": {"code": -32601, "message": f"What is server/discover of {MODERN}?"}},
+        {"error": {"code": -32602, "message": "Unknown method"}},
+        {"result": {}},
+        {"result": {"supportedVersions": ["2027-05-01"]}},
+    ],
+)
+def test_a_legacy_server_is_started_once(answer: Json, log: Path) -> None:
+    snapshot, warnings = survey(
+        {"stub": stub_entry(answers={"server/discover": answer}, log=str(log))}
+    )
+    assert (snapshot.children[0].protocols, warnings) == ((LEGACY,), ())
+    assert asked(log)[-1] == "server/discover"
+    assert len(events(log, "start")) == 1
+
+
+def test_one_that_dies_of_the_question_has_lost_nothing(log: Path) -> None:
+    entry = stub_entry(at={"server/discover": [{"exit": 3}]}, log=str(log))
+    snapshot, warnings = survey({"stub": entry})
+    assert (snapshot.children[0].protocols, names(snapshot.children[0])) == ((LEGACY,), ["echo"])
+    assert (warnings, len(events(log, "start"))) == ((), 1)
+
+
+def test_one_that_leaves_the_question_open_is_waited_for_a_second(log: Path) -> None:
+    entry = stub_entry(answers={"server/discover": None}, log=str(log))
+    with skipping(log, ("server/discover", MODERN_SECONDS)):
+        snapshot, _ = survey({"stub": entry})
+    assert snapshot.children[0].protocols == (LEGACY,)
+
+
+@pytest.mark.parametrize(
+    "modern",
+    [
+        {"versions": ["2027-05-01"]},
+        {"answers": {"server/discover": {"error": {"code": -32603, "message": "broken"}}}},
+        {"at": {"server/discover": [{"exit": 1}]}},
+        {"answers": {"tools/list": {"error": {"code": -32603, "message": "broken"}}}},
+    ],
+)
+def test_what_fails_without_a_handshake_is_legacy(modern: Json) -> None:
+    found, warnings = of_both(modern=modern)
+    assert (found.protocols, names(found), warnings) == ((LEGACY,), ["echo"], [])
+
+
+def test_lists_that_differ_are_served_in_one_era() -> None:
+    found, warnings = of_both(modern={"tools": ["echo", "more"]})
+    assert (found.protocols, names(found), warnings) == ((MODERN,), ["echo", "more"], [])
+    found, warnings = of_both(legacy={"tools": ["echo", "more"]})
+    assert (found.protocols, names(found)) == ((LEGACY,), ["echo", "more"])
+    assert warnings == [
+        "server 'both' lists the tool 'more' only after a handshake, so all clients are served "
+        f"in {LEGACY} alone"
+    ]
+
+
+def test_both_eras_are_in_the_file_and_come_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = compiled(tmp_path, {"both": both_entry(legacy={"capabilities": {"tools": {}}})})
+    (found,) = read_contents(file).snapshot.children
+    assert found.protocols == (MODERN, LEGACY)
+    assert found.handshake["capabilities"] == {"tools": {}}
+    before = file.read_bytes()
+    for again in (["--offline"], ["--refresh", "both"]):
+        assert main([*again, "-q", "-o", str(file)]) == 0
+        assert file.read_bytes() == before
+    assert main(["--check", "-q", "-o", str(file)]) == 0
+    assert capsys.readouterr() == ("", "")
 
 
 def test_one_that_also_knows_a_handshake_is_asked_in_all_of_them(log: Path) -> None:

@@ -173,7 +173,7 @@ def _server(
         anchor=anchor,
         name=child.name,
         about=" ".join(_text(child.info.get(key)) for key in ("name", "version")).strip(),
-        protocol=child.protocol,
+        protocol=", ".join(child.protocols),
         launch=dict(_launch(row)),
         instructions=child.instructions or "",
         withheld=tuple(t["name"] for t in child.tools if not offered(t["name"], row)),

@@ -203,12 +203,18 @@ def _server(before: ChildSnapshot, after: ChildSnapshot) -> Iterator[Change]:
     server = Subject(after.name)
     if before.protocol != after.protocol:
         yield from server.change("version", "/protocol", before.protocol, after.protocol)
+    shaken = [one.handshake.get("protocolVersion", ABSENT) for one in (before, after)]
+    if shaken[0] != shaken[1]:
+        yield from server.change("version", "/handshake", *shaken)
     for key, *values in differing(before.info, after.info):
         given = (None if one is ABSENT else one for one in values)
         class_ = "version" if key == "version" else member_class(key, *given)
         yield from server.change(class_, f"/serverInfo/{escaped(key)}", *values)
     declared = before.capabilities, after.capabilities
     yield from server.leaves("capabilities", "/capabilities", *declared)
+    if before.handshake and after.handshake:
+        declared = before.handshake["capabilities"], after.handshake["capabilities"]
+        yield from server.leaves("capabilities", "/handshake/capabilities", *declared)
     texts = [ABSENT if one.instructions is None else one.instructions for one in (before, after)]
     yield from server.leaves("text", "/instructions", *texts)
     if before.conditional != after.conditional:

@@ -36,8 +36,10 @@ class Answers:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        declared = parse(plan.capabilities)
-        self.declared = frozenset([*declared, *declared.get("extensions", ())])
+        declared = [parse(text) for text in {plan.capabilities, plan.modern_capabilities}]
+        self.declared = frozenset(
+            [name for one in declared for name in (*one, *one.get("extensions", ()))]
+        )
         """The capabilities and extensions that the proxy declares."""
         self.outages: set[str] = set()
         """The servers that are down: what they have has left the lists."""
@@ -124,7 +126,8 @@ class Answers:
         plan = self.plan
         about = {"instructions": quote(plan.instructions)} if plan.instructions else {}
         versions = f"[{quote(MODERN_VERSION)}]"
-        members = {"supportedVersions": versions, "capabilities": plan.capabilities, **about}
+        declared = plan.modern_capabilities
+        members = {"supportedVersions": versions, "capabilities": declared, **about}
         return self._cacheable(members, LIST_MILLISECONDS, "public")
 
     def _cacheable(self, members: dict[str, str], ttl: int, scope: str) -> str:

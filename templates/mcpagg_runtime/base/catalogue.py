@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.plan import Plan
 
+# The members of a tool that only revisions with a handshake have (specification 2026-07-28, the
+# changes).
+LEGACY_ONLY = ("execution",)
+
 
 class Kind:
     """One kind of list that the protocol knows.
@@ -124,7 +128,10 @@ class Catalogue:
         self._modern = {
             name for name, known in facts.items() if known["protocol"] == MODERN_VERSION
         }
-        """The servers whose items may hold what legacy clients do not understand."""
+        """The servers whose tools were listed without a handshake.
+
+        They may hold what legacy clients do not understand.
+        """
         self._overlays = plan.overlays if kind is TOOLS else ""
         self._rows: dict[str, dict[str, list[str]]] = {}
         """The routing table by server: {server: {exposed name: the rest of its row}}."""
@@ -156,7 +163,7 @@ class Catalogue:
         text = item.listed(item.original if self.apart else getattr(item, client.spelling))
         if client.is_modern and '"execution"' in text:
             # Its items have no such member: tasks are not relayed.
-            text = edited(text, drop=("execution",))
+            text = edited(text, drop=LEGACY_ONLY)
         patch = patches.get((item.server, item.original))
         wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
         if not (self.apart or patch or wraps):
@@ -168,6 +175,13 @@ class Catalogue:
         if patch:
             text = overlaid(text, patch)
         return legacy_item(text) if wraps else text
+
+    def left_out(self, server: str) -> tuple[str, ...]:
+        """Return the members that the items of a server are listed without.
+
+        One that speaks both eras gives them in one alone, and has not changed for that.
+        """
+        return LEGACY_ONLY if server in self._modern else ()
 
     def served(self, server: str) -> list[Item]:
         """Return the items of a child as they are served now, down or not."""

@@ -70,13 +70,16 @@ class Plan:
         self.children: Mapping[str, Mapping[str, Any]] = parse(tables["children"])
         """What else was learnt of each server.
 
-        {server: {"protocol": the version it speaks, "conditional": [tools for clients with
-        capabilities], "extensions": [those whose requests go to it], "hints": {"ttlMs",
-        "cacheScope" of its lists, where it gave some}, "needs": [variables]}}.
+        {server: {"protocol": the version it speaks, "handshake": the one that it also speaks, by a
+        handshake, "conditional": [tools for clients with capabilities], "extensions": [those whose
+        requests go to it], "hints": {"ttlMs", "cacheScope" of its lists, where it gave some},
+        "needs": [variables]}}.
         """
         self.version = version_of(self.children)
         self.capabilities: str = tables["capabilities"]
-        """What the proxy declares, as JSON text."""
+        """What the proxy declares to clients with a handshake, as JSON text."""
+        self.modern_capabilities: str = tables.get("modern_capabilities", self.capabilities)
+        """What it declares to clients without one."""
         self.instructions = "\n\n".join(parse(tables["instructions"]))
         self.options = Options(parse(tables["options"]))
         self.subtools: Mapping[str, Mapping[str, list[str]]] = parse(tables.get("subtools", "{}"))

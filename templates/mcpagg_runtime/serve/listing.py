@@ -22,6 +22,7 @@ from mcpagg_runtime.base.catalogue import TOOLS, Item
 from mcpagg_runtime.base.jsontext import (
     LARGE,
     Malformed,
+    edited,
     elements,
     extent,
     members,
@@ -35,7 +36,7 @@ from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from mcpagg_runtime.base.catalogue import Catalogue, Kind
@@ -62,10 +63,16 @@ class Listing:
     Each name, or URI, counts where it comes first.
     """
 
-    def __init__(self, kind: Kind, server: str, *, repeats: bool = False) -> None:
-        """`repeats` says whether headers repeat arguments of what is listed: modern, over HTTP."""
+    def __init__(
+        self, kind: Kind, server: str, *, repeats: bool = False, without: Sequence[str] = ()
+    ) -> None:
+        """`repeats` says whether headers repeat arguments of what is listed: modern, over HTTP.
+
+        `without` are members that are left out of each entry.
+        """
         self.kind = kind
         self._repeats = repeats
+        self._without = without
         self.wanted: str | None = "{}"
         """The params of the request for the next page, as JSON text; None once all have come."""
         self.faults: list[str] = []
@@ -103,8 +110,11 @@ class Listing:
             if fault:
                 self.faults.append(f"lists {fault}; it is left out")
                 continue
-            _, begin, stop = members(result, start)[0][self.kind.label]
-            key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
+            text = result[start:end]
+            if any(name in value for name in self._without):
+                text = edited(text, drop=self._without)
+            _, begin, stop = members(text)[0][self.kind.label]
+            key, head, tail = value[self.kind.key], text[:begin], text[stop:]
             item = Item(self.server, key, value[self.kind.label], head, tail)
             if self._first.setdefault(key, item) is not item and not in_circle:
                 what = f"lists the {self.kind.name[:-1]} {key!r} more than once"

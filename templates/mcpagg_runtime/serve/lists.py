@@ -170,7 +170,8 @@ class ListReader:
             row, is_modern = self._connection.row, self._lifecycle.era == MODERN
             over_http = "url" in row and row.get("transport") != "sse"
             repeats = self.kind is TOOLS and over_http and is_modern
-            listing = Listing(self.kind, self._server, repeats=repeats)
+            without = self._catalogue.left_out(self._server)
+            listing = Listing(self.kind, self._server, repeats=repeats, without=without)
             self._reading = Reading(listing, self._catalogue)
             self._reading.ask(self._connection, self._answered)
         else:

@@ -38,11 +38,17 @@ def narrowed(plan: Plan, profile: str | None) -> Plan:
         return plan.narrowed(profiles="")
     part, start, _ = parts[wanted]
     texts, _ = members(plan.profiles, start)
-    _, begin, end = texts["capabilities"]
+
+    def declared(member: str) -> str:
+        _, begin, end = texts[member]
+        return "".join([line.lstrip(" ") for line in plan.profiles[begin:end].split("\n")])
+
+    modern = "modern_capabilities" if "modern_capabilities" in texts else "capabilities"
     tools: Mapping[str, list[str]] = part["tools"]
     return plan.narrowed(
         profiles="",
-        capabilities="".join([line.lstrip(" ") for line in plan.profiles[begin:end].split("\n")]),
+        capabilities=declared("capabilities"),
+        modern_capabilities=declared(modern),
         instructions="\n\n".join(part["instructions"]),
         servers={
             server: {**row, "expose": [_literally(name) for name in tools[server]]}
