@@ -21,11 +21,14 @@ from mcpagg_runtime.base.catalogue import LEGACY_ONLY, TOOLS, Kind
 from mcpagg_runtime.base.jsontext import Malformed, edited, obj
 from mcpagg_runtime.base.message import Message, notification
 from mcpagg_runtime.base.protocol import (
+    CAPABILITIES_KEY,
+    INFO_KEY,
     INITIALIZED,
     METHOD_NOT_FOUND,
     MODERN_VERSION,
     SERVER_KEY,
     UNSUPPORTED_VERSION,
+    VERSION_KEY,
 )
 from mcpagg_runtime.modern.child import envelope
 from mcpagg_runtime.serve.lifecycle import (
@@ -44,6 +47,8 @@ ABOUT = obj(name='"mcpagg"', version=quote(__version__))
 UNKNOWN_THERE = (400, 404, 405)
 FIRST_SHARE = 0.75
 """Of the time for all tries, what the first one gets."""
+UNSPOKEN = "9999-12-31"
+"""A version without a handshake that no server speaks."""
 MODERN_SECONDS = 1.0
 """How long one that has shaken hands may take to show that it also speaks without."""
 
@@ -71,6 +76,9 @@ class Collector:
         self.modern = False
         self.remarks: list[str] = []
         self._time = time
+        self._able = dumps(conversation.declared)
+        self._knows_envelopes = False
+        """Whether it has refused a handshake for the envelope."""
 
     @property
     def hopeless(self) -> bool:
@@ -90,7 +98,7 @@ class Collector:
         return self.conversation.request(method, params, deadline)
 
     def _enveloped(self, method: str, params: str, deadline: float) -> Message:
-        meta = envelope(dumps(self.conversation.declared), ABOUT, "", "")
+        meta = envelope(self._able, ABOUT, "", "")
         return self.conversation.request(method, edited(params, add={"_meta": meta}), deadline)
 
     # What it is
@@ -116,11 +124,11 @@ class Collector:
     def _initialize(self, version: str, deadline: float) -> Fault | None:
         params = obj(
             protocolVersion=quote(version),
-            capabilities=dumps(self.conversation.declared),
+            capabilities=self._able,
             clientInfo=ABOUT,
         )
         try:
-            answer = self._request("initialize", params, deadline)
+            answer = self._shaken(version, params, deadline)
         except Refusal as refusal:
             self.handshake = not knows_no_handshake(refusal.answer)
             self.modern = speaks_modern(refusal.answer)
@@ -138,6 +146,23 @@ class Collector:
         if odd is None:
             self.conversation.notify(notification(INITIALIZED))
         return odd
+
+    def _shaken(self, version: str, params: str, deadline: float) -> Message:
+        """Ask for a handshake, first with an envelope that makes no request of either era.
+
+        Some servers go by the first message that has no fault, and know one era alone from then on:
+        they refuse this one for its version. Others take no notice of an envelope here.
+        """
+        if version == LEGACY_VERSIONS[0] and not self.launch.url:
+            said = {VERSION_KEY: quote(UNSPOKEN), CAPABILITIES_KEY: self._able, INFO_KEY: ABOUT}
+            try:
+                enveloped = edited(params, add={"_meta": obj(said)})
+                return self.conversation.request("initialize", enveloped, deadline)
+            except Refusal as refusal:
+                self._knows_envelopes = mentions_modern(refusal.answer)
+                if not self._knows_envelopes:
+                    raise
+        return self.conversation.request("initialize", params, deadline)
 
     def _discover(self, deadline: float) -> Fault | None:
         """Ask a child that knows no handshake what it is."""
@@ -186,7 +211,7 @@ class Collector:
         """
         if self.protocol == MODERN_VERSION or self.launch.transport == "sse":
             return False
-        if self.launch.url:
+        if self.launch.url or self._knows_envelopes:
             return True
         try:
             answer = self._enveloped(DISCOVER, "{}", self._time.now() + MODERN_SECONDS)

@@ -25,7 +25,7 @@ from wire import (
 )
 
 from mcpagg.cli import main
-from mcpagg.collector import MODERN_SECONDS
+from mcpagg.collector import MODERN_SECONDS, UNSPOKEN
 from mcpagg.config import read_config
 from mcpagg.discovery import RELAYED, discover
 from mcpagg.problems import ChildFault, Problem
@@ -102,7 +102,9 @@ def test_a_modern_child_is_asked_without_a_handshake(how: str, tries: int, log: 
         snapshot, warnings = survey({"stub": entry}, LIMIT)
     (found,) = snapshot.children
     assert (found.protocol, names(found), warnings) == (MODERN, ["echo"], ())
-    assert asked(log)[:-2] == ["initialize"] * tries
+    # One that refuses by the code of the revision may have refused the envelope alone.
+    again = how == "error"
+    assert asked(log)[:-2] == ["initialize"] * (tries + again)
     assert asked(log)[-2:] == ["server/discover", "tools/list"]
     pids = [row["pid"] for row in events(log, "start")]
     assert len(pids) == len(set(pids)) == tries + 1
@@ -127,7 +129,9 @@ def test_a_child_that_dies_asking_for_the_modern_way_gets_it(log: Path) -> None:
 )
 def test_an_error_that_names_the_modern_way_is_enough(error: Json, log: Path) -> None:
     assert child(answers={"initialize": {"error": error}}, log=str(log)).protocol == MODERN
-    assert asked(log) == ["initialize", "server/discover", "tools/list"]
+    assert asked(log)[-2:] == ["server/discover", "tools/list"]
+    assert {*asked(log)[:-2]} == {"initialize"}
+    assert len(events(log, "start")) == 2
 
 
 def test_a_handshake_answered_in_a_modern_version_is_none(log: Path) -> None:
@@ -239,7 +243,20 @@ def test_both_eras_are_in_the_file_and_come_back(
 def test_one_that_also_knows_a_handshake_is_asked_in_all_of_them(log: Path) -> None:
     error = {"code": -32022, "message": "", "data": {"supported": [MODERN, "2025-06-18"]}}
     assert child(answers={"initialize": {"error": error}}, log=str(log)).protocol == MODERN
-    assert asked(log)[:-1] == ["initialize"] * 4 + ["server/discover"]
+    assert asked(log)[:-1] == ["initialize"] * 5 + ["server/discover"]
+
+
+def test_one_that_goes_by_its_first_message_is_asked_in_both(log: Path) -> None:
+    found, warnings = of_both("opening", log=str(log))
+    assert (found.protocols, names(found), warnings) == ((MODERN, LEGACY), ["echo"], [])
+    assert asked(log) == [
+        *("initialize", "initialize", "notifications/initialized", "tools/list"),
+        *("server/discover", "tools/list"),
+    ]
+    assert len({row["pid"] for row in events(log)}) == 2
+    claimed, plain = (message["params"] for message in received(log)[:2])
+    assert claimed.pop("_meta")[ENVELOPE["protocolVersion"]] == UNSPOKEN
+    assert claimed == plain
 
 
 def test_a_child_that_exits_on_an_unknown_message_is_unharmed(log: Path) -> None:
@@ -263,7 +280,7 @@ def test_a_version_to_come_is_named(log: Path) -> None:
         "server 'stub' speaks protocol versions '2027-05-01', '2028-01-01', "
         f"and not one of {MODERN}"
     )
-    assert asked(log) == ["initialize", "server/discover"]
+    assert asked(log) == ["initialize", "initialize", "server/discover"]
 
 
 @pytest.mark.parametrize("how", ["error", "exit"])
@@ -298,7 +315,7 @@ def test_of_a_modern_child_what_it_said_last_is_told(log: Path) -> None:
     with skipping(log, ("server/discover", LIMIT)):
         what = fault(entry, LIMIT)
     assert f"did not answer server/discover within {LIMIT:g} s" in what
-    assert asked(log) == ["initialize", "server/discover"]
+    assert asked(log) == ["initialize", "initialize", "server/discover"]
 
 
 # What is learnt
@@ -335,7 +352,9 @@ def test_everything_that_a_modern_child_says_is_kept() -> None:
 
 def test_every_request_carries_its_envelope(log: Path) -> None:
     child(log=str(log), tools=["a", "b"], page=1, prompts=["p"])
-    first, *rest = received(log)
+    first, plain, *rest = received(log)
+    assert first["params"]["_meta"][ENVELOPE["protocolVersion"]] == UNSPOKEN
+    assert "_meta" not in plain["params"]
     for message in rest:
         meta = message["params"]["_meta"]
         assert meta.pop(ENVELOPE["clientInfo"])["name"] == "mcpagg"
@@ -344,7 +363,6 @@ def test_every_request_carries_its_envelope(log: Path) -> None:
             ENVELOPE["clientCapabilities"]: RELAYED,
         }
     assert [message["params"].get("cursor") for message in rest[1:3]] == [None, "1"]
-    assert "_meta" not in first["params"]
 
 
 def test_an_empty_modern_list_is_told_and_not_waited_for() -> None:
