@@ -69,7 +69,8 @@ CLIENTS: dict[str, tuple[str, Start]] = {
     "TypeScript 2 legacy": (LATEST, typescript("v2", "legacy")),
     "TypeScript 2 auto": (MODERN, typescript("v2", "auto")),
 }
-CHILDREN = [*(f"legacy {version}" for version in LEGACY), "modern", "dual", "dual as modern"]
+CHILDREN = [f"legacy {version}" for version in LEGACY]
+CHILDREN += ["modern", "dual as legacy", "dual as modern"]
 
 TOOLS = ["echo", "error", "progress", "slow", "sample", "elicit", "roots", "log", "touch", "grow"]
 HELLO = {"role": "user", "content": {"type": "text", "text": "Hello"}}
@@ -126,8 +127,9 @@ class Behind:
         self.file = compiled(folder, {"one": tapped(own, self.back)})
         # A child that has just come up is given time before its changes are believed.
         self.edit("SETTLE_SECONDS = 0.5", "SETTLE_SECONDS = 0.0")
-        if child == "dual as modern":
-            self.edit(f'"protocol": "{LATEST}"', f'"protocol": "{MODERN}"')
+        if child.startswith("dual"):
+            both = f'"protocol": "{MODERN}",\n "handshake": "{LATEST}",'
+            self.edit(both, f'"protocol": "{self.version}",')
         self.forget()
 
     def edit(self, old: str, new: str) -> None:
@@ -141,7 +143,7 @@ class Behind:
         """What the child speaks with the proxy, at best."""
         _, _, version = self.child.partition(" ")
         return (
-            {"": LATEST, "as modern": MODERN}.get(version, version)
+            {"as legacy": LATEST, "as modern": MODERN}.get(version, version)
             if self.child != "modern"
             else MODERN
         )
