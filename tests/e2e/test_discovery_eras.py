@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from clock import LIMIT, skipping
 from proxies import compiled
+from remotes import Remote, Request
 from wire import (
     ENVELOPE,
     MODERN,
@@ -212,6 +213,24 @@ def test_one_that_leaves_the_question_open_is_waited_for_a_second(log: Path) -> 
 def test_what_fails_without_a_handshake_is_legacy(modern: Json) -> None:
     found, warnings = of_both(modern=modern)
     assert (found.protocols, names(found), warnings) == ((LEGACY,), ["echo"], [])
+
+
+@pytest.mark.parametrize("status", [200, 400, 404, 500])
+def test_one_behind_a_url_is_asked_without_a_session(status: int) -> None:
+    def behave(request: Request) -> None:
+        if request.method == "server/discover" and status != 200:
+            request.error(status, -32600, "Missing session")
+        if request.method == "tools/list":
+            request.result({"tools": [{"name": "t", "inputSchema": {"type": "object"}}]})
+
+    with Remote(behave) as server:
+        snapshot, warnings = survey({"remote": {"type": "http", "url": server.url}})
+    versions = (MODERN, LEGACY) if status == 200 else (LEGACY,)
+    assert (snapshot.children[0].protocols, warnings) == (versions, ())
+    [hello], [question] = server.of("initialize"), server.of("server/discover")
+    assert "_meta" not in hello.message["params"]
+    assert "mcp-session-id" not in question.headers
+    assert question.headers["mcp-protocol-version"] == MODERN
 
 
 def test_lists_that_differ_are_served_in_one_era() -> None:
