@@ -70,7 +70,7 @@ CLIENTS: dict[str, tuple[str, Start]] = {
     "TypeScript 2 auto": (MODERN, typescript("v2", "auto")),
 }
 CHILDREN = [f"legacy {version}" for version in LEGACY]
-CHILDREN += ["modern", "dual as legacy", "dual as modern"]
+CHILDREN += ["modern", "dual", "dual as legacy", "dual as modern"]
 
 TOOLS = ["echo", "error", "progress", "slow", "sample", "elicit", "roots", "log", "touch", "grow"]
 HELLO = {"role": "user", "content": {"type": "text", "text": "Hello"}}
@@ -127,7 +127,7 @@ class Behind:
         self.file = compiled(folder, {"one": tapped(own, self.back)})
         # A child that has just come up is given time before its changes are believed.
         self.edit("SETTLE_SECONDS = 0.5", "SETTLE_SECONDS = 0.0")
-        if child.startswith("dual"):
+        if child.startswith("dual as"):
             both = f'"protocol": "{MODERN}",\n "handshake": "{LATEST}",'
             self.edit(both, f'"protocol": "{self.version}",')
         self.forget()
@@ -140,13 +140,9 @@ class Behind:
 
     @property
     def version(self) -> str:
-        """What the child speaks with the proxy, at best."""
-        _, _, version = self.child.partition(" ")
-        return (
-            {"as legacy": LATEST, "as modern": MODERN}.get(version, version)
-            if self.child != "modern"
-            else MODERN
-        )
+        """What the child speaks with the proxy, at best, if that is one version."""
+        known = {"modern": MODERN, "dual as legacy": LATEST, "dual as modern": MODERN}
+        return known.get(self.child, self.child.partition(" ")[2])
 
     @property
     def command(self) -> list[str]:
@@ -238,10 +234,11 @@ class Cell:
 
     def absent(self, operation: str) -> bool:
         """Whether the protocol does not have an operation, for this client or for this child."""
+        spoken = self.behind.version or (MODERN if self.is_modern else LATEST)
         if operation == "elicitation":
-            return min(self.version, self.behind.version) < ELICITS_SINCE
+            return min(self.version, spoken) < ELICITS_SINCE
         if operation == "sampling in completion":
-            return self.behind.version == MODERN
+            return spoken == MODERN
         return False
 
     def connect(self) -> None:

@@ -142,6 +142,8 @@ class Lifecycle:
             return self.capabilities
         about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
         declared: dict[str, Any] = about.get("capabilities", {})
+        if self.era == LEGACY:  # one that speaks both eras may declare something else in this one
+            declared = about.get("handshakeCapabilities", declared)
         return declared
 
     def touch(self) -> None:
