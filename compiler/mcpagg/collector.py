@@ -16,7 +16,7 @@ from collections.abc import Callable
 from mcpagg import __version__
 from mcpagg.conversation import DISCOVER, BadList, Conversation, Fault, Refusal, Silence, Time
 from mcpagg.jsontext import dumps, loads
-from mcpagg.snapshot import Json
+from mcpagg.snapshot import Json, Refused
 from mcpagg_runtime.base.catalogue import LEGACY_ONLY, TOOLS, Kind
 from mcpagg_runtime.base.jsontext import Malformed, edited, obj
 from mcpagg_runtime.base.message import Message, notification
@@ -58,7 +58,8 @@ class Collector:
 
     Once it was greeted: `protocol` is the version agreed upon, `info`, `capabilities` and
     `instructions` are what the server said of itself, `hints` what a modern one says of keeping its
-    lists (see `merged_hints`). `remarks` are oddities worth a warning, without secrets.
+    lists (see `merged_hints`). `remarks` are oddities worth a warning, `refused` {kind: what strict
+    clients would refuse of that list}, both without secrets.
 
     If that failed: `handshake` is whether one could succeed in another version, `modern` whether
     the server has shown that it is modern, in whatever version.
@@ -75,6 +76,7 @@ class Collector:
         self.handshake = True
         self.modern = False
         self.remarks: list[str] = []
+        self.refused: dict[str, list[Refused]] = {}
         self._time = time
         self._able = dumps(conversation.declared)
         self._knows_envelopes = False
@@ -226,7 +228,7 @@ class Collector:
     def items(self, kind: Kind, seconds: float) -> list[Json]:
         """Return one list of the child as it gave it, page after page, within so many seconds.
 
-        What the emitted file would leave out is left out, with a remark.
+        What the emitted file would leave out or mend is left out or mended, and told.
 
         Raises:
             BadList: it gives none.
@@ -237,8 +239,7 @@ class Collector:
         over_http = self.launch.transport == "streamable-http"
         modern = self.protocol == MODERN_VERSION
         without = LEGACY_ONLY if kind is TOOLS and modern else ()
-        repeats = kind is TOOLS and over_http and modern
-        listing = Listing(kind, "", repeats=repeats, without=without)
+        listing = Listing(kind, "", is_modern=modern, over_http=over_http, without=without)
         try:
             self._read(listing, self._time.now() + seconds)
         except Silence:
@@ -256,6 +257,10 @@ class Collector:
         except Malformed as problem:
             raise BadList(f"answered {kind.method} with {problem}") from None
         self.remarks += [self.launch.redact(fault) for fault in listing.faults]
+        self.refused[kind.name] = [
+            Refused(kind.name[:-1], *map(self.launch.redact, one))
+            for one in (*listing.left_out, *listing.mended)
+        ]
         return [loads(item.listed(item.exposed)) for item in listing.items]
 
     def _read(self, listing: Listing, deadline: float) -> None:

@@ -286,7 +286,9 @@ class Discovery:
             instructions=child.instructions,
             tools=tuple(tools),
             conditional=conditional,
-            hints=child.hints,  # of all lists, now that they are read
+            # Of all lists, now that they are read.
+            hints=child.hints,
+            refused=tuple(one for some in child.refused.values() for one in some),
             **others,
         )
 

@@ -1,19 +1,34 @@
 """What the children say about themselves, as plain JSON values.
 
-A snapshot holds what each child sent: unknown members are kept, nothing is renamed, and the
-order is the config's, then each child's own. It is the only thing that crosses from discovery to
-linking, so compiling from a recorded snapshot starts no child.
+A snapshot holds what each child sent, but for what strict clients refuse (see `Refused`): unknown
+members are kept, nothing is renamed, and the order is the config's, then each child's own. It is
+the only thing that crosses from discovery to linking, so compiling from a recorded snapshot starts
+no child.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcpagg_runtime.base.catalogue import Kind
 
 Json = dict[str, Any]
+
+
+class Refused(NamedTuple):
+    """What strict clients would refuse a whole list for, and what was done about it.
+
+    `kind` is tool, prompt, resource or template, `name` that of the entry, or its URI; `pointer`
+    the JSON pointer to the member, "" for the whole entry.
+    """
+
+    kind: str
+    name: str
+    pointer: str
+    what: str
+    done: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +44,8 @@ class ChildSnapshot:
     `handshake` is what one that also speaks by a handshake said in it, {"protocolVersion",
     "capabilities"}, {} for any other: all else is what it says without one.
     `seconds` is how long its start took, None if it was not started: no part of its answers.
-    `transport` is how a remote child was reached, "" for any other.
+    `transport` is how a remote child was reached, "" for any other. `refused` is what was left out
+    of its lists or mended when they were read, nothing if it was not asked.
     """
 
     name: str
@@ -47,6 +63,7 @@ class ChildSnapshot:
     handshake: Json = field(default_factory=dict)
     seconds: float | None = field(default=None, compare=False)
     transport: str = ""
+    refused: tuple[Refused, ...] = field(default=(), compare=False)
 
     @property
     def protocols(self) -> tuple[str, ...]:

@@ -21,11 +21,15 @@ from mcpagg_runtime.serve.listing import (
 
 
 def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:
-    """Return what is listed, and the faults, of a list with the entries of each page as text."""
+    """Return what is listed, and what is said, of a list with the entries of each page as text.
+
+    Nothing of what is mended: that is `test_mending.py`.
+    """
     listing = Listing(kind, "a")
     for number, entries in enumerate(pages):
         listing.take(f'{{"{kind.member}":[{entries}],"nextCursor":"{number}"}}')
-    return [item.original for item in listing.items], listing.faults
+    listing.mended.clear()
+    return [item.original for item in listing.items], listing.said
 
 
 def wanted_after(listing: Listing, page: str) -> str | None:
@@ -112,7 +116,7 @@ def test_a_tool_with_a_mark_for_headers_that_is_not_valid_is_left_out_where_ther
     schema: Any, why: str
 ) -> None:
     page = json.dumps({"tools": [{"name": "t", "inputSchema": schema}, {"name": "last"}]})
-    over_http, elsewhere = Listing(TOOLS, "a", repeats=True), Listing(TOOLS, "a")
+    over_http, elsewhere = Listing(TOOLS, "a", is_modern=True, over_http=True), Listing(TOOLS, "a")
     over_http.take(page)
     elsewhere.take(page)
     assert [item.original for item in elsewhere.items] == ["t", "last"]

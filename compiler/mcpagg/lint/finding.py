@@ -137,6 +137,11 @@ class Finding:
         return self.hit.clients or self.rule.clients
 
     @property
+    def effect(self) -> str:
+        """What comes of it, as a clause that follows "which"."""
+        return self.rule.effect.format(clients=" and ".join(self.clients))
+
+    @property
     def remedy(self) -> str:
         """The options that help."""
         ignore = f"--ignore {quote(f'{self.rule.name}={self.offer.target}')}"
@@ -154,6 +159,5 @@ class Finding:
             else f"{self.offer.kind} '{self.offer.name}'"
         )
         pointer = f" {self.hit.pointer}" if self.hit.pointer else ""
-        effect = self.rule.effect.format(clients=" and ".join(self.clients))
-        what = f"{about}{pointer} {self.hit.what}, which {effect} [{self.rule.name}]"
+        what = f"{about}{pointer} {self.hit.what}, which {self.effect} [{self.rule.name}]"
         return Problem(self.offer.path, what, self.remedy)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from shlex import quote
 
 from mcpagg.filters import UNUSED_FILTER
 from mcpagg.linking import Linked
 from mcpagg.lint import names, texts, validity
-from mcpagg.lint.finding import Finding, Offer, Surface
+from mcpagg.lint.finding import Finding, Hit, Offer, Surface
 from mcpagg.listed import listed_items
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem, count, meant
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
+from mcpagg_runtime.serve.listing import hides_address, offered
 
 RULES = (
+    validity.refused_entry,
     texts.hidden_text,
     texts.look_alike,
     texts.instructions,
     names.look_alike_name,
     names.refused_name,
-    validity.no_object,
     validity.broken_schema,
     validity.remote_reference,
     validity.task_only,
@@ -40,6 +42,7 @@ FAILING = ("refused", "hidden")
 """The levels for which `--strict` fails."""
 
 SHOWN = 3
+MENDED_BY = "have its server mended"
 
 
 def check_ignored(options: Options) -> None:
@@ -67,7 +70,8 @@ def lint(
         ConfigError: with `--strict`, for findings that some client or reader is harmed by.
     """
     surface = Surface(tuple(_offers(spec, snapshot, linked)), proxy, options.names)
-    found = [
+    found = [Finding(validity.refused_entry, *one) for one in _refused(spec, snapshot)]
+    found += [
         Finding(rule, offer, hit)
         for rule in RULES
         for offer in surface.offers
@@ -87,19 +91,49 @@ def lint(
 
 
 def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
-    """Return findings as they are shown: of each rule the first few, unless all are wanted."""
+    """Return findings as they are shown: of each rule the first few, unless all are wanted.
+
+    Of entries that are refused, one line for each server.
+    """
+    if verbose:
+        return [finding.as_problem() for finding in findings]
     by_rule: dict[str, list[Finding]] = {}
+    refused: dict[str, list[Finding]] = {}
     for finding in findings:
-        by_rule.setdefault(finding.rule.name, []).append(finding)
-    problems = []
+        if finding.rule is validity.refused_entry:
+            refused.setdefault(finding.offer.path, []).append(finding)
+        else:
+            by_rule.setdefault(finding.rule.name, []).append(finding)
+    problems = [_in_one_line(found) for found in refused.values()]
     for rule, found in by_rule.items():
-        shown = len(found) if verbose else SHOWN
-        problems += [finding.as_problem() for finding in found[:shown]]
-        if more := found[shown:]:
+        problems += [finding.as_problem() for finding in found[:SHOWN]]
+        if more := found[SHOWN:]:
             servers = ", ".join(dict.fromkeys(f"'{finding.offer.server}'" for finding in more))
             what = f"{count(len(more), 'more finding')} of {servers} [{rule}]"
             problems.append(Problem("", what, f"-v shows all, --ignore {rule} none"))
     return problems
+
+
+def _in_one_line(found: list[Finding]) -> Problem:
+    """Return what one rule finds in one server as one problem; what is alike is counted."""
+    first = found[0]
+    if len(found) == 1:
+        return first.as_problem()
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for one in found:
+        names = alike.setdefault((one.offer.kind, one.hit.pointer, one.hit.what), [])
+        names.append(f"'{one.offer.name}'")
+    parts = []
+    for (kind, *place_and_what), names in alike.items():
+        about = (
+            f"{count(len(names), kind)} (first {names[0]})" if names[1:] else f"{kind} {names[0]}"
+        )
+        parts.append(" ".join(filter(None, (about, *place_and_what))))
+    if more := parts[SHOWN:]:
+        parts[SHOWN:] = [f"and {len(more)} more"]
+    ignore = f"--ignore {quote(f'{first.rule.name}={first.offer.server}:*')}"
+    what = f"{'; '.join(parts)}, which {first.effect} [{first.rule.name}]"
+    return Problem(first.offer.path, what, f"-v shows all, {ignore} none")
 
 
 def _is_ignored(finding: Finding, word: str) -> bool:
@@ -121,6 +155,20 @@ def _offers(spec: ProxySpec, snapshot: Snapshot, linked: Linked) -> Iterator[Off
     where = {composite.name: composite.path for composite in spec.composites}
     for _, _, own, value, *spelled in listed.get("", ()):
         yield Offer("", "tool", own, value, where[own], "", *spelled)
+
+
+def _refused(spec: ProxySpec, snapshot: Snapshot) -> Iterator[tuple[Offer, Hit]]:
+    """Yield what was left out of lists or mended when they were read, but for what is hidden."""
+    servers = {server.name: server for server in spec.servers}
+    for child in snapshot.children:
+        server = servers[child.name]
+        row = server.row()
+        for one in child.refused:
+            is_shown = offered(one.name, row) if one.kind == "tool" else True
+            if is_shown and not hides_address(one.name, row):
+                offer = Offer(child.name, one.kind, one.name, {}, server.path, child.protocol)
+                hit = Hit(one.pointer, f"has {one.what} ({one.done})", remedy=MENDED_BY)
+                yield offer, hit
 
 
 def _known(names: Iterable[str]) -> str:

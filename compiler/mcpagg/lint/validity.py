@@ -16,10 +16,11 @@ from typing import Any
 
 from mcpagg.lint.finding import Hit, Offer, Surface, rule
 from mcpagg.pointers import escaped
+from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.protocol import MODERN_VERSION
+from mcpagg_runtime.serve.mending import WRONG, Unmendable, named, wrong
 
-PLAIN = {"type": "object"}
-
+_KINDS = {kind.name[:-1]: kind for kind in KINDS}
 # Of `strict` functions, which the Responses API makes of all:
 # https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
 DEEPEST, MOST_PROPERTIES, MOST_CHOICES = 10, 5000, 1000
@@ -36,24 +37,24 @@ _PROPERTY = re.compile("[a-zA-Z0-9_.-]{1,64}")
 
 
 @rule(
-    "no-object",
-    "refused",
-    "is refused by {clients}, by some with all of the server's tools",
-    "strict clients",
+    "refused-entry", "refused", "is refused by {clients}, with all other entries", "strict clients"
 )
-def no_object(offer: Offer, _: Surface) -> Iterator[Hit]:
-    """Yield a hit for each schema of a tool that is not that of an object.
+def refused_entry(offer: Offer, _: Surface) -> Iterator[Hit]:
+    """Yield a hit for each member for which a client refuses the whole list that it stands in.
 
-    Since 2026-07-28 any output schema will do, and the proxy wraps it for older clients.
+    What servers list has been mended by then: this is what an overlay makes of it, or what an older
+    compiler recorded.
     """
-    if offer.kind != "tool":
+    kind = _KINDS.get(offer.kind)
+    if kind is None:
         return
-    schema, output = offer.value.get("inputSchema"), offer.value.get("outputSchema", PLAIN)
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        yield Hit("/inputSchema", 'has no "type": "object"')
-    is_wrapped = isinstance(output, dict) and offer.protocol == MODERN_VERSION
-    if not is_wrapped and (not isinstance(output, dict) or output.get("type") != "object"):
-        yield Hit("/outputSchema", 'has no "type": "object"')
+    try:
+        mends = wrong(kind, offer.value, offer.protocol == MODERN_VERSION)
+    except Unmendable as problem:
+        yield Hit(str(problem), f"has {WRONG}")
+        return
+    for pointer, what, _done in named(offer.value, mends):
+        yield Hit(pointer, f"has {what}")
 
 
 @rule(

@@ -5,6 +5,7 @@ is what a running server is compared with. What the config hides is left out (`l
 entry that nobody could ask for, or for which strict clients refuse the whole line that holds it,
 the lists of all other servers included (`Listing`):
 
+- a member that is not of its type, where that cannot be mended: see `mending`;
 - a number that no double holds, such as NaN, Infinity and 1e400 (RFC 8259, section 6);
 - a lone surrogate (section 8.2), which parsers in Rust and that of the official Python SDK refuse;
 - a member of its own that stands twice (section 4), which typed parsers in Rust refuse;
@@ -31,6 +32,7 @@ from mcpagg_runtime.base.jsontext import (
     read_members,
     value_at,
 )
+from mcpagg_runtime.serve.mending import WRONG, Unmendable, mended, named, wrong
 from mcpagg_runtime.serve.repeated import MARK, mark_fault
 from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.connection import Connection
 
     Row = Mapping[str, Any]
+    Refusal = tuple[str, str, str, str]
+    """(entry, JSON pointer to what strict clients refuse in it, what that is, what was done)."""
 
 MAXIMUM_PAGES = 1000
 # Levels; the message around an entry takes four more.
@@ -52,6 +56,7 @@ MAXIMUM_ENTRY_DEPTH = 100
 MAXIMUM_ENTRIES = 10_000
 MAXIMUM_ENTRY_CHARACTERS = 1 << 22
 
+LEFT_OUT = "it is left out"
 TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
 TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
 _LARGEST_DOUBLE = 1.7976931348623157e308
@@ -64,22 +69,39 @@ class Listing:
     """
 
     def __init__(
-        self, kind: Kind, server: str, *, repeats: bool = False, without: Sequence[str] = ()
+        self,
+        kind: Kind,
+        server: str,
+        *,
+        is_modern: bool = False,
+        over_http: bool = False,
+        without: Sequence[str] = (),
     ) -> None:
-        """`repeats` says whether headers repeat arguments of what is listed: modern, over HTTP.
+        """`is_modern` and `over_http` say how the server is spoken to: see the module.
 
         `without` are members that are left out of each entry.
         """
         self.kind = kind
-        self._repeats = repeats
         self._without = without
+        self._is_modern = is_modern
+        self._repeats = kind is TOOLS and is_modern and over_http
         self.wanted: str | None = "{}"
         """The params of the request for the next page, as JSON text; None once all have come."""
         self.faults: list[str] = []
         """What is wrong with the list; each one completes "server 'x' …"."""
+        self.left_out: list[Refusal] = []
+        """What strict clients refuse of it, and is not listed."""
+        self.mended: list[Refusal] = []
+        """What they would refuse, and is listed as they read it."""
         self.server = server
         self._first: dict[str, Item] = {}
         self._followed: set[str] = set()
+
+    @property
+    def said(self) -> list[str]:
+        """All that is to be said of the list, the losses first; see `faults`."""
+        refusals = [*self.left_out, *self.mended]
+        return [*self.faults, *[_said(self.kind, *one) for one in refusals]]
 
     @property
     def items(self) -> list[Item]:
@@ -104,18 +126,10 @@ class Listing:
                 what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
                 self.faults.append(f"{what}; the list ends there")
                 return
-            fault = _entry_fault(self.kind, value, result, start, odd)
-            if not fault and self._repeats and MARK in result[start:end]:
-                fault = _mark_fault(value)
-            if fault:
-                self.faults.append(f"lists {fault}; it is left out")
+            item = self._item(value, result, start, end, odd)
+            if item is None:
                 continue
-            text = result[start:end]
-            if any(name in value for name in self._without):
-                text = edited(text, drop=self._without)
-            _, begin, stop = members(text)[0][self.kind.label]
-            key, head, tail = value[self.kind.key], text[:begin], text[stop:]
-            item = Item(self.server, key, value[self.kind.label], head, tail)
+            key = item.original
             if self._first.setdefault(key, item) is not item and not in_circle:
                 what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
                 self.faults.append(f"{what}; the first one counts")
@@ -127,6 +141,45 @@ class Listing:
             return
         self._followed.add(cursor)
         self.wanted = obj(cursor=quote(cursor))
+
+    def _item(self, value: Any, text: str, start: int, end: int, odd: str) -> Item | None:
+        """Return an entry as it is listed, None if it is left out; note what is said of it."""
+        kind = self.kind
+        entry = value if type(value) is dict else {}
+        if not odd and any(member in entry for member in self._without):
+            entry = {member: entry[member] for member in entry if member not in self._without}
+            text = edited(text[start:end], drop=self._without)
+            start, end = 0, len(text)
+        name, key = entry.get(kind.label), entry.get(kind.key)
+        if type(name) is not str or type(key) is not str or not key:
+            other = f" or {kind.key}" if kind.key != kind.label else ""
+            self.faults.append(
+                f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+            )
+            return None
+        if fault := _other_fault(entry, odd, self._repeats and MARK in text[start:end]):
+            self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+            return None
+        if odd := odd or _oddity(entry, text, start):
+            self.left_out.append((key, "", odd, LEFT_OUT))
+            return None
+        try:
+            mends = wrong(kind, entry, self._is_modern)
+        except Unmendable as problem:
+            self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
+            return None
+        if mends:
+            self.mended += [(key, *one) for one in named(entry, mends)]
+            text = mended(text[start:end], mends)
+            start, end = 0, len(text)
+        _, begin, stop = members(text, start)[0][kind.label]
+        return Item(self.server, key, name, text[start:begin], text[stop:end])
+
+
+def _said(kind: Kind, name: str, pointer: str, what: str, done: str) -> str:
+    where = f" at {pointer}" if pointer else ""
+    about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
+    return f"{about}, which strict clients refuse; {done}"
 
 
 def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
@@ -147,30 +200,21 @@ def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
         yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
 
 
-def _entry_fault(kind: Kind, value: Any, text: str, start: int, odd: str) -> str:
-    """Say what an entry is, if it is left out, "" if it is listed."""
-    what = kind.name[:-1]
-    name = value.get(kind.label) if type(value) is dict else None
-    key = value.get(kind.key) if type(value) is dict else None
-    if type(name) is not str or type(key) is not str or not key:
-        return f"a {what} without a {kind.label}" + (
-            f" or {kind.key}" if kind.key != kind.label else ""
-        )
+def _oddity(value: dict[str, Any], text: str, start: int) -> str:
+    """Name what strict parsers refuse in an entry at text[start], "" if there is nothing."""
+    if odd := unreadable(value):
+        return odd
+    names: list[str] = []
+    read_members(text, start, {}, names)
+    return "a member that stands twice" if len({*names}) < len(names) else ""
+
+
+def _other_fault(value: dict[str, Any], odd: str, is_marked: bool) -> str:
+    """Name that for which an entry is left out though strict clients read it, "" if nothing."""
     if odd == TOO_LARGE:
-        return f"the {what} {key!r} with {odd}"
-    odd = odd or unreadable(value)
-    if not odd:
-        names: list[str] = []
-        read_members(text, start, {}, names)
-        odd = "a member that stands twice" if len({*names}) < len(names) else ""
-    return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
-
-
-def _mark_fault(tool: dict[str, Any]) -> str:
-    """Say what a tool is that is left out for one of its marks, "" if it is listed."""
-    fault = mark_fault(tool.get("inputSchema"))
-    what = f"the tool {tool['name']!r} with an {MARK} {fault}"
-    return f"{what}, which clients of HTTP refuse" if fault else ""
+        return odd
+    fault = mark_fault(value.get("inputSchema")) if is_marked and not odd else ""
+    return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
 
 
 def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:

@@ -169,9 +169,13 @@ class ListReader:
         if self.kind.is_declared(self._lifecycle.capabilities):
             row, is_modern = self._connection.row, self._lifecycle.era == MODERN
             over_http = "url" in row and row.get("transport") != "sse"
-            repeats = self.kind is TOOLS and over_http and is_modern
-            without = self._catalogue.left_out(self._server)
-            listing = Listing(self.kind, self._server, repeats=repeats, without=without)
+            listing = Listing(
+                self.kind,
+                self._server,
+                is_modern=is_modern,
+                over_http=over_http,
+                without=self._catalogue.left_out(self._server),
+            )
             self._reading = Reading(listing, self._catalogue)
             self._reading.ask(self._connection, self._answered)
         else:
@@ -224,7 +228,7 @@ class ListReader:
                 reading.ask(self._connection, self._answered)
                 return
         self._end_reading()
-        faults = reading.listing.faults
+        faults = reading.listing.said
         more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
         self._say(self.kind.method, faults[0] + more if faults else "")
         self._compare(listed(reading.listing.items, self._catalogue, self._connection))

@@ -1,4 +1,4 @@
-"""What URIs tell: whether one fits a template (RFC 6570), and which server named it."""
+"""What URIs tell: whether one is absolute, or fits a template (RFC 6570), and who named it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
 MAXIMUM_URIS = 10_000
 LONGEST_URI = 2_000
+_IN_SCHEME = str.maketrans("", "", "+-.")
+_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
+# What no host may hold (https://url.spec.whatwg.org/#forbidden-host-code-point).
+_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
+_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
 # How many items of one result are looked at.
 MAXIMUM_ITEMS = 1_000
 
@@ -47,6 +52,64 @@ def fits(template: str, uri: str) -> bool:
 
 def _crosses(text: str) -> bool:
     return any(mark in text for mark in "/?#")
+
+
+def is_absolute(uri: str) -> bool:
+    """Whether strict clients take `uri` for an absolute one (https://url.spec.whatwg.org).
+
+    Of the domain names and numbers that they take, this knows those that servers write.
+    """
+    uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
+    scheme, colon, rest = uri.partition(":")
+    scheme = scheme.lower()
+    if not (colon and scheme.isascii() and scheme[:1].isalpha()):
+        return False
+    if not scheme.translate(_IN_SCHEME).isalnum():
+        return False
+    is_web = scheme in _WITH_HOST
+    if not is_web and not rest.startswith("//"):
+        return True
+    authority = rest.lstrip("/\\") if is_web else rest[2:]
+    for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
+        authority = authority.partition(mark)[0]
+    if not authority:
+        return not is_web
+    if scheme == "file":
+        drive = authority[0] if authority[1:] in (":", "|") else ""
+        return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
+    host = authority.rpartition("@")[2]
+    if host.startswith("["):
+        inner, end, port = host[1:].partition("]")
+        return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
+    name, _, port = host.partition(":")
+    is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
+    return bool(name) and _is_port(port) and is_known
+
+
+def _is_port(text: str) -> bool:
+    return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
+
+
+def _is_domain(name: str) -> bool:
+    if not name.isascii() or "xn--" in name.lower():
+        try:
+            name.encode("idna").decode("idna")
+        except UnicodeError:
+            return False
+    last = name.rstrip(".").rpartition(".")[2]
+    if last.isdigit() or last.lower().startswith("0x"):
+        return _is_number(name, 4)
+    return _NO_DOMAIN.isdisjoint(name)
+
+
+def _is_number(address: str, version: int) -> bool:
+    """Whether it is an IP address of this version."""
+    from ipaddress import ip_address
+
+    try:
+        return ip_address(address).version == version
+    except ValueError:
+        return False
 
 
 class Origins:
