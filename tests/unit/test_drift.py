@@ -168,7 +168,7 @@ def test_a_tool_that_turns_malicious_is_told_with_its_classes(
     policy: str, does: str, served: list[str]
 ) -> None:
     turned = tool("x", description="Reads.\U000e0068\U000e0069", **READONLY)
-    turned["inputSchema"] = {"properties": {"notes": {}}}
+    turned["inputSchema"] = {"type": "object", "properties": {"notes": {}}}
     world, client, _ = drifted([turned, "y"], on_drift=policy)
     assert world.said == [
         f"server 'a' differs from its snapshot: ~x(schema-breaking,text,hint); {does}, "
@@ -178,7 +178,7 @@ def test_a_tool_that_turns_malicious_is_told_with_its_classes(
 
 
 def test_live_serves_what_the_child_says_now_and_tells_the_client_once() -> None:
-    new = {"x_future": 1, "name": "new", "inputSchema": {}}
+    new = {"x_future": 1, "name": "new", "inputSchema": {"type": "object"}}
     world, client, a = drifted([tool("x", title="X"), new])
     assert world.received(client) == [TOOLS_CHANGED]
     assert world.said == [
@@ -207,7 +207,10 @@ def test_live_asks_the_child_about_a_tool_that_it_dropped() -> None:
 def test_live_keeps_what_the_child_says_byte_for_byte() -> None:
     world = World({"a": ["x"]})
     client, a = world.client(), world.ready("a")
-    text = '{ "n":1E5,"name" : "w\\u0061x" ,"x":{"d":1.0,"d":2},"s":"\\u00e9\u2028" }'
+    text = (
+        '{ "n":1E5,"name" : "w\\u0061x" ,"x":{"d":1.0,"d":2},"s":"\\u00e9\u2028"'
+        ',"inputSchema" :{ "type":"object"} }'
+    )
     for _ in range(2):
         [asked] = [m for m in world.received(a) if m["method"] == "tools/list"]
         world.say(a, f'{{"id":{asked["id"]},"result":{{"tools":[ {text} ],"x":1}}}}')
@@ -776,6 +779,25 @@ def test_an_entry_that_cannot_be_listed_is_left_out_and_said_once(odd: str) -> N
     assert world.names(client) == ["a:x"]
     [said] = world.said
     assert said.endswith("; it is left out (the first of 2 faults of this list)")
+
+
+@pytest.mark.parametrize("policy", ["live", "refuse"])
+def test_a_mended_list_is_what_is_compared_and_served(policy: str) -> None:
+    """Compiled from a list with the same faults, the snapshot has what they are mended to."""
+    world = World({"a": ["x"]}, on_drift=policy)
+    client, a = world.client(), world.ready("a")
+    given = {**tool("x"), "title": None, "inputSchema": {}}
+    unfit = tool("y", annotations={"readOnlyHint": "true"})
+    for _ in range(2):
+        world.give_list(a, [given, unfit])
+        world.say(a, TOOLS_CHANGED)
+        world.wait(SETTLE_SECONDS)
+    assert world.ask(client, request(1, "tools/list"))["result"]["tools"] == [tool("a:x")]
+    assert world.lines(client) == []
+    assert world.said == [
+        "server 'a' lists the tool 'y' with a wrong value at /annotations/readOnlyHint, which "
+        "strict clients refuse; it is left out (the first of 3 faults of this list)"
+    ]
 
 
 def test_filters_and_names_of_the_config_hold_for_a_live_list() -> None:

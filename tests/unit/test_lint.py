@@ -15,7 +15,7 @@ from mcpagg.lint.linting import FAILING, RULES, SHOWN
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError
 from mcpagg.relocation import launch_rows
-from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
+from mcpagg.snapshot import ChildSnapshot, Json, Refused, Snapshot
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 ENGLAND = "\U0001f3f4" + "".join(chr(0xE0000 + ord(char)) for char in "gbeng\x7f")
@@ -132,7 +132,11 @@ def found(*tools: Json, protocol: str = LEGACY, **options: Any) -> list[tuple[st
             "/inputSchema/properties/a/items/type",
             arguments(a={"type": "array", "items": {"type": ["object", "null"]}}),
         ),
-        ("gemini-subset", "/inputSchema/properties/a", arguments(a=True)),
+        (
+            "gemini-subset",
+            "/inputSchema/properties/a/properties/b",
+            arguments(a={"type": "object", "properties": {"b": True}}),
+        ),
         ("large-schema", "/inputSchema", arguments(a={"enum": [str(i) for i in range(1001)]})),
         ("large-schema", "/inputSchema", arguments(**{f"p{i}": {} for i in range(5001)})),
         ("long-description", "/description", tool(description="x" * 1025)),
@@ -337,7 +341,7 @@ def test_strict_fails_for_what_harms_and_not_for_advice(rule: Any) -> None:
         "top-level-choice": tool(inputSchema={"type": "object", "oneOf": [{}]}),
         "array-items": arguments(a={"type": "array"}),
         "property-name": arguments(**{"a b": {}}),
-        "gemini-subset": arguments(a=True),
+        "gemini-subset": arguments(a={"enum": [1]}),
         "large-schema": arguments(a={"enum": [str(i) for i in range(1001)]}),
         "look-alike": tool(description="Ign\u043ere it."),
         "long-description": tool(description="x" * 1025),
@@ -376,11 +380,47 @@ def test_a_rule_that_is_not_known_is_an_error_with_those_that_are() -> None:
 
 
 def test_of_many_findings_the_first_few_are_shown() -> None:
-    tools = tuple(tool(f"t{index}", inputSchema={}) for index in range(SHOWN + 2))
+    tools = tuple(tool(f"t{index}", title=f"\u200b{index}") for index in range(SHOWN + 2))
     findings, _ = linted(ChildSnapshot("a", LEGACY, tools=tools))
     shown = shortened(findings, verbose=False)
     assert len(shown) == SHOWN + 1
     assert str(shown[-1]) == (
-        "2 more findings of 'a' [refused-entry]; -v shows all, --ignore refused-entry none"
+        "2 more findings of 'a' [hidden-text]; -v shows all, --ignore hidden-text none"
     )
     assert len(shortened(findings, verbose=True)) == len(tools)
+
+
+NO_TYPE = ("/inputSchema/type", "nothing", '"object" is written there')
+REFUSED = (
+    Refused("tool", "bad", "/annotations/title", "a wrong value", "it is left out"),
+    *(Refused("tool", f"t{number}", *NO_TYPE) for number in range(12)),
+)
+
+
+def test_what_is_mended_of_a_server_is_one_line_and_each_of_it_where_all_is_wanted() -> None:
+    child = ChildSnapshot("a", LEGACY, tools=(tool("t0"),), refused=REFUSED)
+    findings, _ = linted(child, ChildSnapshot("b", LEGACY, refused=REFUSED[:1]))
+    assert [str(problem) for problem in shortened(findings, verbose=False)] == [
+        "mcpServers.a: tool 'bad' /annotations/title has a wrong value (it is left out); "
+        "12 tools (first 't0') /inputSchema/type has nothing (\"object\" is written there), "
+        "which is refused by strict clients, with all other entries [refused-entry]; "
+        "-v shows all, --ignore 'refused-entry=a:*' none",
+        "mcpServers.b: tool 'bad' /annotations/title has a wrong value (it is left out), "
+        "which is refused by strict clients, with all other entries [refused-entry]; "
+        "have its server mended, or --ignore refused-entry=b:bad",
+    ]
+    assert len(shortened(findings, verbose=True)) == len(REFUSED) + 1
+
+
+def test_strict_refuses_what_was_mended_unless_it_is_ignored() -> None:
+    child = ChildSnapshot("a", LEGACY, tools=(tool("t0"),), refused=REFUSED)
+    with pytest.raises(ConfigError) as caught:
+        linted(child, strict=True)
+    assert len(caught.value.problems) == len(REFUSED)
+    assert linted(child, strict=True, ignore=("refused-entry=a:*",)) == ((), [])
+
+
+def test_an_overlay_that_strict_clients_refuse_is_found() -> None:
+    assert found(tool(annotations={"readOnlyHint": "yes"})) == [
+        ("refused-entry", "/annotations/readOnlyHint")
+    ]
