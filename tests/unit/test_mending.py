@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types.methods import parse_server_result
 from pydantic import AnyUrl, TypeAdapter
-from shapes import RIGHT, Shaped, shaped
+from shapes import ABSENT, RIGHT, Shaped, shaped
 
 from mcpagg_runtime.base.catalogue import (
     KINDS,
@@ -41,6 +41,11 @@ def entry_of(kind: Kind, **members: Any) -> dict[str, Any]:
         for name, value in {**RIGHT[kind], **members}.items()
         if name in ("name", "uri", "uriTemplate", "inputSchema", *members)
     }
+
+
+def without(**members: Any) -> dict[str, Any]:
+    """Return an object with these members, less those that are ABSENT."""
+    return {name: value for name, value in members.items() if value is not ABSENT}
 
 
 OBJECT = {"type": "object"}
@@ -80,6 +85,16 @@ BOTH = (True, False)
             {"annotations": {"priority": 1}},
         ),
         (TEMPLATES, {"annotations": {"lastModified": None}}, {"annotations": {}}),
+        *(
+            (TOOLS, {member: {**OBJECT, **schema(None)}}, {member: {**OBJECT, **schema(ABSENT)}})
+            for member in ("inputSchema", "outputSchema")
+            for schema in (
+                lambda null: without(type="object", additionalProperties=null, title=null),
+                lambda null: {"properties": {"type": without(type=null, enum=null, default=None)}},
+                lambda null: {"$defs": {"a": {"anyOf": [without(items=null), True]}}},
+                lambda null: {"items": {"not": without(description=null, const=None)}},
+            )
+        ),
         # The same in other words.
         (
             TOOLS,
@@ -207,7 +222,7 @@ def test_what_nobody_can_put_right_is_left_out(
         assert (where, what, done) == (pointer, "a wrong value", "it is left out")
 
 
-@pytest.mark.parametrize("schema", [{}, {"type": "array"}, {"type": None}, {"properties": 5}])
+@pytest.mark.parametrize("schema", [{}, {"type": "array"}, {"type": ["null", "number"]}])
 def test_outputs_of_modern_tools_may_be_anything(schema: dict[str, Any]) -> None:
     text = json.dumps(entry_of(TOOLS, outputSchema=schema)).replace('"name": ', '"name":')
     assert read(TOOLS, text, is_modern=True)[1] == text

@@ -3,16 +3,17 @@
 A client whose types do not fit one member of one entry, such as a hint that is null, has no tools
 at all, of no server. What is wrong is put right where that changes no meaning:
 
-- an optional member that is null is left out, as if it were not given;
+- an optional member that is null is left out, as if it were not given, and so is a keyword in a
+  schema, but for `default` and `const`: the TypeScript SDK 1.x compiles the schemas of outputs;
 - the schema of a tool's arguments is that of an object, whether it says so or not, and so is that
   of an output in the revisions with a handshake;
 - the schemas `true`, `false` and null of a property are written as objects (JSON Schema, 4.3.2);
 - an empty array in place of an object is an empty object, and the other way round: languages with
   one type for both cannot tell them apart.
 
-Any other entry of that kind cannot be listed. Members that clients do not know, and what is deeper
-in schemas and in `_meta`, is not looked at: there a null may well mean something. `SHAPES` is what
-the official libraries demand: Python 1.x and 2.x, TypeScript 1.x and 2.x, whichever is strictest.
+Any other entry of that kind cannot be listed. Members that clients do not know, and what is in
+`_meta`, are not looked at: there a null may well mean something. `SHAPES` is what the official
+libraries demand: Python 1.x and 2.x, TypeScript 1.x and 2.x, whichever is strictest.
 """
 
 from __future__ import annotations
@@ -39,6 +40,25 @@ if TYPE_CHECKING:
     or None if nothing can."""
 
 WRONG = "a wrong value"
+_JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+# Keywords of JSON Schema that hold schemas by name, one or several, and others of which a null says
+# nothing: not `default` and `const`.
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_HOLDERS = (
+    *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+    *("additionalProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf"),
+    *("oneOf", "not", "if", "then", "else"),
+)
+_KEYWORDS = (
+    *_BY_NAME,
+    *_HOLDERS,
+    *("$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$comment", "title"),
+    *("description", "examples", "deprecated", "readOnly", "writeOnly", "nullable", "type"),
+    *("enum", "required", "dependentRequired", "dependencies", "format", "pattern"),
+    *("contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "minimum", "maximum"),
+    *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+    *("uniqueItems", "minProperties", "maxProperties", "minContains", "maxContains"),
+)
 _LARGEST_SIZE = float(1 << 63)
 
 
@@ -57,10 +77,14 @@ def wrong(kind: Kind, entry: dict[str, Any], is_modern: bool) -> Mends:
     shape = SHAPES.get(kind)
     if shape is None:
         return {}
-    if is_modern and _describes_any_value(entry.get("outputSchema")):
-        shape = {**shape, "outputSchema": {"$schema": _text_shape}}
+    output = entry.get("outputSchema")
+    if is_modern and type(output) is dict and output.get("type") != "object":
+        types = {"type": _any_type_shape} if output.get("type") is not None else {}
+        shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
     mends: Mends = {}
     _look(entry, shape, (), mends)
+    for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
+        _drop_nulls(entry.get(member), (member,), mends)
     return mends
 
 
@@ -74,10 +98,6 @@ def named(entry: dict[str, Any], mends: Mends) -> list[tuple[str, str, str]]:
         )
         for path, new in mends.items()
     ]
-
-
-def _describes_any_value(schema: Any) -> bool:
-    return type(schema) is dict and schema.get("type") != "object"
 
 
 # What values must be
@@ -130,6 +150,11 @@ def _type_shape(value: Any) -> str | None:
     if value == "object":
         return ""
     return '"object"' if type(value) is list and "object" in value else None
+
+
+def _any_type_shape(value: Any) -> str | None:
+    types = value if type(value) is list and value else [value]
+    return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
 
 
 def _property_shape(value: Any) -> str | None:
@@ -253,6 +278,20 @@ def _look_at_all(value: Any, shape: list[Any] | tuple[Any], path: Path, mends: M
     for step in range(len(value)) if is_array else value:
         _look(value[step], shape[0], (*path, step), mends)
     return ""
+
+
+def _drop_nulls(schema: Any, path: Path, mends: Mends) -> None:
+    """Note each keyword that is null in a schema and in those within it."""
+    for name, value in schema.items() if type(schema) is dict else ():
+        place: Path = (*path, name)
+        if value is None and name in _KEYWORDS:
+            mends.setdefault(place, "")
+        elif name in _BY_NAME and type(value) is dict:
+            for key, inner in value.items():
+                _drop_nulls(inner, (*place, key), mends)
+        elif name in _HOLDERS:
+            for step, inner in enumerate(value) if type(value) is list else [(None, value)]:
+                _drop_nulls(inner, place if step is None else (*place, step), mends)
 
 
 def _as_pointer(path: Path) -> str:
