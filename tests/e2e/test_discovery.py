@@ -71,7 +71,7 @@ def test_everything_that_a_child_says_is_kept() -> None:
     tool = {
         "name": "odd",
         "title": "Odd",
-        "inputSchema": {"properties": {"n": {"const": 1.0}}},
+        "inputSchema": {"type": "object", "properties": {"n": {"const": 1.0}}},
         "annotations": {"readOnlyHint": True, "x-custom": [None]},
         "_meta": {"vendor/k": 12345678901234567890},
         "execution": {"taskSupport": "optional"},
@@ -145,7 +145,8 @@ def test_a_null_cursor_ends_the_list(log: Path) -> None:
 
 
 def test_a_list_may_be_longer_than_any_buffer(tmp_path: Path) -> None:
-    tools = [{"name": f"t{number}", "description": "x" * 30_000} for number in range(10)]
+    more = {"description": "x" * 30_000, "inputSchema": {"type": "object"}}
+    tools = [{"name": f"t{number}", **more} for number in range(10)]
     options = tmp_path / "options.json"
     options.write_text(json.dumps({"tools": tools}))
     snapshot, _ = survey({"stub": {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}})
@@ -268,14 +269,21 @@ def test_a_list_of_tools_that_is_not_given_costs_only_itself(answer: Any) -> Non
 
 def test_what_a_running_server_may_not_list_is_not_in_the_snapshot_either() -> None:
     twice = '{"name":"t","name":"bad:u"}'
-    tools = ["good", twice, '{"name":"odd","inputSchema":{"maximum":NaN}}', "good"]
-    snapshot, warnings = survey({"stub": stub_entry(tools=tools)})
-    assert names(snapshot.children[0]) == ["good"]
-    assert [warning.what.partition(", which")[0] for warning in warnings] == [
-        "server 'stub' lists the tool 'bad:u' with a member that stands twice",
-        "server 'stub' lists the tool 'odd' with a number that no double holds",
-        "server 'stub' lists the tool 'good' more than once; the first one counts",
+    mended: Json = {"name": "mended", "title": None, "inputSchema": {}}
+    tools = ["good", twice, '{"name":"odd","inputSchema":{"maximum":NaN}}', mended, "good"]
+    snapshot, warnings = survey({"stub": stub_entry(tools=tools, prompts=["p", {"name": 5}])})
+    [stub] = snapshot.children
+    assert names(stub) == ["good", "mended"]
+    assert stub.tools[1] == {"name": "mended", "inputSchema": {"type": "object"}}
+    assert [warning.what for warning in warnings] == [
+        "server 'stub' lists the tool 'good' more than once; the first one counts"
     ]
+    assert stub.refused == (
+        ("tool", "bad:u", "", "a member that stands twice", "it is left out"),
+        ("tool", "odd", "", "a number that no double holds", "it is left out"),
+        ("tool", "mended", "/title", "null", "that is left out"),
+        ("tool", "mended", "/inputSchema/type", "nothing", '"object" is written there'),
+    )
 
 
 def test_requests_of_a_child_are_answered(log: Path) -> None:

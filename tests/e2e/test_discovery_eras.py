@@ -341,7 +341,8 @@ def test_of_a_modern_child_what_it_said_last_is_told(log: Path) -> None:
 
 
 def test_everything_that_a_modern_child_says_is_kept() -> None:
-    tool = {"name": "odd", "inputSchema": {}, "x_future": {"a": [1.0]}, "_meta": {"v/k": 1}}
+    more = {"x_future": {"a": [1.0]}, "_meta": {"v/k": 1}}
+    tool = {"name": "odd", "inputSchema": {"type": "object"}, **more}
     info = {"name": "n", "version": "1", "x": {"y": 1}}
     capabilities = {
         "tools": {"x": 1},

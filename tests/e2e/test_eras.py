@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from eras import ELICITS_SINCE, AnyClient, CallError, Node, NodeClient, RawClient, SdkClient
 from mcp.shared.exceptions import MCPDeprecationWarning
-from proxies import compiled
+from proxies import compiled, served
+from shapes import RIGHT, shaped
 from validity import check, passed
 from wire import (
     LATEST,
@@ -30,8 +31,11 @@ from wire import (
     events,
     legacy_entry,
     modern_entry,
+    stub_entry,
     tapped,
 )
+
+from mcpagg_runtime.base.catalogue import Kind
 
 pytestmark = pytest.mark.filterwarnings(
     f"ignore::{MCPDeprecationWarning.__module__}.{MCPDeprecationWarning.__qualname__}"
@@ -374,3 +378,54 @@ def test_all_that_a_client_and_a_child_have_passes(
             problems.append(f"{operation}: {problem!r}")
     record_property("eras", [*key, outcomes])
     assert not problems, "\n\n".join(problems)
+
+
+LIBRARIES = [name for name in CLIENTS if not name.startswith("raw")]
+
+
+@pytest.fixture(scope="module")
+def misshapen(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+    """Return a proxy of a server whose lists have every wrong shape of an entry, and what it lists.
+
+    That is {list: names or URIs}.
+    """
+    lists: dict[Kind, list[Json]] = {kind: [] for kind in RIGHT}
+    for one in shaped():
+        entry = one.entry
+        # Each under its own name; what is wrong with names is known to no list.
+        if one.pointer not in ("/name", f"/{one.kind.key}"):
+            key = one.kind.key
+            entry = {**entry, key: f"{entry[key]}{len(lists[one.kind])}"}
+        lists[one.kind].append(entry)
+    folder = tmp_path_factory.mktemp("misshapen")
+    capabilities: Json = {"tools": {}, "prompts": {}, "resources": {}}
+    answers = {kind.method: {"result": {kind.member: entries}} for kind, entries in lists.items()}
+    options = folder / "options.json"
+    options.write_text(
+        json.dumps({"capabilities": capabilities, "answers": answers}), encoding="utf-8"
+    )
+    servers = {"bad": {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}}
+    file = compiled(folder, {**servers, "good": stub_entry(tools=["echo"])})
+    with served(file) as wire:
+        results = {kind: wire.request(kind.method)["result"] for kind in lists}
+    listed = {
+        kind.name: [entry[kind.key] for entry in result[kind.member]]
+        for kind, result in results.items()
+    }
+    return file, listed
+
+
+@pytest.mark.parametrize("client", LIBRARIES)
+def test_no_shape_of_an_entry_makes_a_client_refuse_a_list(
+    client: str, misshapen: tuple[Path, dict[str, list[str]]], node: Callable[[str, str], Node]
+) -> None:
+    file, listed = misshapen
+    peer = CLIENTS[client][1]([*TAP[:-1], str(file)], node)
+    try:
+        peer.connect()
+        names = peer.names()
+    finally:
+        peer.close()
+    assert names == listed
+    assert "good:echo" in names["tools"]
+    assert min(map(len, names.values())) > 50

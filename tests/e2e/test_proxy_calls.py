@@ -59,22 +59,15 @@ SCHEMAS = [
     '{"type":"object","properties":{"$ref":{"type":"string"},"b":{"$ref":"#/properties/$ref"},'
     '"c":{"$ref":"#"}}}',
     '{"type":"object","properties":{},"required":[]}',
-    '{"anyOf":[{"type":"object"},{"type":"object"}]}',
-    '{"type":"string"}',
+    '{"type":"object","anyOf":[{"type":"object"},{"type":"object"}]}',
 ]
 
 
-def test_a_schema_is_listed_as_it_was_given_and_an_odd_one_is_told(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_schema_is_listed_as_it_was_given(tmp_path: Path) -> None:
     given = [f'{{"name":"t{n}","title":"T","inputSchema":{s}}}' for n, s in enumerate(SCHEMAS)]
     options = tmp_path / "options.json"
     options.write_text(json.dumps({"tools": given}))
     file = compiled(tmp_path, {"one": {"command": STUB[0], "args": [*STUB[1:], f"@{options}"]}})
-    told = capsys.readouterr().err
-    refused = [line for line in told.splitlines() if "[no-object]" in line]
-    odd = [n for n in range(len(given)) if any(f"tool 't{n}' " in line for line in refused)]
-    assert odd == [4, 5]
     with served(file) as wire:
         listed = tools(wire)
         assert [{**tool, "name": tool["name"][4:]} for tool in listed] == [
