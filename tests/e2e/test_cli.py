@@ -573,6 +573,41 @@ def test_strict_writes_nothing_until_what_was_found_is_mended_or_ignored(
     assert "did you mean `array-items`?" in capsys.readouterr().err
 
 
+def test_what_strict_clients_refuse_is_mended_and_told_in_one_line_a_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more: dict[str, Any] = {
+        "description": "Does it.",
+        "inputSchema": {},
+        "annotations": {"title": None},
+    }
+    unfit = {"name": "unfit", "inputSchema": {"type": "string"}}
+    entry = stub_entry(tools=[{**more, "name": "t"}, {**more, "name": "u", "title": "U"}, unfit])
+    file = tmp_path / "server.py"
+    command = [str(write_config(tmp_path, {"a": entry})), "-o", str(file), "-q"]
+    assert main(command) == 0
+    [line] = capsys.readouterr().err.splitlines()[:-1]  # the last is of the descriptions
+    assert "mcpServers.a: tool 'unfit' /inputSchema/type has a wrong value (it is left" in line
+    assert "; 2 tools (first 't') /inputSchema/type has nothing (" in line
+    assert "; 2 tools (first 't') /annotations/title has null (that is left out), which" in line
+    assert main([*command, "-v", "--ignore", "same-description"]) == 0
+    told = capsys.readouterr().err
+    assert told.count("[refused-entry]") == 5
+    assert "tool 'u' /annotations/title has null (that is left out), which" in told
+    assert main([*command, "--strict"]) == 2
+    assert capsys.readouterr().err.count("[refused-entry]") == 5
+    assert main([*command, "--strict", "--ignore", "refused-entry=a:*"]) == 0
+    assert main(["--check", "-o", str(file)]) == 0
+    with served(file) as wire:
+        plain: dict[str, Any] = {**more, "inputSchema": {"type": "object"}, "annotations": {}}
+        expected = [{**plain, "name": "a:t"}, {**plain, "name": "a:u", "title": "U"}]
+        assert wire.request("tools/list")["result"]["tools"] == expected
+        wire.wait_stderr(
+            "server 'a' lists the tool 'unfit' with a wrong value at /inputSchema/type"
+        )
+        assert "differs" not in wire.stderr
+
+
 def test_offline_does_not_repeat_what_was_said_of_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,7 +29,7 @@ def read(*pages: str, kind: Kind = TOOLS) -> tuple[list[str], list[str]]:
     for number, entries in enumerate(pages):
         listing.take(f'{{"{kind.member}":[{entries}],"nextCursor":"{number}"}}')
     listing.mended.clear()
-    return [item.original for item in listing.items], listing.said
+    return [item.original for item in listing.items], listing.said({})
 
 
 def wanted_after(listing: Listing, page: str) -> str | None:
@@ -202,5 +202,5 @@ def test_an_entry_of_a_large_list_that_is_too_deep_or_too_large_is_left_out(
     assert wanted_after(found, page) is None
     assert [item.original for item in found.items] == ["plain", "t"]
     found.mended.clear()
-    [fault] = found.said
+    [fault] = found.said({})
     assert fault.startswith(f"lists the tool 'odd' with {odd}")

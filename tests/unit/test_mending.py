@@ -129,11 +129,19 @@ def test_what_can_be_said_rightly_is(
 def test_a_tool_without_a_schema_takes_any_arguments() -> None:
     listing, text = read(TOOLS, '{"name":"t"}')
     assert text == '{"name":"t","inputSchema":{"type":"object"}}'
-    [said] = listing.said
+    [said] = listing.said({})
     assert said == (
         "lists the tool 't' with nothing at /inputSchema, which strict clients refuse; "
         '{"type":"object"} is written there'
     )
+
+
+def test_what_is_hidden_is_not_spoken_of() -> None:
+    listing, _ = read(TOOLS, '{"name":"t"},{"name":"u","title":5}')
+    assert len(listing.said({"hide": ["t"]})) == 1
+    assert listing.said({"expose": []}) == []
+    listing, _ = read(RESOURCES, '{"name":"r","uri":"r:1","size":null}')
+    assert listing.said({"hide": ["r:*"]}) == []
 
 
 def test_what_is_mended_keeps_all_else_as_it_is_written() -> None:
@@ -176,7 +184,7 @@ def test_what_every_client_reads_keeps_its_text(kind: Kind, given: dict[str, Any
     )
     for is_modern in BOTH:
         listing, listed = read(kind, text, is_modern)
-        assert (listed, listing.said) == (text, [])
+        assert (listed, listing.said({})) == (text, [])
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,9 @@ from mcpagg.lint.letters import as_read
 from mcpagg.lint.schemas import SchemaFault, every_schema, schema_faults
 from mcpagg.pointers import strings
 from mcpagg.problems import Problem
+from mcpagg_runtime.base.catalogue import KINDS
+
+KIND_OF = {kind.name[:-1]: kind for kind in KINDS}
 
 DESCRIBED = "/description"
 """Where an overlay helps: see `overlays`."""

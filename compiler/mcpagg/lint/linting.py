@@ -9,13 +9,13 @@ from shlex import quote
 from mcpagg.filters import UNUSED_FILTER
 from mcpagg.linking import Linked
 from mcpagg.lint import names, texts, validity
-from mcpagg.lint.finding import Finding, Hit, Offer, Surface
+from mcpagg.lint.finding import KIND_OF, Finding, Hit, Offer, Surface
 from mcpagg.listed import listed_items
 from mcpagg.options import Options
 from mcpagg.problems import ConfigError, Problem, count, meant
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.serve.listing import hides_address, offered
+from mcpagg_runtime.serve.listing import is_hidden
 
 RULES = (
     validity.refused_entry,
@@ -164,8 +164,7 @@ def _refused(spec: ProxySpec, snapshot: Snapshot) -> Iterator[tuple[Offer, Hit]]
         server = servers[child.name]
         row = server.row()
         for one in child.refused:
-            is_shown = offered(one.name, row) if one.kind == "tool" else True
-            if is_shown and not hides_address(one.name, row):
+            if not is_hidden(KIND_OF[one.kind], one.name, row):
                 offer = Offer(child.name, one.kind, one.name, {}, server.path, child.protocol)
                 hit = Hit(one.pointer, f"has {one.what} ({one.done})", remedy=MENDED_BY)
                 yield offer, hit

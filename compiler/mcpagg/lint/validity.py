@@ -14,13 +14,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mcpagg.lint.finding import Hit, Offer, Surface, rule
+from mcpagg.lint.finding import KIND_OF, Hit, Offer, Surface, rule
 from mcpagg.pointers import escaped
-from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.serve.mending import WRONG, Unmendable, named, wrong
 
-_KINDS = {kind.name[:-1]: kind for kind in KINDS}
 # Of `strict` functions, which the Responses API makes of all:
 # https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas
 DEEPEST, MOST_PROPERTIES, MOST_CHOICES = 10, 5000, 1000
@@ -45,7 +43,7 @@ def refused_entry(offer: Offer, _: Surface) -> Iterator[Hit]:
     What servers list has been mended by then: this is what an overlay makes of it, or what an older
     compiler recorded.
     """
-    kind = _KINDS.get(offer.kind)
+    kind = KIND_OF.get(offer.kind)
     if kind is None:
         return
     try:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import TOOLS, Item
+from mcpagg_runtime.base.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
 from mcpagg_runtime.base.jsontext import (
     LARGE,
     Malformed,
@@ -97,11 +97,15 @@ class Listing:
         self._first: dict[str, Item] = {}
         self._followed: set[str] = set()
 
-    @property
-    def said(self) -> list[str]:
-        """All that is to be said of the list, the losses first; see `faults`."""
+    def said(self, row: Row) -> list[str]:
+        """Return all that is to be said of the list, the losses first; see `faults`.
+
+        Nothing of what `row`, the server's in the launch table, hides.
+        """
+        kind = self.kind
         refusals = [*self.left_out, *self.mended]
-        return [*self.faults, *[_said(self.kind, *one) for one in refusals]]
+        shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
+        return [*self.faults, *[_said(kind, *one) for one in shown]]
 
     @property
     def items(self) -> list[Item]:
@@ -224,13 +228,11 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
     out, as the compiler does.
     """
     kind, server, row = catalogue.kind, connection.name, connection.row
-    if kind is TOOLS:
-        items = [item for item in items if offered(item.original, row)]
+    items = [item for item in items if not is_hidden(kind, item.original, row)]
     if kind.key == "name":
         return _named(items, catalogue, connection)
     if kind.label == "name":
         routes, own = catalogue.routes, (server,)
-        items = [item for item in items if not hides_address(item.original, row)]
         items = [item for item in items if routes.get(item.original, own)[0] == server]
         for item in items:
             item.exposed = item.portable = labelled(server, item.exposed)
@@ -258,6 +260,13 @@ def _named(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
 
     named = {*name_new(new, catalogue, server, connection.row, connection.options)}
     return [item for item in items if item.original in known or item in named]
+
+
+def is_hidden(kind: Kind, own: str, row: Row) -> bool:
+    """Whether a server's row hides what it knows as `own`: a tool, a resource or a template."""
+    if kind is TOOLS:
+        return not offered(own, row)
+    return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
 
 
 def offered(tool: str, row: Row) -> bool:

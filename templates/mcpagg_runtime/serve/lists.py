@@ -228,7 +228,7 @@ class ListReader:
                 reading.ask(self._connection, self._answered)
                 return
         self._end_reading()
-        faults = reading.listing.said
+        faults = reading.listing.said(self._connection.row)
         more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
         self._say(self.kind.method, faults[0] + more if faults else "")
         self._compare(listed(reading.listing.items, self._catalogue, self._connection))
