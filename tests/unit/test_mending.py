@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -51,6 +52,15 @@ def without(**members: Any) -> dict[str, Any]:
 OBJECT = {"type": "object"}
 BOTH = (True, False)
 
+SCHEMAS: tuple[Callable[[Any], dict[str, Any]], ...] = (
+    lambda null: without(type="object", additionalProperties=null, title=null),
+    lambda null: {"properties": {"type": without(type=null, enum=null, default=None)}},
+    lambda null: {"$defs": {"a": {"anyOf": [without(items=null), True]}}},
+    lambda null: {"$defs": {"a": None if null is None else {}}},
+    lambda null: {"items": {"not": without(description=null, const=None)}},
+)
+"""Schemas with keywords of some value, null or ABSENT."""
+
 
 @pytest.mark.parametrize(
     ("kind", "given", "expected"),
@@ -88,12 +98,7 @@ BOTH = (True, False)
         *(
             (TOOLS, {member: {**OBJECT, **schema(None)}}, {member: {**OBJECT, **schema(ABSENT)}})
             for member in ("inputSchema", "outputSchema")
-            for schema in (
-                lambda null: without(type="object", additionalProperties=null, title=null),
-                lambda null: {"properties": {"type": without(type=null, enum=null, default=None)}},
-                lambda null: {"$defs": {"a": {"anyOf": [without(items=null), True]}}},
-                lambda null: {"items": {"not": without(description=null, const=None)}},
-            )
+            for schema in SCHEMAS
         ),
         # The same in other words.
         (

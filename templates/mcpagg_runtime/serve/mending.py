@@ -288,6 +288,8 @@ def _drop_nulls(schema: Any, path: Path, mends: Mends) -> None:
             mends.setdefault(place, "")
         elif name in _BY_NAME and type(value) is dict:
             for key, inner in value.items():
+                if inner is None:
+                    mends[(*place, key)] = "{}"
                 _drop_nulls(inner, (*place, key), mends)
         elif name in _HOLDERS:
             for step, inner in enumerate(value) if type(value) is list else [(None, value)]:
