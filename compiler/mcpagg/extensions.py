@@ -32,8 +32,8 @@ def declared_extensions(snapshot: Snapshot) -> dict[str, Any]:
         for name, settings in extensions_of(child).items():
             if name in WITHOUT_METHODS or name in answered_by(snapshot).get(child.name, ()):
                 found.setdefault(name, settings)
-    skills = [extensions_of(child).get(SKILLS.capability) for child in snapshot.children]
-    if any(isinstance(one, dict) and one.get("directoryRead") is True for one in skills):
+    skills = [extensions_of(child).get(SKILLS.capability, {}) for child in snapshot.children]
+    if any(one.get("directoryRead") is True for one in skills):
         found[SKILLS.capability] = {"directoryRead": True}
     return found
 
@@ -79,9 +79,13 @@ def extension_warnings(snapshot: Snapshot, paths: Mapping[str, str]) -> list[Pro
 
 
 def extensions_of(child: ChildSnapshot) -> dict[str, Any]:
-    """Return the extensions that a server declares, with their settings."""
+    """Return the extensions that a server declares, with their settings.
+
+    What is no object says nothing as settings, and strict clients refuse a handshake that has it.
+    """
     named = child.capabilities.get("extensions")
-    return named if isinstance(named, dict) else {}
+    found = named if isinstance(named, dict) else {}
+    return {name: one if isinstance(one, dict) else {} for name, one in found.items()}
 
 
 def _owners(snapshot: Snapshot) -> dict[str, list[str]]:

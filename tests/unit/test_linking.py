@@ -125,6 +125,15 @@ def test_an_extension_is_declared_where_its_methods_can_be_routed() -> None:
     ]
 
 
+@pytest.mark.parametrize("settings", [True, None, "yes", [], 1])
+def test_settings_of_an_extension_for_which_clients_refuse_the_handshake_are_not_declared(
+    settings: Any,
+) -> None:
+    own = {"extensions": {"com.example/own": settings, SKILLS.capability: settings}}
+    tables, _ = linked(ChildSnapshot("a", LEGACY, {}, own))
+    assert tables.capabilities["extensions"] == {"com.example/own": {}, SKILLS.capability: {}}
+
+
 def skilled(name: str, *uris: str, **settings: Any) -> ChildSnapshot:
     """Return a server with skills."""
     extensions = {SKILLS.capability: settings}
