@@ -129,6 +129,7 @@ def test_what_can_be_said_rightly_is(
             assert json.loads(text) == entry_of(kind, **expected)
             assert listing.mended
             assert not listing.left_out
+            assert read(kind, text, is_modern)[0].mended == []
 
 
 def test_a_tool_without_a_schema_takes_any_arguments() -> None:
