@@ -141,23 +141,20 @@ def test_a_client_is_answered_with_what_is_declared_in_its_era() -> None:
 
 
 def test_a_member_of_one_era_alone_is_left_out_of_a_list() -> None:
-    entry = '{"x":"execution","name":"t" , "execution":{"a":1},"y":1.0}'
+    schema = '"inputSchema":{"type":"object"}'
+    entry = f'{{"x":"execution","name":"t" , "execution":{{"a":1}},"y":1.0,{schema}}}'
     listing = Listing(TOOLS, "a", without=("execution",))
-    listing.take(f'{{"tools":[{entry},{{"name":"u"}}]}}')
-    texts = [item.listed(item.original) for item in listing.items]
-    assert [json.loads(text) for text in texts] == [
-        {"x": "execution", "name": "t", "y": 1.0},
-        {"name": "u"},
-    ]
+    listing.take(f'{{"tools":[{entry}]}}')
+    [text] = [item.listed(item.original) for item in listing.items]
+    assert json.loads(text) == {"x": "execution", "y": 1.0, **tool("t")}
 
 
 def test_what_a_server_lists_after_a_handshake_alone_is_no_drift() -> None:
     facts = {"a": {"protocol": MODERN_VERSION, "handshake": LEGACY}}
     world = World({"a": ["x"]}, facts=facts, on_drift="refuse")
-    reader = world["a"].lists["tools"]
-    world.client()
-    world.say(world["a"], {"id": world.born("a"), "error": {"code": -32601, "message": "What?"}})
-    world.up("a", [tool("x", **TASK)])
+    child = world.own("a", world.client())
+    reader = child.lists["tools"]
+    world.up(child, [tool("x", **TASK)])
     assert (reader.compared, reader.drift, reader.refused) == (True, "", {})
 
 

@@ -168,7 +168,7 @@ def test_a_tool_that_turns_malicious_is_told_with_its_classes(
     policy: str, does: str, served: list[str]
 ) -> None:
     turned = tool("x", description="Reads.\U000e0068\U000e0069", **READONLY)
-    turned["inputSchema"] = {"type": "object", "properties": {"notes": {}}}
+    turned["inputSchema"] = {**turned["inputSchema"], "required": ["notes"]}
     world, client, _ = drifted([turned, "y"], on_drift=policy)
     assert world.said == [
         f"server 'a' differs from its snapshot: ~x(schema-breaking,text,hint); {does}, "
