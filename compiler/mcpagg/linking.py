@@ -86,6 +86,8 @@ def link(
     routes[SKILLS.name] = _skills(snapshot)
     if clashes:
         raise NameClash(spec.source, clashes)
+    for child in snapshot.children:
+        warnings += _nothing_left(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
     linked = Linked(
         routes,
@@ -221,6 +223,15 @@ def _clash_remedy(
     else:
         remedies += ["another --separator", "another name of the server in the config"]
     return f"choose {', or '.join(remedies)}"
+
+
+def _nothing_left(path: str, child: ChildSnapshot, row: Mapping[str, Any]) -> list[Problem]:
+    """Warn of filters that leave no tool; those that leave none of any server were named before."""
+    hidden = child.tools and not any(offered(tool["name"], row) for tool in child.tools)
+    if not hidden or row.get("expose") == [] or "*" in row.get("hide", ()):
+        return []
+    what = f"no tool is offered of it: the filters leave none of {len(child.tools)}"
+    return [Problem(path, what, "--skip it, or correct the filters")]
 
 
 def _facts(snapshot: Snapshot) -> dict[str, dict[str, Any]]:

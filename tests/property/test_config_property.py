@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpagg.config import read_config
-from mcpagg.config.dialects import DIALECTS, KEYS, QUIET, RESTRICTING, SWITCHES, UNHONOURED
+from mcpagg.config.dialects import DIALECTS, KEYS, QUIET, UNHONOURED
+from mcpagg.config.restrictions import SWITCHES
 from mcpagg.environment import check_environment
 from mcpagg.problems import ConfigError, EnvironmentFault
 from mcpagg.spec import ProxySpec
@@ -31,6 +32,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
+RESTRICTING = {"sandbox", "deniedHosts", "tools-excluded", "allow_list", "permissions"}
 OWN_KEYS = {key for row in DIALECTS for dotted in row.keys for key in dotted.split(".")}
 SOME_KEYS = st.sampled_from(
     sorted({*KEYS, *OWN_KEYS, *SWITCHES, *UNHONOURED, *QUIET, *RESTRICTING, "original", "mode"})

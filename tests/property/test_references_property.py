@@ -51,7 +51,7 @@ def test_a_reference_between_literals_is_replaced_alone(
 @given(st.text(st.sampled_from("$${}:-abX_1 ")))
 def test_rewriting_keeps_whatever_is_a_plain_reference_already(text: str) -> None:
     at = Place()
-    rewritten = ClientVariables({}, frozenset(), "the folder").rewrite(
+    rewritten = ClientVariables({}, frozenset(), "the folder", {}).rewrite(
         text, Location("args", 0), at
     )
     if not at.errors:

@@ -150,3 +150,92 @@ def test_a_reference_to_1password_names_the_remedy() -> None:
 
 def test_what_is_no_reference_is_warned_of_once() -> None:
     assert len(warnings_of(env={"AUTH": "${TOKEN:bearer:x}"})) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "path", "written"),
+    [
+        (
+            {"mcp": {"a": {"command": "x", "env": {"MODE": "$(cat mode)"}}}},
+            "crush.json",
+            {"MODE": "${MODE}"},
+        ),
+        (
+            {"mcp": {"a": {"url": "https://h/m", "headers": {"A": "Bearer $(f $(g) h)"}}}},
+            "crush.json",
+            {"A": "Bearer ${F_G_H}"},
+        ),
+        (
+            {"mcp": {"a": {"command": ["x"], "environment": {"K": "{file:./k.txt}"}}}},
+            "opencode.json",
+            {"K": "${K}"},
+        ),
+        (
+            {"mcp": {"a": {"url": "https://h/m", "headers": {"A": "Bearer {file:~/.tok}"}}}},
+            "opencode.json",
+            {"A": "Bearer ${TOK}"},
+        ),
+        (
+            {"mcpServers": {"a": {"url": "https://h/m", "headers": {"A": "Bearer $env:TOK"}}}},
+            "config/mcporter.json",
+            {"A": "Bearer ${TOK}"},
+        ),
+        (
+            {"mcpServers": {"a": {"command": "x", "env": {"DAY": "$: date +%F"}}}},
+            ".config/mcphub/servers.json",
+            {"DAY": "${DAY}"},
+        ),
+        (
+            {"mcpServers": {"a": {"url": "https://h/m", "headers": {"X-U": "{{USER_ID}}"}}}},
+            "librechat.yaml",
+            {"X-U": "${USER_ID}"},
+        ),
+    ],
+)
+def test_what_only_one_client_fills_in_is_a_variable_for_that_client(
+    config: dict[str, Any], path: str, written: dict[str, str]
+) -> None:
+    file = FOLDER / path
+    [server] = read(config, file.name, folder=file.parent)[0].servers
+    assert (server.env or server.headers) == written
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ({"args": ["-c", "echo $(date)"]}, ("-c", "echo $(date)")),
+        ({"args": ["{file:x}", "$: date", "{{name}}"]}, ("{file:x}", "$: date", "{{name}}")),
+        ({"args": ["-Command", "$env:X; run"]}, ("-Command", "$$env:X; run")),
+    ],
+)
+def test_what_another_client_would_fill_in_stays(written: dict[str, Any], kept: Any) -> None:
+    assert entry(command="x", **written).args == kept
+
+
+def test_a_variable_of_powershell_is_one_where_no_script_can_stand() -> None:
+    assert entry(command="x", env={"K": "$env:TOK"}).env == {"K": "${TOK}"}
+
+
+def test_a_variable_of_litellm_is_the_whole_string() -> None:
+    env = {"K": "os.environ/TOK", "P": "lib/os.environ/TOK"}
+    assert entry(command="x", env=env).env == {"K": "${TOK}", "P": "lib/os.environ/TOK"}
+
+
+def test_what_the_user_of_a_plugin_is_asked_for_is_a_variable() -> None:
+    env = {"K": "${user_config.api_key}"}
+    assert entry(command="x", env=env).env == {"K": "${API_KEY}"}
+    assert warnings_of(env=env) == [
+        "mcpServers.a.env.K: ${user_config.…} is asked for by the client; here it is the variable"
+        " API_KEY; export it"
+    ]
+
+
+def test_what_only_a_client_knows_is_refused() -> None:
+    message = entry_refusal(command="${runtime.node}")
+    assert "mcpServers.a.command: only the client knows ${runtime.…}" in message
+
+
+def test_a_default_holds_no_reference_of_the_client() -> None:
+    env = {"K": "${K:-$(pass k)}"}
+    with pytest.raises(ConfigError, match="a default cannot hold another reference"):
+        read({"mcp": {"a": {"command": "x", "env": env}}}, "crush.json")

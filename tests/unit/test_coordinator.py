@@ -71,7 +71,7 @@ def test_a_fault_in_a_composite_tool_is_named_with_its_path(tool: Any, problem: 
 def test_tools_of_another_kind_are_ignored_with_a_word() -> None:
     spec, warnings = read(tools={"core": ["x"]})
     assert spec.composites == ()
-    assert warnings == ["tools: is not understood and ignored"]
+    assert warnings == ['not about servers, ignored: "tools"']
 
 
 def test_masks_of_a_server_win_over_those_of_all() -> None:

@@ -15,9 +15,6 @@ from mcpagg.config.dialects import (
     KEYS,
     NOT_CONFIGS,
     ONE_SERVER,
-    ROOT_QUIET,
-    ROOT_UNHONOURED,
-    SERVER_LISTS,
     Dialect,
     is_quiet,
 )
@@ -67,8 +64,6 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
         found = [entry for held in places for entry in _entries(held, root)]
     else:
         dialect, found = _without_container(document, root)
-    if dialect.container:
-        _report_root(document, dialect, root)
     if not found and not root.errors:
         _nothing(document, holders, root)
     return dialect, found
@@ -84,7 +79,7 @@ def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[H
         places = [
             held
             for held in _reach(document, dialect.container, document)
-            if not (held.keys[0] in servers and _is_entry(held.value))  # the name of a server
+            if not (held.keys[0] in servers and is_entry(held.value))  # the name of a server
             and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
         ]
         if places:
@@ -162,7 +157,7 @@ def _own_name(entry: Any) -> str | None:
 
 def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[Found]]:
     """Read a document that is a server, or a map of servers, itself."""
-    if _is_entry(document):
+    if is_entry(document):
         name = _own_name(document)
         if name is not None:
             return ONE_SERVER, [Found(name, document, root, {})]
@@ -181,13 +176,14 @@ def _bare_map(document: dict[str, Any]) -> dict[str, Any]:
     members = {key: value for key, value in document.items() if not is_quiet(key)}
     if not all(isinstance(value, dict) for value in members.values()):
         return {}
-    servers = [key for key, value in members.items() if _is_entry(value)]
+    servers = [key for key, value in members.items() if is_entry(value)]
     if not servers or 2 * len(servers) < len(members) or _NEVER_A_NAME & set(servers):
         return {}
     return members
 
 
-def _is_entry(value: Any) -> bool:
+def is_entry(value: Any) -> bool:
+    """Tell whether a value looks like a server's entry."""
     return isinstance(value, dict) and any(
         key in KEYS and KEYS[key].field in ("command", "url") and isinstance(member, str | list)
         for key, member in value.items()
@@ -205,24 +201,6 @@ def _warn_of_others(taken: Dialect, holders: list[tuple[Dialect, list[Held]]], r
             )
             what = f"is not read: the servers of {_dotted(taken)} are{more}"
             _at(root, full[0].keys).warn(what)
-
-
-def _report_root(document: dict[str, Any], dialect: Dialect, root: Place) -> None:
-    """Report what stands beside the servers: what is not honoured, and what is not about them."""
-    for keys, remedy in ROOT_UNHONOURED.items():
-        if any(_reach(document, keys, document)):
-            _at(root, keys).warn("is not honoured", remedy)
-    for keys, does in dialect.restricting.items():
-        if any(held.value for held in _reach(document, keys, document)):
-            remedy = "compile a copy of the config without it, if you can do without"
-            _at(root, keys).error(f"{does}, which is not honoured", remedy)
-    known = ROOT_QUIET | {row.container[0] for row in DIALECTS} | dialect.tool_patterns.keys()
-    known |= {keys[0] for keys in (*ROOT_UNHONOURED, *SERVER_LISTS)} | {*dialect.hosts[:1]}
-    if dialect.container == ("mcpServers",):
-        known |= {"tools", "envVars", "serverTransport"}  # see coordinator.py
-    others = [key for key in document if key not in known and not is_quiet(key)]
-    if others and dialect.container[0] in document:
-        root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")
 
 
 def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:

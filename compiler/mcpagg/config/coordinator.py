@@ -24,16 +24,19 @@ from mcpagg_runtime.spawn.variables import references
 _SHAPE = 'write {SERVER: {"tools": [{"name": TOOL}]}}'
 
 
+def has_composites(document: Any) -> bool:
+    """Tell the coordinator's `tools` from those of a client."""
+    value = document.get("tools")
+    members = value.values() if isinstance(value, dict) else ()
+    return any(isinstance(member, dict) and "subtools" in member for member in members)
+
+
 def read_composites(document: Any, servers: list[str], root: Place) -> list[Composite]:
     """Read `tools` beside the servers; `servers` are the names of all, those switched off too."""
-    value, at = document.get("tools"), root.at("tools")
-    if value is None:
+    if not has_composites(document):
         return []
-    members = value.values() if isinstance(value, dict) else ()
-    if not any(isinstance(member, dict) and "subtools" in member for member in members):
-        at.warn("is not understood and ignored")
-        return []
-    found = [_composite(name, member, servers, at.at(name)) for name, member in value.items()]
+    at, members = root.at("tools"), document["tools"].items()
+    found = [_composite(name, member, servers, at.at(name)) for name, member in members]
     return [composite for composite in found if composite is not None]
 
 

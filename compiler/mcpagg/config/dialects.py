@@ -6,14 +6,17 @@ purpose), its row says so; all else is in the tables that the rows share.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from mcpagg.config import patterns, readers
-from mcpagg.config.patterns import PatternReader
+from mcpagg.config.patterns import Naming, PatternReader
 from mcpagg.config.readers import Reader
+from mcpagg.config.restrictions import is_harmless
 from mcpagg.spec import Transport
+from mcpagg_runtime.rare.secrecy import words_of
 
 ANY = "*"
 
@@ -50,12 +53,24 @@ class Dialect:
     """The transport of a server of which the entry gives nothing but a URL."""
     provided: Callable[[Mapping[str, Any]], bool] = lambda entry: False
     """Whether only the client itself can start the server of an entry."""
+    prefix: str = ""
+    """What the keys of an entry's `tools` have before the names of its tools; {} is the server."""
+    references: Mapping[str, str] = field(default_factory=dict)
+    """Its own references in strings: regular expression → one of `variables.KINDS`."""
     tool_patterns: Mapping[str, PatternReader] = field(default_factory=dict)
-    """Keys at the root that switch tools of all servers on or off."""
-    restricting: Mapping[tuple[str, ...], str] = field(default_factory=dict)
-    """Keys from the root that restrict servers in a way that we cannot honour → what they do."""
-    hosts: tuple[str, ...] = ()
-    """Keys from the root that lead to a list of the only hosts that remote servers may have."""
+    """Paths from the root of what switches tools of all servers on or off."""
+    naming: tuple[Naming, ...] = (patterns.DOUBLE,)
+    """What it calls the tools of a server where it speaks of those of all servers."""
+    bare: bool = False
+    """Whether a name there may be that of a server's tool without anything before it."""
+    server_globs: bool = False
+    """Whether its lists of servers are of globs."""
+    restricting: Mapping[str, str] = field(default_factory=dict)
+    """Paths from the root of what restricts in a way that we cannot honour → what it does."""
+    harmless: tuple[str, ...] = ()
+    """Globs over paths from the root of what restricts by its name, and no server."""
+    hosts: str = ""
+    """Path from the root of a list of the only hosts that remote servers may have."""
 
 
 def _zed_extension(entry: Mapping[str, Any]) -> bool:
@@ -67,26 +82,36 @@ def _goose_builtin(entry: Mapping[str, Any]) -> bool:
     return entry.get("type") in ("builtin", "platform", "frontend", "inline_python")
 
 
-_GEMINI_SANDBOX = {
-    ("sandbox",): "runs the servers in a sandbox",
-    ("tools", "sandbox"): "runs the servers in a sandbox",
+_GEMINI: dict[str, Any] = {
+    "keys": {"timeout": CALL_MS},
+    "url": "sse",
+    "tool_patterns": {
+        "tools.exclude": patterns.withheld,
+        "excludeTools": patterns.withheld,
+        "permissions.deny": patterns.withheld,
+    },
+    "naming": (Naming("mcp_{}_"), patterns.DOUBLE, Naming("{}__")),
+    "bare": True,
+    "restricting": {
+        "sandbox": "runs the servers in a sandbox",
+        "tools.sandbox": "runs the servers in a sandbox",
+    },
+    "harmless": ("allowedTools", "tools.allowed", "tools.disableLLMCorrection"),
 }
+"""What Gemini CLI and its forks share."""
 
 # The first row whose file and container fit is taken.
 DIALECTS = (
     Dialect(
         "Gemini CLI",
         files=(".gemini/settings.json", "gemini-extension.json"),
-        keys={"timeout": CALL_MS},
-        url="sse",
-        restricting=_GEMINI_SANDBOX,
+        **_GEMINI,
     ),
     Dialect(
         "Qwen Code",
         files=(".qwen/settings.json", "qwen-extension.json"),
-        keys={"timeout": CALL_MS},
-        url="sse",
-        restricting=_GEMINI_SANDBOX,
+        server_globs=True,
+        **_GEMINI,
     ),
     Dialect(
         "Cline",
@@ -99,7 +124,31 @@ DIALECTS = (
         files=(".roo/mcp.json", "settings/mcp_settings.json"),
         keys={"timeout": CALL_S},
     ),
-    Dialect("MCPHub", files=("mcp_settings.json",), keys={"timeout": CALL_MS}),
+    Dialect(
+        "MCPHub",
+        files=("mcp_settings.json",),
+        keys={"timeout": CALL_MS},
+        prefix="{}-",
+        harmless=("systemConfig",),
+    ),
+    Dialect(
+        "mcphub.nvim",
+        files=("mcphub/servers.json",),
+        references={r"^\$: *(?P<rest>.+)": "cmd"},
+    ),
+    Dialect(
+        "mcporter",
+        files=("mcporter.json", "mcporter.jsonc"),
+        references={r"\$env:(?P<rest>[A-Za-z_]\w*)": "env"},
+    ),
+    Dialect(
+        "agents of Kiro and Amazon Q",
+        files=(".kiro/agents/*.json", "amazonq/cli-agents/*.json", "amazonq/agents/*.json"),
+        keys={"timeout": CALL_MS},
+        tool_patterns={"tools": patterns.offered},
+        naming=(Naming("@{}/", "@{}", exact=True),),
+        harmless=("allowedTools",),
+    ),
     Dialect("Kiro", files=(".kiro/settings/mcp.json",), keys={"timeout": CALL_MS}),
     Dialect("Amazon Q", files=("amazonq/mcp.json", ".amazonq/mcp.json"), keys={"timeout": CALL_MS}),
     Dialect(
@@ -107,9 +156,18 @@ DIALECTS = (
         files=("librechat*.yaml", "librechat*.yml"),
         keys={"timeout": CALL_MS, "initTimeout": START_MS},
         switches={"startup": False},
-        hosts=("mcpSettings", "allowedDomains"),
+        references={r"\{\{(?P<rest>[A-Za-z_]\w*)\}\}": "user"},
+        hosts="mcpSettings.allowedDomains",
     ),
-    Dialect("Claude and most others"),
+    Dialect(
+        "Claude and most others",
+        tool_patterns={
+            "permissions.deny": patterns.withheld,
+            "permissions.ask": patterns.asked,
+        },
+        restricting={"docker_isolation": "runs the servers in containers"},
+        harmless=("projects", "cached*", "tipsHistory"),
+    ),
     Dialect("VS Code, minimal clients", ("servers",)),
     Dialect("VS Code settings, mcp-agent", ("mcp", "servers")),
     Dialect("devcontainer.json", ("customizations", "vscode", "mcp", "servers")),
@@ -123,6 +181,8 @@ DIALECTS = (
             "settings": Key("nothing", readers.unread),
         },
         provided=_zed_extension,
+        tool_patterns={"agent": patterns.zed},
+        naming=(Naming("mcp:{}:", exact=True),),
     ),
     Dialect(
         "Crush",
@@ -130,12 +190,16 @@ DIALECTS = (
         files=("crush.json",),
         schema="charm.land/crush",
         keys={"timeout": START_S},
+        references={r"\$\((?P<rest>(?:[^()]|\([^()]*\))+)\)": "cmd"},
+        harmless=("options.disabled_tools",),
     ),
     Dialect(
         "OpenCode",
         ("mcp",),
         keys={"timeout": LISTING_MS, "timeout.startup": START_MS, "timeout.request": CALL_MS},
+        references={r"\{file:(?P<rest>[^{}]+)\}": "file"},
         tool_patterns={"tools": patterns.switches, "permission": patterns.permissions},
+        naming=(patterns.SINGLE,),
     ),
     Dialect(
         "Hermes",
@@ -159,6 +223,7 @@ DIALECTS = (
             "api_key_env": Key("bearer", readers.bearer),
         },
         tool_patterns={"enabled_tools": patterns.offered, "disabled_tools": patterns.withheld},
+        naming=(patterns.SINGLE,),
     ),
     Dialect("Codex", ("mcp_servers",)),
     Dialect(
@@ -178,11 +243,20 @@ DIALECTS = (
     Dialect(
         "Amp settings",
         ("amp.mcpServers",),
-        restricting={("amp.mcpPermissions",): "says which servers may be started"},
+        tool_patterns={
+            "amp.tools.disable": patterns.withheld,
+            "amp.permissions": patterns.first_match,
+        },
+        bare=True,
+        restricting={"amp.mcpPermissions": "says which servers may be started"},
     ),
     Dialect("Augment settings", ("augment.advanced", "mcpServers")),
     Dialect("Continue, old settings", ("experimental", "modelContextProtocolServers")),
-    Dialect("Claude Code, all projects", ("projects", ANY, "mcpServers")),
+    Dialect(
+        "Claude Code, all projects",
+        ("projects", ANY, "mcpServers"),
+        harmless=("projects.*.allowedTools", "cached*", "tipsHistory"),
+    ),
 )
 COMMON_WORDS = frozenset({("mcp",), ("servers",), ("extensions",)})
 """Containers whose name stands for other things as well."""
@@ -241,22 +315,10 @@ KEYS: dict[str, Key] = {
     "startup_timeout_sec": START_S,
     "startup_timeout_ms": START_MS,
     "connectionTimeout": START_MS,
-    "includeTools": Key("filter", readers.allowed),
-    "allowedTools": Key("filter", readers.allowed),
-    "enabledTools": Key("filter", readers.allowed),
-    "enabled_tools": Key("filter", readers.allowed),
-    "allowed_tools": Key("filter", readers.allowed),
-    "include_tools": Key("filter", readers.allowed),
-    "exposedTools": Key("filter", readers.allowed),
-    "excludeTools": Key("filter", readers.withheld),
-    "blockedTools": Key("filter", readers.withheld),
-    "disabledTools": Key("filter", readers.withheld),
-    "disabled_tools": Key("filter", readers.withheld),
-    "deniedTools": Key("filter", readers.withheld),
-    "denied_tools": Key("filter", readers.withheld),
-    "exclude_tools": Key("filter", readers.withheld),
-    "hiddenTools": Key("filter", readers.withheld),
+    "anythingllm.suppressedTools": Key("filter", readers.withheld),
     "tools": Key("filter", readers.tools),
+    "prompts": Key("nothing", readers.none_withheld),
+    "resources": Key("nothing", readers.none_withheld),
     "toolFilter": Key("filter", readers.tool_filter),
 }
 STANDARD_KEYS = frozenset({"command", "args", "env", "type"})
@@ -264,8 +326,17 @@ STANDARD_KEYS = frozenset({"command", "args", "env", "type"})
 NESTED = frozenset({"transport", "options", "requestOptions", "requestInit"})
 """Keys whose value, when it is an object, holds keys of the entry."""
 
-SWITCHES = {"disabled": True, "enabled": False, "enable": False, "active": False, "isActive": False}
-"""Keys that switch a server off in every dialect, with the value that does."""
+FILTERS: tuple[tuple[re.Pattern[str], Key], ...] = (
+    (re.compile(r"allow(ed)?|enabled?|exposed?|included?|only"), Key("filter", readers.allowed)),
+    (
+        re.compile(
+            r"block(ed)?|den(y|ied)|disabled?|disallow(ed)?|excluded?|forbid(den)?|hid(e|den)"
+            r"|reject(ed)?|suppress(ed)?"
+        ),
+        Key("filter", readers.withheld),
+    ),
+)
+"""The word that stands beside `tools` in a key that lists an entry's tools, in any spelling."""
 
 URL_SAYS: dict[str, Transport] = {
     "httpUrl": "streamable-http",
@@ -290,29 +361,10 @@ QUIET = frozenset(
     " id name displayName title description note notes icon icons tags category useCases"
     " requiredFor requiredRoles provider author homepage repository documentation version"
     " installCommands installDirectory dev comment display_name bundled iconPath startup"
-    " serverInstructions start_on_launch lifecycle directTools anythingllm protocol quarantined"
+    " serverInstructions start_on_launch lifecycle directTools anythingllm protocol"
     " required".split()
 )
 """Keys that matter to a client, or to people."""
-
-APPROVALS = frozenset(
-    "autoApprove alwaysAllow autoApproveTools autoAllowedTools allowedWithoutApproval"  # noqa: SIM905 - a word a line
-    " default_tools_approval_mode require_approval requireApproval".split()
-)
-"""Keys that say for which tools the client asks before it calls them."""
-
-RESTRICTING = frozenset(
-    {
-        "sandbox",
-        "sandboxEnabled",
-        "sandboxed",
-        "isolation",
-        "seccomp",
-        "permission_profile",
-        "permissionProfile",
-    }
-)
-"""Keys that restrict what a server may do."""
 
 UNHONOURED = {
     "headersHelper": "it would have to be run at every start: pass a variable in `headers`",
@@ -328,23 +380,55 @@ UNHONOURED = {
 ROOT_QUIET = frozenset(
     {"$schema", "schema", "version", "name", "description", "inputs", "enabledTools", "mcpagg"}
 )
-ROOT_UNHONOURED: Mapping[tuple[str, ...], str] = {
-    ("mcpServerCommand",): "write the server that it starts into `mcpServers`",
-    ("mcp", "serverCommand"): "write the server that it starts into `mcpServers`",
+ROOT_UNHONOURED = {
+    "mcpServerCommand": "write the server that it starts into `mcpServers`",
+    "mcp.serverCommand": "write the server that it starts into `mcpServers`",
 }
-"""What is understood but not honoured, by its keys from the root, with what to do instead."""
+"""Paths from the root of what is understood but not honoured, with what to do instead."""
 
-SERVER_LISTS: Mapping[tuple[str, ...], bool] = {
-    ("mcp", "allowed"): True,
-    ("mcp", "excluded"): False,
-    ("allowMCPServers",): True,
-    ("excludeMCPServers",): False,
-    ("disabledMcpServers",): False,
-    ("disabledMcpjsonServers",): False,
+ROOT_SWITCHES: Mapping[str, tuple[Any, Any]] = {
+    "admin.mcp.enabled": (True, False),
+    "chat.mcp.access": ("all", "none"),
+    "chat.mcp.enabled": (True, False),
+    "mcpEnabled": (True, False),
+}
+"""Paths from the root of what switches all servers on or off, with the values that do."""
+
+SERVER_LISTS = {
+    "mcp.allowed": True,
+    "mcp.excluded": False,
+    "allowMCPServers": True,
+    "excludeMCPServers": False,
+    "allowedMcpServers": True,
+    "deniedMcpServers": False,
+    "disabledMcpServers": False,
+    "disabledMcpjsonServers": False,
 }
 """Lists of servers' names beside the servers: True for those that run, False for the others."""
 
 
+def key_of(dialect: Dialect, key: str) -> Key | None:
+    """Return what an entry's key sets, None if it is not known: `a.b` is key b of the object a."""
+    if key in dialect.keys or key in KEYS:
+        return dialect.keys.get(key) or KEYS[key]
+    words = words_of(key)
+    if len(words) == 2 and "tools" in words:
+        words.remove("tools")
+        return next((found for verbs, found in FILTERS if verbs.fullmatch(words[0])), None)
+    return None
+
+
+def is_nested(dialect: Dialect, key: str) -> bool:
+    """Whether the object of an entry's key holds keys of the entry."""
+    dotted = (*KEYS, *dialect.keys)
+    return key in NESTED or any(known.startswith(f"{key}.") for known in dotted)
+
+
+def within_of(key: str) -> str:
+    """Return what leads to the keys within the object of a key that is nested."""
+    return "" if key in NESTED else f"{key}."
+
+
 def is_quiet(key: str) -> bool:
     """Whether an entry's key needs no warning: it only matters to the client, or is a comment."""
-    return key in QUIET or key in APPROVALS or key.startswith(("_", "//", "$", "#"))
+    return key in QUIET or is_harmless(key)

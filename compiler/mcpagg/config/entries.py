@@ -9,19 +9,20 @@ from urllib.parse import urlsplit
 from mcpagg.config.coordinator import has_masks, read_masks
 from mcpagg.config.dialects import (
     KEYS,
-    NESTED,
-    RESTRICTING,
-    SWITCHES,
     TRANSPORTS,
     UNHONOURED,
     URL_SAYS,
     Dialect,
+    Key,
+    is_nested,
     is_quiet,
+    key_of,
+    within_of,
 )
 from mcpagg.config.findings import Place, Written, kind, quoted
 from mcpagg.config.readers import Filter
+from mcpagg.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
 from mcpagg.options import CONNECT_SECONDS
-from mcpagg.problems import meant
 from mcpagg.spec import OAuth, ServerSpec, Transport
 from mcpagg_runtime.spawn.launch import Location
 
@@ -41,7 +42,7 @@ def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerS
     if transport is None:
         return None
     fields = entry.of(transport)
-    chosen = entry.filter(place)
+    chosen = entry.filter(name, place)
     return ServerSpec(
         name=name,
         path=place.path,
@@ -61,7 +62,6 @@ class _Entry:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self.known = {**KEYS, **dialect.keys}
         self.fields: dict[str, Any] = {}
         self.filters: list[tuple[str, Filter]] = []
         self.spelled: dict[str, str] = {}
@@ -74,26 +74,22 @@ class _Entry:
         for key, member in value.items():
             self.keys.append(key)
             at, whole = place.at(key), within + key
-            if member is None or key in SWITCHES:
+            if member is None or whole in SWITCHES or is_off(key, value):
                 continue
-            if isinstance(member, dict) and self._is_nested(whole):
-                self.collect(member, at, "" if key in NESTED else f"{whole}.")
-            elif whole in self.known:
-                self._read(whole, member, at)
-            elif key in RESTRICTING:
-                if value.get("sandboxEnabled") is not False:
-                    _refuse_restriction(member, at)
+            known = key_of(self.dialect, whole)
+            if isinstance(member, dict) and is_nested(self.dialect, whole):
+                self.collect(member, at, within_of(whole))
+            elif known is not None:
+                self._read(whole, known, member, at)
             elif key in UNHONOURED:
                 at.warn("is not honoured", UNHONOURED[key])
-            elif not is_quiet(key):
-                at.warn("is not understood and ignored", meant(key, self.known))
+            elif is_quiet(key):
+                refuse_within(key, member, at)
+            else:
+                report_unknown(key, member, at, [*KEYS, *self.dialect.keys])
 
-    def _is_nested(self, key: str) -> bool:
-        """Tell whether the object of a key holds keys of the entry."""
-        return key in NESTED or any(known.startswith(f"{key}.") for known in self.dialect.keys)
-
-    def _read(self, key: str, value: Any, at: Place) -> None:
-        field, read = self.known[key]
+    def _read(self, key: str, known_as: Key, value: Any, at: Place) -> None:
+        field, read = known_as
         if key == "envVars" and has_masks(value):
             field, read = "masks", read_masks
         found = read(value, at)
@@ -189,16 +185,17 @@ class _Entry:
             self.paths[Location(field, name)] = member.path
         return {name: member.text for name, member in members.items()}
 
-    def filter(self, place: Place) -> Filter:
-        """Return the entry's tool filters as one."""
+    def filter(self, server: str, place: Place) -> Filter:
+        """Return the entry's tool filters as one, for the server's own names of its tools."""
+        prefix = self.dialect.prefix.replace("{}", server)
         lists = [(key, found) for key, found in self.filters if found.expose is not None]
         if len(lists) > 1:
             keys = " and ".join(f"`{key}`" for key, _ in lists)
             place.error(f"has two lists of tools to offer: {keys}", "keep one of them")
-        hide = [name for _, found in self.filters for name in found.hide]
+        hide = [name.removeprefix(prefix) for _, found in self.filters for name in found.hide]
         rename: dict[str, str] = {}
         for _, found in self.filters:
-            rename.update(found.rename)
+            rename.update({name.removeprefix(prefix): new for name, new in found.rename.items()})
         return Filter(lists[0][1].expose if lists else None, tuple(hide), rename)
 
 
@@ -209,16 +206,6 @@ def _agree(known: Any, found: Any) -> bool:
     if isinstance(known, tuple) and known and isinstance(known[0], Written):
         return [word.text for word in known] == [word.text for word in found]
     return bool(known == found)
-
-
-def _refuse_restriction(value: Any, at: Place) -> None:
-    """Refuse what would have the server run with more rights than the config gives it."""
-    off = isinstance(value, dict) and value.get("enabled") is False
-    if value and not off:
-        at.error(
-            "restricts what the server may do, and a proxy would not",
-            "--skip it; or have its `command` start the sandbox, and remove this",
-        )
 
 
 def _check_url(url: str, at: Place) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mcpagg.problems import Problem
 from mcpagg.spec import ServerSpec
@@ -54,6 +54,23 @@ def step(path: str, key: str | int) -> str:
     if _PLAIN.fullmatch(key):
         return f"{path}.{key}" if path else key
     return f"{path}[{quoted(key)}]"
+
+
+def reach(value: Any, path: str, at: Place) -> tuple[Any, Place]:
+    """Return what stands at a dotted path below a value, None if nothing does, and its place.
+
+    Any dots of the path may be within a key: clients write `"a": {"b": …}` as `"a.b": …` too.
+    """
+    if not path:
+        return value, at
+    parts = path.split(".")
+    for end in range(len(parts), 0, -1) if isinstance(value, dict) else ():
+        key = ".".join(parts[:end])
+        if value.get(key) is not None:
+            found, place = reach(value[key], ".".join(parts[end:]), at.at(key))
+            if found is not None:
+                return found, place
+    return None, at
 
 
 def quoted(text: str) -> str:

@@ -1,15 +1,16 @@
-"""Switches that a client keeps at the root of its config, for the tools of all servers.
+"""Switches that a client keeps beside the servers, for the tools of all of them.
 
-They are globs over the client's own names of the tools, `SERVER_TOOL`, in which it writes `_` for
-every character that is no letter, digit, `_` or `-`.
+They are globs over the client's own names of the tools, `SERVER_TOOL` say, in which most clients
+write `_` for every character that is no letter, digit, `_` or `-`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from glob import escape
 from typing import Any, Literal, NamedTuple
 
 from mcpagg import spec
@@ -18,19 +19,53 @@ from mcpagg.config.readers import switch
 from mcpagg.spec import ServerSpec
 
 
+class Naming(NamedTuple):
+    """What a client calls the tools of a server `{}`: what stands before a tool, and for all."""
+
+    prefix: str
+    server: str = ""
+    exact: bool = False
+    """Whether it writes names as they are."""
+
+    def spelled(self, server: str) -> str:
+        """Return the name of a server as it stands in such a name."""
+        return server if self.exact else re.sub(r"[^A-Za-z0-9_-]", "_", server)
+
+
+SINGLE, DOUBLE = Naming("{}_"), Naming("mcp__{}__", "mcp__{}")
+
+
 class Pattern(NamedTuple):
     """A glob over the names of tools, what becomes of them, and where it stands.
 
     "withheld" and "kept" ones apply in their order, the last that fits a tool counts; where there
     are "only" ones, no other tool is offered. "asked" ones are kept: to ask is the client's part.
+    Of "some calls" ones we cannot tell which.
     """
 
     glob: str
-    tools: Literal["withheld", "kept", "asked", "only"]
+    tools: Literal["withheld", "kept", "asked", "only", "some calls"]
     at: Place
 
 
 PatternReader = Callable[[Any, Place], list[Pattern]]
+
+_OWN_TOOLS = frozenset(
+    "apply_patch bash edit edit_file execute_bash execute_command find_path fs_read fs_write"  # noqa: SIM905 - a word a line
+    " glob google_web_search grep grep_search list_directory ls mermaid multi_edit notebook_edit"
+    " now oracle patch read read_file read_many_files replace run_command run_in_terminal"
+    " run_shell_command save_memory search_file_content search_replace shell terminal"
+    " think todo todo_read todo_write undo_edit update_plan use_aws view web_fetch web_search"
+    " webfetch websearch write write_file write_todos".split()
+)
+"""What clients call tools of their own."""
+
+
+def is_clients_own(name: str) -> bool:
+    """Tell whether a name, with a rule in parentheses behind it perhaps, is no server's tool."""
+    name = name.partition("(")[0]
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().removesuffix("_tool")
+    return name.startswith(("builtin:", "@builtin")) or snake in _OWN_TOOLS
 
 
 def switches(value: Any, at: Place) -> list[Pattern]:
@@ -53,9 +88,71 @@ def permissions(value: Any, at: Place) -> list[Pattern]:
     return found
 
 
+def first_match(value: Any, at: Place) -> list[Pattern]:
+    """Read `[{"tool": GLOB, "action": "allow", "ask", "delegate" or "reject"}]`: the first counts.
+
+    One with further members, as `matches`, is for some calls of the tool alone.
+    """
+    found: list[Pattern] = []
+    for index, rule in enumerate(value if isinstance(value, list) else [value]):
+        place = at.at(index) if isinstance(value, list) else at
+        if not isinstance(rule, dict) or not isinstance(rule.get("tool"), str):
+            place.error('expected {"tool": GLOB, "action": …}', "correct it")
+        elif rule.get("action") not in ("allow", "reject") or rule.keys() - {"tool", "action"}:
+            strict = rule.get("action") == "reject"
+            found.append(Pattern(rule["tool"], "some calls" if strict else "asked", place))
+        else:
+            kept = rule["action"] == "allow"
+            found.append(Pattern(rule["tool"], "kept" if kept else "withheld", place))
+    return found[::-1]
+
+
+def zed(value: Any, at: Place) -> list[Pattern]:
+    """Read `agent`: the profile that it begins with, and the tools that it denies."""
+    agent = _members(value)
+    profiles, name = _members(agent.get("profiles")), agent.get("default_profile", "write")
+    if profiles.keys() - {name}:
+        at.at("profiles").warn("only the profile that Zed begins with is honoured", "see `mcpagg`")
+    found = []
+    if name in profiles:
+        found = _zed_profile(_members(profiles[name]), name == "write", at.at("profiles").at(name))
+    place = at.at("tool_permissions")
+    permissions = _members(agent.get("tool_permissions"))
+    if permissions.get("default") == "deny":
+        found.append(Pattern("*", "withheld", place))
+    for tool, rules in _members(permissions.get("tools")).items():
+        there = place.at("tools").at(tool)
+        default = _members(rules).get("default")
+        if default is not None:
+            found.append(Pattern(tool, "withheld" if default == "deny" else "kept", there))
+        if _members(rules).get("always_deny"):
+            found.append(Pattern(tool, "some calls", there))
+    return found
+
+
+def _zed_profile(profile: dict[str, Any], all_by_default: bool, at: Place) -> list[Pattern]:
+    everything = profile.get("enable_all_context_servers", all_by_default)
+    found = [] if everything else [Pattern("", "only", at)]
+    for server, preset in _members(profile.get("context_servers")).items():
+        tools = _members(_members(preset).get("tools"))
+        chosen = {escape(tool): on for tool, on in tools.items()}
+        if isinstance(_members(preset).get("enabled"), bool):
+            chosen = {"*": preset["enabled"]}
+        for tool, on in chosen.items():
+            if on is not everything:
+                glob = f"mcp:{escape(server)}:{tool}"
+                found.append(Pattern(glob, "only" if on else "withheld", at))
+    return found
+
+
 def withheld(value: Any, at: Place) -> list[Pattern]:
     """Read a list of globs of tools to withhold."""
     return [Pattern(glob, "withheld", place) for glob, place in _globs(value, at)]
+
+
+def asked(value: Any, at: Place) -> list[Pattern]:
+    """Read a list of globs of tools that the client asks before."""
+    return [Pattern(glob, "asked", place) for glob, place in _globs(value, at)]
 
 
 def offered(value: Any, at: Place) -> list[Pattern]:
@@ -63,20 +160,22 @@ def offered(value: Any, at: Place) -> list[Pattern]:
     return [Pattern(glob, "only", place) for glob, place in _globs(value, at)]
 
 
-def apply(patterns: list[Pattern], server: ServerSpec) -> ServerSpec:
+def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming]) -> ServerSpec:
     """Return the server with the filters that the patterns mean for its own names of its tools."""
     hide: list[str] = []
     expose: list[str] | None = None
-    prefix = _prefix(server.name)
     origins: dict[str, spec.Pattern] = {}
     for pattern in patterns:
-        globs = list(_own_globs(pattern.glob, prefix))
-        origin = spec.Pattern(pattern.glob, pattern.at.path, prefix)
-        origins |= dict.fromkeys(globs, origin) if pattern.tools == "withheld" else {}
+        globs = own_globs(pattern.glob, server.name, naming)
         if pattern.tools == "asked" and globs:
             pattern.at.warn("is not kept", "have the client ask before it calls the proxy's tools")
-        if pattern.tools == "withheld":
+        if pattern.tools == "some calls" and globs:
+            pattern.at.error("withholds some calls of a tool, which is not honoured", "--skip it")
+        elif pattern.tools == "withheld":
             hide += globs
+            prefix = _prefix(pattern.glob, server.name, naming)
+            origin = spec.Pattern(pattern.glob, pattern.at.path, prefix)
+            origins |= dict.fromkeys(globs, origin)
         elif pattern.tools == "only":
             expose = [*(expose or ()), *globs]
         elif "*" in globs:
@@ -96,19 +195,42 @@ def apply(patterns: list[Pattern], server: ServerSpec) -> ServerSpec:
     )
 
 
-def _prefix(server: str) -> str:
-    """Return what the client's names of a server's tools begin with."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", server) + "_"
+def refuse_bare(
+    patterns: list[Pattern], servers: Collection[str], naming: Sequence[Naming]
+) -> None:
+    """Refuse names that may be those of servers' tools, and do not say of which server."""
+    for glob, tools, at in patterns:
+        named = any(own_globs(glob, server, naming) for server in servers)
+        another = any(glob.startswith(form.prefix.partition("{")[0] or "\0") for form in naming)
+        if tools in ("withheld", "some calls") and not (named or another or is_clients_own(glob)):
+            remedy = f"write {naming[0].prefix.replace('{}', 'SERVER')}TOOL"
+            at.error("does not say whose tool it is, and is not honoured", remedy)
 
 
-def _own_globs(glob: str, prefix: str) -> Iterator[str]:
-    """Yield the globs over a server's own names that a glob over the client's names means."""
-    for index in range(len(glob) + 1):
-        if fnmatchcase(prefix, glob[:index]):
-            # A star that reached beyond the prefix goes on.
-            rest = "*" * glob[:index].endswith("*") + glob[index:]
-            if rest:
-                yield rest.replace("_", "[!A-Za-z0-9-]")
+def own_globs(glob: str, server: str, naming: Collection[Naming]) -> list[str]:
+    """Return the globs over a server's own names that a glob over the client's names means."""
+    found: list[str] = []
+    for form in naming:
+        name = form.spelled(server)
+        prefix = form.prefix.replace("{}", name)
+        if form.server and fnmatchcase(form.server.replace("{}", name), glob):
+            found.append("*")
+        for index in range(len(glob) + 1):
+            if fnmatchcase(prefix, glob[:index]):
+                # A star that reached beyond the prefix goes on.
+                rest = "*" * glob[:index].endswith("*") + glob[index:]
+                found.append(rest if form.exact else rest.replace("_", "[!A-Za-z0-9-]"))
+    return [own for own in dict.fromkeys(found) if own]
+
+
+def _members(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _prefix(glob: str, server: str, naming: Collection[Naming]) -> str:
+    """Return what a server's tools begin with in the form of name that a glob is written in."""
+    known = [form.prefix.replace("{}", form.spelled(server)) for form in naming]
+    return next((one for one in known if glob.startswith((one, escape(one)))), known[0])
 
 
 def _object(value: Any, at: Place) -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from mcpagg.config.findings import Place, Written, kind
 from mcpagg.config.formats import Number
-from mcpagg.problems import meant
+from mcpagg.config.restrictions import refuse_within, report_unknown
 from mcpagg.spec import OAuth
 
 Reader = Callable[[Any, Place], Any]
@@ -25,6 +25,9 @@ MILLISECONDS_FROM = 1000
 
 APPROVALS = frozenset({"approval_mode", "approval", "permission", "requireApproval"})
 """Keys of a tool that say whether the client asks before it calls the tool."""
+
+NEVER = ("deny", "never", "reject")
+"""Their values for a tool that it never calls."""
 
 
 OAUTH_FIELDS = {
@@ -160,7 +163,7 @@ def oauth(value: Any, at: Place) -> OAuth | None:
     for key, member in value.items():
         field = OAUTH_FIELDS.get(key.lower().replace("_", "").replace("-", ""))
         if field is None:
-            if key not in OAUTH_QUIET:
+            if key not in OAUTH_QUIET and not refuse_within(key, member, at.at(key)):
                 at.at(key).warn("is not honoured", "a token goes into `headers`; see --login")
         elif field == "port":
             found[field] = int(seconds(member, at.at(key)) or 0)
@@ -259,6 +262,13 @@ def not_withheld(value: Any, at: Place) -> None:
         at.error("what this withholds is offered here, which is not honoured", "--skip the server")
 
 
+def none_withheld(value: Any, at: Place) -> None:
+    """Read an object of `{enabled}` by prompt or resource: none can be withheld here."""
+    for name, change in value.items() if isinstance(value, dict) else ():
+        if isinstance(change, dict) and "enabled" in change:
+            not_withheld(change["enabled"], at.at(name).at("enabled"))
+
+
 def tools(value: Any, at: Place) -> Filter | None:
     """Read `tools`: a list of those to offer, or an object of `{name, enabled}` by tool."""
     if not isinstance(value, dict):
@@ -274,6 +284,9 @@ def tools(value: Any, at: Place) -> Filter | None:
         if "name" in change and (name := text(change["name"], place.at("name"))):
             rename[tool] = name
         for key in APPROVALS & change.keys():
+            if change[key] in NEVER:
+                hide.append(tool)
+                continue
             place.at(key).warn("is not honoured", "set it for the proxy's tools in the client")
         ignore_others(change, ("enabled", "name", *APPROVALS), place)
     return Filter(hide=tuple(hide), rename=rename)
@@ -298,6 +311,6 @@ def switch(value: Any, at: Place) -> bool | None:
 
 
 def ignore_others(value: dict[str, Any], known: tuple[str, ...], at: Place) -> None:
-    for key in value:
+    for key, member in value.items():
         if key not in known:
-            at.at(key).warn("is not understood and ignored", meant(key, known))
+            report_unknown(key, member, at.at(key), known)

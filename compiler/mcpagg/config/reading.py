@@ -12,6 +12,7 @@ from typing import Any
 
 from mcpagg.config import document as documents
 from mcpagg.config import patterns, readers
+from mcpagg.config.beside import report_beside
 from mcpagg.config.containers import Found, find_servers
 from mcpagg.config.coordinator import (
     hidden_literals,
@@ -20,10 +21,11 @@ from mcpagg.config.coordinator import (
     read_transport,
 )
 from mcpagg.config.credentials import find_credentials
-from mcpagg.config.dialects import APPROVALS, STANDARD_KEYS, Dialect
+from mcpagg.config.dialects import STANDARD_KEYS, Dialect
 from mcpagg.config.entries import read_entry
-from mcpagg.config.findings import Place, kind, quoted, where
+from mcpagg.config.findings import Place, kind, quoted, reach, where
 from mcpagg.config.own import read_overlays, read_profiles
+from mcpagg.config.restrictions import APPROVALS
 from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
 from mcpagg.literal import is_visible
@@ -66,15 +68,20 @@ def read_config(
     if isinstance(document, dict):
         check_lists(chosen, document, root)
         check_hosts(servers, dialect, document, root)
+        if dialect.container:
+            report_beside(document, dialect, [entry.name for entry in chosen], root)
         _name_approvals(chosen, root)
         servers = _enabled_tools(document, servers, root)
-        servers = _switched(document, dialect, servers, root)
+        switched = _switched(document, dialect, servers, [entry.name for entry in found], root)
+        _name_empty(servers, switched, root)
+        servers = switched
         if dialect.container == ("mcpServers",):
             servers = masked(document, servers, root)
         more = _beside(document, dialect, [entry.name for entry in found], root, allow_secrets)
     project = _project(folder)
     passwords = frozenset(password_inputs(document))
-    variables = ClientVariables(defines, passwords, _called(folder, project))
+    called = _called(folder, project)
+    variables = ClientVariables(defines, passwords, called, dialect.references)
     servers = [_rewritten(server, variables, root) for server in servers]
     for name in variables.unused():
         root.error(f"nothing asks for --define {quoted(name)[1:-1]}", "leave it out")
@@ -133,16 +140,35 @@ def _name_approvals(chosen: list[Found], root: Place) -> None:
 
 
 def _switched(
-    document: Mapping[str, Any], dialect: Dialect, servers: list[ServerSpec], root: Place
+    document: Mapping[str, Any],
+    dialect: Dialect,
+    servers: list[ServerSpec],
+    names: list[str],
+    root: Place,
 ) -> list[ServerSpec]:
-    """Honour the client's switches for the tools of all servers."""
-    found = [
-        pattern
-        for key, read in dialect.tool_patterns.items()
-        if document.get(key) is not None
-        for pattern in read(document[key], root.at(key))
+    """Honour the client's switches for the tools of all servers, which have these `names`."""
+    found: list[patterns.Pattern] = []
+    for path, read in dialect.tool_patterns.items():
+        value, at = reach(document, path, root)
+        if value is not None:
+            found += read(value, at)
+    if dialect.bare:
+        patterns.refuse_bare(found, names, dialect.naming)
+    return [patterns.apply(found, server, dialect.naming) for server in servers]
+
+
+def _name_empty(before: list[ServerSpec], after: list[ServerSpec], root: Place) -> None:
+    """Say in one line of which servers nothing is left, whatever tools they have.
+
+    An empty list of an entry has its own warning.
+    """
+    names = [
+        quoted(new.name)
+        for old, new in zip(before, after, strict=True)
+        if "*" in new.hide or (new.expose == () and old.expose is None)
     ]
-    return [patterns.apply(found, server) for server in servers] if found else servers
+    if names:
+        root.warn(f"no tool is offered of {', '.join(names)}: the config's filters leave none")
 
 
 def _enabled_tools(

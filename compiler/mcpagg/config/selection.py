@@ -7,16 +7,17 @@ if only its client can start it. Faults of an entry that is left out are not rep
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import urlsplit
 
 from mcpagg.config.containers import Found
-from mcpagg.config.dialects import SERVER_LISTS, SWITCHES, Dialect
-from mcpagg.config.findings import Place, kind, quoted, where
+from mcpagg.config.dialects import SERVER_LISTS, Dialect, is_nested, within_of
+from mcpagg.config.findings import Place, kind, quoted, reach, where
 from mcpagg.config.readers import switch
+from mcpagg.config.restrictions import SWITCHES
 from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Location
@@ -67,28 +68,47 @@ def _nothing_left(wanted: list[Found], on: list[Found], root: Place) -> None:
 
 def _is_off(entry: Found, dialect: Dialect, root: Place) -> bool:
     """Tell whether the client switches the server off: in its entry, or in a list beside it."""
-    if isinstance(entry.value, dict):
-        switches = {**SWITCHES, **dialect.switches}
-        present = [key for key in switches if entry.value.get(key) is not None]
-        off = [switch(entry.value[key], entry.place.at(key)) is switches[key] for key in present]
-        if any(off):
-            return True
-    for keys, runs in SERVER_LISTS.items():
-        names = _reach(entry.beside, keys)
-        if isinstance(names, list) and (entry.name in names) is not runs:
+    if isinstance(entry.value, dict) and any(list(_switches(entry.value, dialect, entry.place))):
+        return True
+    for path, runs in SERVER_LISTS.items():
+        names, _ = reach(entry.beside, path, root)
+        if isinstance(names, list) and _is_named(entry.name, names, dialect) is not runs:
             return True
     return False
 
 
+def _switches(
+    value: Mapping[str, Any], dialect: Dialect, at: Place, within: str = ""
+) -> Iterator[bool]:
+    """Yield for each switch of an entry, at any depth, whether it is off."""
+    switches = {**SWITCHES, **dialect.switches}
+    for key, member in value.items():
+        whole = within + key
+        if whole in switches and member is not None:
+            yield switch(member, at.at(key)) is switches[whole]
+        elif isinstance(member, dict) and is_nested(dialect, whole):
+            yield from _switches(member, dialect, at.at(key), within_of(whole))
+
+
+def _is_named(server: str, listed: list[Any], dialect: Dialect) -> bool:
+    """Tell whether a list of the client names a server: in strings, or as Claude's rules do."""
+    names = [item.get("serverName") if isinstance(item, dict) else item for item in listed]
+    if dialect.server_globs:
+        return any(isinstance(name, str) and fnmatchcase(server, name) for name in names)
+    return server in names
+
+
 def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) -> None:
     """Report lists of servers' names that are none, or that are for a part of the client alone."""
-    for keys in SERVER_LISTS:
-        names = _reach(document, keys)
+    for path in SERVER_LISTS:
+        names, place = reach(document, path, root)
         if names is not None and not isinstance(names, list | dict):
-            place = root
-            for key in keys:
-                place = place.at(key)
             place.error(f"expected a list of names of servers, found {kind(names)}")
+        for index, item in enumerate(names if isinstance(names, list) else ()):
+            if isinstance(item, dict) and [*item] != ["serverName"]:
+                place.at(index).error(
+                    "is not honoured: only names of servers are", 'write {"serverName": NAME}'
+                )
     beside = {entry.name for entry in found if entry.beside is document}
     projects = document.get("projects")
     for project, settings in projects.items() if isinstance(projects, dict) else ():
@@ -105,7 +125,7 @@ def check_hosts(
     servers: list[ServerSpec], dialect: Dialect, document: Mapping[str, Any], root: Place
 ) -> None:
     """Refuse remote servers whose host is not in the client's list of those that it allows."""
-    allowed = _reach(document, dialect.hosts) if dialect.hosts else None
+    allowed, _ = reach(document, dialect.hosts, root) if dialect.hosts else (None, root)
     if not isinstance(allowed, list):
         return
     globs = [re.sub(r"^.*://|[:/].*$", "", str(entry)).lower() for entry in allowed]
@@ -113,7 +133,7 @@ def check_hosts(
         host = _host(server.url)
         if server.url and not any(fnmatchcase(host, glob) for glob in globs):
             at = Place(where(server, Location("url")), root.errors, root.warnings)
-            at.error(f"is no host that `{'.'.join(dialect.hosts)}` allows", "--skip it, or add it")
+            at.error(f"is no host that `{dialect.hosts}` allows", "--skip it, or add it")
 
 
 def _host(url: str) -> str:
@@ -121,12 +141,6 @@ def _host(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:
         return ""  # it is no URL, which is reported where it is read
-
-
-def _reach(value: Any, keys: tuple[str, ...]) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _is_provided(entry: Found, dialect: Dialect) -> bool:

@@ -19,10 +19,12 @@ from mcpagg_runtime.spawn.variables import CONFIG_FOLDER
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _TOKENS = re.compile(
-    rf"\$\$|\$\{{\{{\s*(?:secrets|inputs)\.(?P<secret>{_NAME})\s*\}}\}}|\$\{{(?P<body>[^}}]*)\}}|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|\$(?P<bare>{_NAME})"
+    rf"\$\$|\$\{{\{{\s*(?:secrets|inputs)\.(?P<secret>{_NAME})\s*\}}\}}|\$\{{(?P<body>[^}}]*)\}}|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|\A(?:os\.environ/)(?P<whole>{_NAME})\Z|\$env:(?P<colon>{_NAME})|\$(?P<bare>{_NAME})"
 )
 _VARIABLE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?P<default>:-.*)?", re.DOTALL)
-_CLIENTS_OWN = re.compile(r"(?P<kind>[A-Za-z]+):(?P<rest>.*)", re.DOTALL)
+_CLIENTS_OWN = re.compile(
+    r"(?P<kind>[A-Za-z]+(?=:)|(?:runtime|user_config)(?=\.))[:.](?P<rest>.*)", re.DOTALL
+)
 
 _HERE = f"${{{CONFIG_FOLDER}}}"
 EDITOR: dict[str, tuple[str, str]] = {
@@ -54,8 +56,12 @@ KINDS = {
     "keyring": "an entry of the client's keyring",
     "secret": "an entry of the client's keyring",
     "user_config": "asked for by the client",
+    "user": "filled in for each user of the client",
 }
 """Kinds of `${kind:name}` that become variables, and what they were."""
+
+NAMED_KINDS = frozenset({"input", "user", "user_config"})
+"""Those whose name is that of a value, wherever it is used."""
 
 SECRET_KINDS = frozenset({"cmd", "file", "keyring", "secret"})
 """Those of them that mostly bring a secret."""
@@ -104,10 +110,20 @@ class ClientVariables:
     """Rewrites the strings of all entries of one config.
 
     `defines` are the user's own values, `passwords` the inputs that the config declares secret,
-    `folder` is what the folder is called that paths are meant from.
+    `folder` is what the folder is called that paths are meant from, `references` are the client's
+    own (see `Dialect`).
     """
 
-    def __init__(self, defines: Mapping[str, str], passwords: frozenset[str], folder: str) -> None:
+    def __init__(
+        self,
+        defines: Mapping[str, str],
+        passwords: frozenset[str],
+        folder: str,
+        references: Mapping[str, str],
+    ) -> None:
+        own = [pattern.replace("?P<rest>", f"?P<own{n}>") for n, pattern in enumerate(references)]
+        self.tokens = re.compile("|".join([r"\$\$", *own, _TOKENS.pattern]))
+        self.kinds = {f"own{n}": kind for n, kind in enumerate(references.values())}
         self.defines = defines
         self.passwords = passwords
         self.folder = folder
@@ -121,7 +137,7 @@ class ClientVariables:
     def rewrite(self, text: str, location: Location, at: Place) -> str:
         """Return `text` with nothing but plain references."""
         bare: list[str] = []
-        result = _TOKENS.sub(lambda match: self._token(match, location, at, bare), text)
+        result = self.tokens.sub(lambda match: self._token(match, location, at, bare), text)
         if bare:
             names = ", ".join(f"${name}" for name in dict.fromkeys(bare))
             at.warn(
@@ -132,8 +148,17 @@ class ClientVariables:
 
     def _token(self, match: re.Match[str], location: Location, at: Place, bare: list[str]) -> str:
         whole = match[0]
+        for group, kind in self.kinds.items():
+            if match[group]:
+                start, end = (place - match.start() for place in match.span(group))
+                shown = f"{whole[:start]}…{whole[end:]}"
+                return self._own(kind, match[group].strip(), location, at, shown)
+        if match["colon"] and location.field in ("command", "args"):
+            return f"${whole}"  # a variable of PowerShell, which a script of it means
+        if name := match["colon"] or match["whole"]:
+            return self._variable(name, f"${{{name}}}", at)
         if match["secret"]:
-            return self._asked("secret", match["secret"], location, at)
+            return self._asked("secret", match["secret"], location, at, "${secret:…}")
         if match["braced"]:
             return self._variable(match["braced"], f"${{{match['braced']}}}", at)
         if match["bare"]:
@@ -145,7 +170,10 @@ class ClientVariables:
 
     def _braced(self, body: str, whole: str, location: Location, at: Place) -> str:
         if plain := _VARIABLE.fullmatch(body):
-            if "${" in (plain["default"] or ""):
+            default = plain["default"] or ""
+            if "${" in default or any(
+                found.lastgroup in self.kinds for found in self.tokens.finditer(default)
+            ):
                 at.error("a default cannot hold another reference", "define that one instead")
             return self._variable(plain["name"], whole, at)
         if body in EDITOR:
@@ -153,8 +181,11 @@ class ClientVariables:
         own = _CLIENTS_OWN.fullmatch(body)
         if own and own["kind"] in EDITOR:
             return self._variable(own["kind"], whole, at)
+        if own and own["kind"] == "runtime":
+            at.error("only the client knows ${runtime.…}", "write what it stands for")
         if own and own["kind"] in KINDS:
-            return self._asked(own["kind"], own["rest"].strip(), location, at)
+            shown = f"${{{body[: own.start('rest')]}…}}"
+            return self._asked(own["kind"], own["rest"].strip(), location, at, shown)
         at.warn("holds a ${…} that is no reference; it stays as it is", "write ${NAME}")
         return whole
 
@@ -171,17 +202,22 @@ class ClientVariables:
         at.warn(f"${{{name}}} is the client's own; here it means {meaning or self.folder}")
         return replacement
 
-    def _asked(self, kind: str, rest: str, location: Location, at: Place) -> str:
+    def _own(self, kind: str, rest: str, location: Location, at: Place, shown: str) -> str:
+        if kind == "env":
+            return self._variable(rest, f"${{{rest}}}", at)
+        return self._asked(kind, rest, location, at, shown)
+
+    def _asked(self, kind: str, rest: str, location: Location, at: Place, shown: str) -> str:
         key = location.key if isinstance(location.key, str) else ""
         secret = kind in SECRET_KINDS or rest in self.passwords
         defined = next((n for n in (rest, f"{kind}:{rest}") if n in self.defines), None)
         if defined is not None and not secret:
             return self._defined(defined)
-        wanted = key if kind != "input" and location.field == "env" else rest
+        wanted = key if kind not in NAMED_KINDS and location.field == "env" else rest
         variable = self._named(f"{kind}:{rest}", wanted)
         if defined is not None:
-            self._refuse(defined, f"${{{kind}:…}} may be a secret", variable, at)
-        shown, remedy = f"${{{kind}:…}}", "export it"
+            self._refuse(defined, f"{shown} may be a secret", variable, at)
+        remedy = "export it"
         if kind == "input":  # a command or a path may hold more than a name: it is not shown
             shown = f"${{input:{quoted(rest)[1:-1]}}}"
             if not secret and promise(rest) == promise(key) == NOTHING:

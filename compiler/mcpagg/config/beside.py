@@ -1,0 +1,173 @@
+"""What stands beside the servers and is not one: what is honoured, refused, or not about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+from mcpagg.config.containers import is_entry
+from mcpagg.config.coordinator import has_composites
+from mcpagg.config.dialects import (
+    COMMON_WORDS,
+    DIALECTS,
+    ROOT_QUIET,
+    ROOT_SWITCHES,
+    ROOT_UNHONOURED,
+    SERVER_LISTS,
+    Dialect,
+    is_quiet,
+)
+from mcpagg.config.findings import Place, quoted, reach
+from mcpagg.config.patterns import is_clients_own
+from mcpagg.config.restrictions import (
+    gives,
+    is_harmless,
+    is_off,
+    restricts,
+    says_nothing,
+)
+from mcpagg_runtime.rare.secrecy import words_of
+
+_OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
+_OF_ANOTHER = re.compile(r"mcp__?(?![*?\[])|@\w")
+"""What begins like the name of a server's tool."""
+
+
+def report_beside(
+    document: dict[str, Any], dialect: Dialect, servers: Collection[str], root: Place
+) -> None:
+    """Report what stands beside the servers; `servers` are the names of those that are compiled."""
+    for path, remedy in ROOT_UNHONOURED.items():
+        value, at = reach(document, path, root)
+        if value is not None:
+            at.warn("is not honoured", remedy)
+    for path, does in dialect.restricting.items():
+        value, at = reach(document, path, root)
+        if not says_nothing(value):
+            remedy = "compile a copy of the config without it, if you can do without"
+            at.error(f"{does}, which is not honoured", remedy)
+    for path, (on, off) in ROOT_SWITCHES.items():
+        value, at = reach(document, path, root)
+        if value is not None and value != on:
+            what = "switches every server off" if value == off else "is not honoured"
+            at.error(what, "compile a copy of the config without it, if you can do without")
+    elsewhere = list(_restrictions(document, dialect, servers, root))
+    known = _known(document, dialect)
+    others = [key for key in document if key not in known and not is_quiet(key)]
+    if dialect.container[0] not in document:
+        return
+    others += [path for path in elsewhere if path.split(".")[0] not in others]
+    if others:
+        root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")
+
+
+def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
+    """Return the keys at the root that are looked at elsewhere."""
+    paths = (*ROOT_UNHONOURED, *ROOT_SWITCHES, *SERVER_LISTS, *dialect.tool_patterns)
+    known = {*ROOT_QUIET, *(row.container[0] for row in DIALECTS), *dialect.harmless, dialect.hosts}
+    known |= {part for path in paths for part in (path, path.split(".")[0])}
+    known.add(dialect.hosts.split(".")[0])
+    if dialect.container == ("mcpServers",):
+        known |= {"envVars", "serverTransport"} | ({"tools"} if has_composites(document) else set())
+    return known
+
+
+def _restrictions(
+    document: dict[str, Any], dialect: Dialect, servers: Collection[str], root: Place
+) -> Iterator[str]:
+    """Report what restricts the servers and is not honoured; yield the paths of what does not."""
+    told = set()
+    for way, value in _leaves(document, (("", root),), _passed(document, dialect)):
+        keys = tuple(key for key, _ in way[1:])
+        if not _restricts(keys, value):
+            continue
+        at = next((place for key, place in way[::-1] if restricts(key, "")), way[-1][1])
+        if not _concerns(keys, value, servers):
+            yield ".".join(keys)
+        elif at.path not in told:
+            told.add(at.path)
+            at.error(
+                "restricts the servers or their tools, and is not honoured",
+                "--skip the servers, or --hide the tools, and compile a copy without it",
+            )
+
+
+def _passed(document: dict[str, Any], dialect: Dialect) -> list[str]:
+    """Return globs over the paths of servers, and of what is honoured or harmless."""
+    containers = {row.container for row in DIALECTS} - COMMON_WORDS | {dialect.container}
+    return [
+        *(".".join(container) for container in containers),
+        *dialect.tool_patterns,
+        *dialect.restricting,
+        *dialect.harmless,
+        dialect.hosts,
+        *ROOT_SWITCHES,
+        *SERVER_LISTS,
+        *(f"projects.*.{path}" for path in SERVER_LISTS),
+        "mcpagg",
+        "enabledTools",
+        *(["tools"] if has_composites(document) else ()),
+    ]
+
+
+def _leaves(
+    value: Any, way: tuple[tuple[str, Place], ...], passed: Collection[str]
+) -> Iterator[tuple[tuple[tuple[str, Place], ...], Any]]:
+    """Yield (the keys that lead there with their places, value) of what holds no object."""
+    (key, at), path = way[-1], ".".join(key for key, _ in way[1:])
+    if any(fnmatchcase(path, glob) for glob in passed if glob) or is_entry(value):
+        return
+    if says_nothing(value) and (restricts(key, "") or not isinstance(value, dict)):
+        return
+    if isinstance(value, dict):
+        for name, member in value.items():
+            if not (is_harmless(name) or is_off(name, value)):
+                yield from _leaves(member, (*way, (name, at.at(name))), passed)
+    elif isinstance(value, list) and any(isinstance(member, dict) for member in value):
+        for index, member in enumerate(value):
+            yield from _leaves(member, (*way[:-1], (key, at.at(index))), passed)
+    else:
+        yield way, value
+
+
+def _restricts(keys: tuple[str, ...], value: Any) -> bool:
+    """Tell whether a value restricts by the names of its keys; the last of them that does counts.
+
+    What is allowed among permissions is what the client does not ask for. A list called `tools`
+    is that of the only ones.
+    """
+    if keys == ("tools",):
+        return isinstance(value, list) and "*" not in value
+    named = [key for key in keys if restricts(key, "")]
+    if not named or (gives(named[-1]) and any("permission" in key.lower() for key in keys)):
+        return False
+    return restricts(named[-1], value)
+
+
+def _concerns(keys: tuple[str, ...], value: Any, servers: Collection[str]) -> bool:
+    """Tell whether what restricts concerns the servers: by its path, or by what it names."""
+    if any(map(is_clients_own, keys)):
+        return False
+    first = next((n for n, key in enumerate(keys) if restricts(key, "")), 0)
+    texts = [text for text in (value if isinstance(value, list) else [value]) if type(text) is str]
+    if any(_names(text, servers) for text in (*texts, *keys[first + 1 :])):
+        return True
+    others = [text for text in texts if not (is_clients_own(text) or _OF_ANOTHER.match(text))]
+    by_path = _OF_SERVERS.search(" ".join(words_of(" ".join(keys))))
+    return bool(by_path and (others or not texts))
+
+
+def _names(text: str, servers: Collection[str]) -> bool:
+    """Tell whether a text is the name of one of the servers, or of one of its tools."""
+    if text in servers:
+        return True
+    if is_clients_own(text):
+        return False
+    inner = re.sub(r"^\w+\((.*)\)$", r"\1", text)
+    return any(
+        re.match(rf"@{name}(?:/|$)|mcp(?:__?|:){name}(?:[_:]|$)|{name}[_:]", inner)
+        for server in servers
+        for name in {re.escape(server), re.sub(r"[^A-Za-z0-9_-]", "_", server)}
+    )
