@@ -63,6 +63,8 @@ def test_a_key_that_only_looks_like_one_that_restricts_is_none(key: str) -> None
         ("tools", {"t": {"arguments": {"a": {"hide": True}}}}, "tools.t.arguments.a.hide"),
         ("sandbox", {"network": False}, "sandbox"),
         ("permission", "deny", "permission"),
+        ("toolFilter", {"mode": "allow", "list": ["t"], "denied": ["u"]}, "toolFilter.denied"),
+        ("oauth", {"clientId": "c", "allowedAudiences": ["x"]}, "oauth.allowedAudiences"),
     ],
 )
 def test_it_is_refused_at_any_depth_of_an_entry(key: str, value: Any, place: str) -> None:
@@ -79,6 +81,8 @@ def test_it_is_refused_at_any_depth_of_an_entry(key: str, value: Any, place: str
         {"_disabledPrompts": ["p"], "//allowHosts": ["h"]},
         {"env": {"BLOCKED_HOSTS": "h"}, "args": ["--deny"]},
         {"alwaysAllow": ["t"]},
+        {"id": {"enabled": False, "allowed_models": ["m"]}},
+        {"source": {"requestHeaders": {"X-Block": "1"}, "inputSchema": {"readOnly": True}}},
     ],
 )
 def test_what_restricts_nothing_is_not_refused(keys: dict[str, Any]) -> None:
@@ -87,7 +91,13 @@ def test_what_restricts_nothing_is_not_refused(keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [{"allowInsecure": True}, {"includeContext": True}, {"permission": "ask"}]
+    "keys",
+    [
+        {"allowInsecure": True},
+        {"includeContext": True},
+        {"permission": "ask"},
+        {"skipQuarantine": True},
+    ],
 )
 def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
     [warning] = warnings_of(**keys)
@@ -111,6 +121,9 @@ def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
         ({"profiles": {"p": {"mcp_servers": {"b": {"tools": ["t"]}}}}}, "profiles"),
         ({"disabledTools": ["t"]}, "disabledTools"),
         ({"readOnlyServers": True}, "readOnlyServers"),
+        ({"mcpState": {"a": {"enabled": False}}}, "mcpState.a.enabled"),
+        ({"enabledServers": {"a": False}}, "enabledServers"),
+        ({"toolStates": {"mcp__a__t": False}}, "toolStates.mcp__a__t"),
         ({"tools": ["read", "a/t"]}, "tools"),
     ],
 )
@@ -130,6 +143,7 @@ def test_what_restricts_the_servers_beside_them_is_refused(
         {"toolPermissions": {"terminal": {"denied": ["rm"]}}},
         {"policy": {"deny": ["mcp__other__t", "Bash(git push)"]}},
         {"mcpRules": {"deny": ["mcp__other__t"]}},
+        {"chat.tools.terminal.blockDetectedFileWrites": "outside"},
         {"tools": ["read", "edit"]},
         {"editor": {"readOnly": True}},
         {"extensions": {"blocked": ["x"]}},
@@ -146,6 +160,7 @@ def test_what_restricts_nothing_beside_the_servers_is_not_refused() -> None:
         "mcp": {"excludedTools": [], "readOnly": False, "allowAll": True, "denied": None},
         "permissions": {"allow": ["mcp__a__t"], "deny": []},
         "toolPermissions": {"default": "allow"},
+        "env": {"MCP_BLOCKED_TOOLS": "x"},
     }
     assert left({"mcpServers": {"a": ENTRY}, **beside}) == ["a"]
 
@@ -380,10 +395,10 @@ def test_a_switch_for_all_servers_that_is_on_needs_no_word() -> None:
 
 
 def test_what_projects_of_claude_approve_and_caches_hold_is_no_restriction() -> None:
-    project = {"allowedTools": ["mcp__a__t"], "enabledMcpjsonServers": ["a"]}
+    project: dict[str, Any] = {"allowedTools": ["mcp__a__t"], "enabledMcpjsonServers": ["a"]}
     beside = {"projects": {"/p.q": project}, "cachedGates": {"mcp_tools_disabled": True}}
     assert left({"mcpServers": {"a": ENTRY}, **beside}, ".claude.json") == ["a"]
-    beside["projects"]["/p.q"]["mcpServers"] = {"a": ENTRY}  # type: ignore[assignment]
+    project["mcpServers"] = {"a": ENTRY}
     assert left(beside, ".claude.json") == ["a"]
 
 

@@ -172,3 +172,15 @@ def test_a_resource_of_two_servers_is_listed_once_unless_one_hides_it() -> None:
     tables, warnings = linked(first, second, hide={"a": ["x://y"]})
     assert tables.routes["resources"] == {"x://y": ("b",)}
     assert warnings == []
+
+
+@pytest.mark.parametrize("globs", [["d*", "g*"], ["drop", "get"]])
+def test_a_server_of_which_the_filters_leave_no_tool_is_named(globs: list[str]) -> None:
+    tools = ({"name": "get"}, {"name": "drop"})
+    server = ChildSnapshot("a", MODERN, {}, {"tools": {}}, tools=tools)
+    _, warnings = linked(server, hide={"a": globs})
+    assert warnings == [
+        "mcpServers.a: no tool is offered of it: the filters leave none of 2;"
+        " --skip it, or correct the filters"
+    ]
+    assert linked(server, hide={"a": ["*"]})[1] == []  # said when the config was read

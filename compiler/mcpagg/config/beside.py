@@ -22,7 +22,9 @@ from mcpagg.config.dialects import (
 from mcpagg.config.findings import Place, quoted, reach
 from mcpagg.config.patterns import is_clients_own
 from mcpagg.config.restrictions import (
+    SWITCHES,
     gives,
+    holds_names,
     is_harmless,
     is_off,
     restricts,
@@ -58,7 +60,7 @@ def report_beside(
     others = [key for key in document if key not in known and not is_quiet(key)]
     if dialect.container[0] not in document:
         return
-    others += [path for path in elsewhere if path.split(".")[0] not in others]
+    others += [path for path in elsewhere if not path.startswith(tuple(others))]
     if others:
         root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")
 
@@ -81,7 +83,7 @@ def _restrictions(
     told = set()
     for way, value in _leaves(document, (("", root),), _passed(document, dialect)):
         keys = tuple(key for key, _ in way[1:])
-        if not _restricts(keys, value):
+        if not (_restricts(keys, value) or _switches_off(keys, value, servers)):
             continue
         at = next((place for key, place in way[::-1] if restricts(key, "")), way[-1][1])
         if not _concerns(keys, value, servers):
@@ -119,7 +121,9 @@ def _leaves(
     (key, at), path = way[-1], ".".join(key for key, _ in way[1:])
     if any(fnmatchcase(path, glob) for glob in passed if glob) or is_entry(value):
         return
-    if says_nothing(value) and (restricts(key, "") or not isinstance(value, dict)):
+    if holds_names(key) and not restricts(key, ""):
+        return
+    if isinstance(value, dict) and restricts(key, "") and says_nothing(value):
         return
     if isinstance(value, dict):
         for name, member in value.items():
@@ -138,6 +142,8 @@ def _restricts(keys: tuple[str, ...], value: Any) -> bool:
     What is allowed among permissions is what the client does not ask for. A list called `tools`
     is that of the only ones.
     """
+    if says_nothing(value):
+        return False
     if keys == ("tools",):
         return isinstance(value, list) and "*" not in value
     named = [key for key in keys if restricts(key, "")]
@@ -146,10 +152,18 @@ def _restricts(keys: tuple[str, ...], value: Any) -> bool:
     return restricts(named[-1], value)
 
 
+def _switches_off(keys: tuple[str, ...], value: Any, servers: Collection[str]) -> bool:
+    """Tell whether a switch is off for one of the servers, or for one of its tools."""
+    of_server = len(keys) > 1 and keys[-2] in servers and SWITCHES.get(keys[-1]) is value
+    return of_server or (value is False and _names(keys[-1], servers))
+
+
 def _concerns(keys: tuple[str, ...], value: Any, servers: Collection[str]) -> bool:
     """Tell whether what restricts concerns the servers: by its path, or by what it names."""
-    if any(map(is_clients_own, keys)):
+    if any(is_clients_own(part) for key in keys for part in key.split(".")):
         return False
+    if value is False:
+        return bool(_OF_SERVERS.search(" ".join(words_of(" ".join(keys)))))
     first = next((n for n, key in enumerate(keys) if restricts(key, "")), 0)
     texts = [text for text in (value if isinstance(value, list) else [value]) if type(text) is str]
     if any(_names(text, servers) for text in (*texts, *keys[first + 1 :])):

@@ -169,7 +169,9 @@ DIALECTS = (
         harmless=("projects", "cached*", "tipsHistory"),
     ),
     Dialect("VS Code, minimal clients", ("servers",)),
-    Dialect("VS Code settings, mcp-agent", ("mcp", "servers")),
+    Dialect(
+        "VS Code settings, mcp-agent", ("mcp", "servers"), harmless=("chat.mcp.serverSampling",)
+    ),
     Dialect("devcontainer.json", ("customizations", "vscode", "mcp", "servers")),
     Dialect(
         "Zed",

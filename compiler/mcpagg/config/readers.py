@@ -299,6 +299,7 @@ def tool_filter(value: Any, at: Place) -> Filter | None:
     if not isinstance(mode, str) or mode not in modes:
         at.error('expected {"mode": "allow" or "block", "list": [names]}')
         return None
+    ignore_others(value, ("mode", "list"), at)
     return modes[mode](value.get("list"), at.at("list"))
 
 

@@ -45,6 +45,8 @@ _GIVES = re.compile(r"(?:^| )(?:allow|enabled .|includ|permit|whitelist)")
 _ALL = (True, "*", ["*"])
 _ASKS = ("allow", "ask", "confirm", "prompt")
 """Values that withhold nothing: whether the client asks is its own part."""
+_NAMES = re.compile(r"(?:^| )(?:env|environment|headers?|schema|vars|variables)(?: |$)")
+_UNDOES = re.compile(r"(?:bypass|skip) ")
 _DESCRIBES = re.compile(r" (?:reason|hint|message|note|description|label)$")
 
 
@@ -69,12 +71,14 @@ def refuse_within(key: str, value: Any, at: Place) -> bool:
 
 
 def _restricting(key: str, value: Any, at: Place) -> Iterator[tuple[Place, str]]:
-    if is_harmless(key) or "schema" in key.lower():
+    if is_harmless(key):
         return
     if restricts(key, value):
         if not says_nothing(value):
             yield at, key
-    elif isinstance(value, dict):
+    elif holds_names(key):
+        return
+    elif isinstance(value, dict) and value.get("enabled") is not False:
         for name, member in value.items():
             if not is_off(name, value):
                 yield from _restricting(name, member, at.at(name))
@@ -87,7 +91,7 @@ def _restricting(key: str, value: Any, at: Place) -> Iterator[tuple[Place, str]]
 def restricts(key: str, value: Any) -> bool:
     """Tell whether a key restricts by its name, with a value that is not all there is."""
     words = " ".join(words_of(key))
-    if _DESCRIBES.search(words) or value in _ASKS:
+    if _UNDOES.match(words) or _DESCRIBES.search(words) or value in _ASKS:
         return False
     return bool(_TAKES.search(words)) or (gives(key) and value not in _ALL)
 
@@ -113,6 +117,11 @@ def is_off(key: str, beside: Mapping[str, Any]) -> bool:
 def is_harmless(key: str) -> bool:
     """Tell whether a key restricts no server, whatever its name says."""
     return key in _HARMLESS or is_comment(key)
+
+
+def holds_names(key: str) -> bool:
+    """Tell whether the members of a key are named by others than the client: variables, headers."""
+    return bool(_NAMES.search(" ".join(words_of(key))))
 
 
 def is_comment(key: str) -> bool:
