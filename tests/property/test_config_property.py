@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcpagg.config import read_config
-from mcpagg.config.dialects import DIALECTS, KEYS, QUIET, UNHONOURED
+from mcpagg.config.dialects import (
+    DIALECTS,
+    KEYS,
+    QUIET,
+    ROOT_SWITCHES,
+    SERVER_LISTS,
+    UNHONOURED,
+    Dialect,
+)
 from mcpagg.config.restrictions import SWITCHES
 from mcpagg.environment import check_environment
 from mcpagg.problems import ConfigError, EnvironmentFault
@@ -95,6 +103,58 @@ def test_any_config_gets_an_answer_and_any_spec_can_be_checked(
     spec = answer(json.dumps(config).encode(), stdio_only=stdio_only, allow_secrets=allow_secrets)
     if spec is not None:
         check(spec)
+
+
+PATHS = sorted(
+    {
+        *ROOT_SWITCHES,
+        *SERVER_LISTS,
+        "policy.denied",
+        "mcp.blocked",
+        "agent.profiles.write",
+        "agent.default_profile",
+    }
+    | {path for row in DIALECTS for path in (*row.tool_patterns, *row.restricting)}
+)
+NAMED = st.sampled_from(["*", "a", "mcp__a__t", "mcp_a_t", "@a/t", "a:t", "Bash", "mcp:a:t"])
+BESIDE = st.recursive(
+    SCALARS | NAMED,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            NAMED | st.sampled_from(["tool", "action", "write", "tools", "default_profile"]),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=8,
+)
+FILES = [(row, name.replace("*", "x")) for row in DIALECTS for name in row.files or ("mcp.json",)]
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(FILES),
+    st.dictionaries(st.sampled_from(PATHS), BESIDE, max_size=3),
+    st.booleans(),
+)
+def test_whatever_stands_beside_the_servers_gets_an_answer(
+    file: tuple[Dialect, str], beside: dict[str, object], dotted: bool
+) -> None:
+    row, name = file
+    config: dict[str, Any] = {}
+    ways = [([path] if dotted else path.split("."), value) for path, value in beside.items()]
+    for keys, value in [*ways, ([*row.container], {"a": {"command": "x"}})]:
+        holder = config
+        for key in keys[:-1]:
+            if not isinstance(holder.get(key), dict):
+                holder[key] = {}
+            holder = holder[key]
+        holder[keys[-1]] = value
+    with contextlib.suppress(ConfigError):
+        read_config(
+            json.dumps(config).encode(), source=name.split("/")[-1], folder=(FOLDER / name).parent
+        )
 
 
 VALID = json.dumps(

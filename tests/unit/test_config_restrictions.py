@@ -120,6 +120,7 @@ def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
         ({"rules": [{"blocked": "mcp__a__t"}]}, "rules[0].blocked"),
         ({"profiles": {"p": {"mcp_servers": {"b": {"tools": ["t"]}}}}}, "profiles"),
         ({"disabledTools": ["t"]}, "disabledTools"),
+        ({"mcp": {"blockedPackages": ["@evil/server"]}}, "mcp.blockedPackages"),
         ({"readOnlyServers": True}, "readOnlyServers"),
         ({"mcpState": {"a": {"enabled": False}}}, "mcpState.a.enabled"),
         ({"enabledServers": {"a": False}}, "enabledServers"),
@@ -139,6 +140,7 @@ def test_what_restricts_the_servers_beside_them_is_refused(
     "beside",
     [
         {"files": {"exclude": ["**/.git"]}},
+        {"files": {"exclude": {"a_modules": True}}},
         {"disabledTools": ["builtin:edit", "Bash", "run_shell_command"]},
         {"toolPermissions": {"terminal": {"denied": ["rm"]}}},
         {"policy": {"deny": ["mcp__other__t", "Bash(git push)"]}},
@@ -315,6 +317,15 @@ def test_what_amp_withholds_is_not_offered(beside: dict[str, Any], hide: Any, ex
 )
 def test_what_amp_withholds_and_we_cannot_is_refused(beside: dict[str, Any], says: str) -> None:
     assert says in refusal({"amp.mcpServers": {"gh": ENTRY}, **beside}, **of(AMP))
+
+
+def test_what_names_a_tool_as_another_client_does_is_refused() -> None:
+    config = {"mcpServers": {"gh": ENTRY}, "permissions": {"deny": ["Shell(rm)", "Mcp(gh:drop)"]}}
+    [message] = refusal(config).splitlines()
+    assert message == (
+        "mcp.json: permissions.deny[1]: does not say whose tool it is, and is not honoured;"
+        " write mcp__SERVER__TOOL"
+    )
 
 
 def test_a_name_of_gemini_that_may_be_a_servers_tool_is_refused() -> None:

@@ -20,7 +20,7 @@ from mcpagg.config.dialects import (
     is_quiet,
 )
 from mcpagg.config.findings import Place, quoted, reach
-from mcpagg.config.patterns import is_clients_own
+from mcpagg.config.patterns import is_clients_own, names_one
 from mcpagg.config.restrictions import (
     SWITCHES,
     gives,
@@ -33,8 +33,8 @@ from mcpagg.config.restrictions import (
 from mcpagg_runtime.rare.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
-_OF_ANOTHER = re.compile(r"mcp__?(?![*?\[])|@\w")
-"""What begins like the name of a server's tool."""
+_OF_ANOTHER = re.compile(r"mcp__?(?![*?\[])")
+"""What begins the name of a tool of some server."""
 
 
 def report_beside(
@@ -83,10 +83,10 @@ def _restrictions(
     told = set()
     for way, value in _leaves(document, (("", root),), _passed(document, dialect)):
         keys = tuple(key for key, _ in way[1:])
-        if not (_restricts(keys, value) or _switches_off(keys, value, servers)):
+        if not (_restricts(keys, value) or _switches_off(keys, value, dialect, servers)):
             continue
         at = next((place for key, place in way[::-1] if restricts(key, "")), way[-1][1])
-        if not _concerns(keys, value, servers):
+        if not _concerns(keys, value, dialect, servers):
             yield ".".join(keys)
         elif at.path not in told:
             told.add(at.path)
@@ -152,36 +152,28 @@ def _restricts(keys: tuple[str, ...], value: Any) -> bool:
     return restricts(named[-1], value)
 
 
-def _switches_off(keys: tuple[str, ...], value: Any, servers: Collection[str]) -> bool:
+def _switches_off(
+    keys: tuple[str, ...], value: Any, dialect: Dialect, servers: Collection[str]
+) -> bool:
     """Tell whether a switch is off for one of the servers, or for one of its tools."""
-    of_server = len(keys) > 1 and keys[-2] in servers and SWITCHES.get(keys[-1]) is value
-    return of_server or (value is False and _names(keys[-1], servers))
+    if len(keys) > 1 and keys[-2] in servers and keys[-1] in SWITCHES:
+        return SWITCHES[keys[-1]] is value
+    return value is False and names_one(keys[-1], servers, dialect.naming)
 
 
-def _concerns(keys: tuple[str, ...], value: Any, servers: Collection[str]) -> bool:
+def _concerns(
+    keys: tuple[str, ...], value: Any, dialect: Dialect, servers: Collection[str]
+) -> bool:
     """Tell whether what restricts concerns the servers: by its path, or by what it names."""
-    if any(is_clients_own(part) for key in keys for part in key.split(".")):
+    parts = {part for key in keys for part in key.split(".")}.difference(servers)
+    if any(map(is_clients_own, parts)):
         return False
     if value is False:
         return bool(_OF_SERVERS.search(" ".join(words_of(" ".join(keys)))))
     first = next((n for n, key in enumerate(keys) if restricts(key, "")), 0)
     texts = [text for text in (value if isinstance(value, list) else [value]) if type(text) is str]
-    if any(_names(text, servers) for text in (*texts, *keys[first + 1 :])):
+    if any(names_one(text, servers, dialect.naming) for text in (*texts, *keys[first + 1 :])):
         return True
     others = [text for text in texts if not (is_clients_own(text) or _OF_ANOTHER.match(text))]
     by_path = _OF_SERVERS.search(" ".join(words_of(" ".join(keys))))
     return bool(by_path and (others or not texts))
-
-
-def _names(text: str, servers: Collection[str]) -> bool:
-    """Tell whether a text is the name of one of the servers, or of one of its tools."""
-    if text in servers:
-        return True
-    if is_clients_own(text):
-        return False
-    inner = re.sub(r"^\w+\((.*)\)$", r"\1", text)
-    return any(
-        re.match(rf"@{name}(?:/|$)|mcp(?:__?|:){name}(?:[_:]|$)|{name}[_:]", inner)
-        for server in servers
-        for name in {re.escape(server), re.sub(r"[^A-Za-z0-9_-]", "_", server)}
-    )

@@ -110,7 +110,7 @@ def first_match(value: Any, at: Place) -> list[Pattern]:
 def zed(value: Any, at: Place) -> list[Pattern]:
     """Read `agent`: the profile that it begins with, and the tools that it denies."""
     agent = _members(value)
-    profiles, name = _members(agent.get("profiles")), agent.get("default_profile", "write")
+    profiles, name = _members(agent.get("profiles")), str(agent.get("default_profile", "write"))
     if profiles.keys() - {name}:
         at.at("profiles").warn("only the profile that Zed begins with is honoured", "see `mcpagg`")
     found = []
@@ -195,16 +195,37 @@ def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming
     )
 
 
-def refuse_bare(
-    patterns: list[Pattern], servers: Collection[str], naming: Sequence[Naming]
+def refuse_unplaced(
+    patterns: list[Pattern], servers: Collection[str], naming: Sequence[Naming], bare: bool
 ) -> None:
-    """Refuse names that may be those of servers' tools, and do not say of which server."""
+    """Refuse what names a server's tool as its client does not, or may do so where it is `bare`."""
     for glob, tools, at in patterns:
-        named = any(own_globs(glob, server, naming) for server in servers)
         another = any(glob.startswith(form.prefix.partition("{")[0] or "\0") for form in naming)
-        if tools in ("withheld", "some calls") and not (named or another or is_clients_own(glob)):
+        if (
+            tools in ("withheld", "some calls")
+            and not any(own_globs(glob, server, naming) for server in servers)
+            and not is_clients_own(glob)
+            and (names_one(glob, servers) or (bare and not another))
+        ):
             remedy = f"write {naming[0].prefix.replace('{}', 'SERVER')}TOOL"
             at.error("does not say whose tool it is, and is not honoured", remedy)
+
+
+def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = ()) -> bool:
+    """Tell whether a name is that of one of the servers, or of a tool of one for some client."""
+    if name in servers:
+        return True
+    if is_clients_own(name):
+        return False
+    inner = re.sub(r"^\w+\((.*)\)$", r"\1", name)
+    for server in servers:
+        for own in {server, re.sub(r"[^A-Za-z0-9_-]", "_", server)}:
+            form = re.escape(own)
+            if re.match(rf"@{form}(?:/|$)|mcp(?:__?|:){form}(?:[_:]|$)|{form}:", inner):
+                return True
+            if any(inner.startswith(one.prefix.replace("{}", own)) for one in naming):
+                return True
+    return False
 
 
 def own_globs(glob: str, server: str, naming: Collection[Naming]) -> list[str]:

@@ -152,8 +152,7 @@ def _switched(
         value, at = reach(document, path, root)
         if value is not None:
             found += read(value, at)
-    if dialect.bare:
-        patterns.refuse_bare(found, names, dialect.naming)
+    patterns.refuse_unplaced(found, names, dialect.naming, dialect.bare)
     return [patterns.apply(found, server, dialect.naming) for server in servers]
 
 
