@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -105,17 +106,8 @@ def test_any_config_gets_an_answer_and_any_spec_can_be_checked(
         check(spec)
 
 
-PATHS = sorted(
-    {
-        *ROOT_SWITCHES,
-        *SERVER_LISTS,
-        "policy.denied",
-        "mcp.blocked",
-        "agent.profiles.write",
-        "agent.default_profile",
-    }
-    | {path for row in DIALECTS for path in (*row.tool_patterns, *row.restricting)}
-)
+EVERYWHERE = (*ROOT_SWITCHES, *SERVER_LISTS, "policy.denied", "mcp.blocked")
+ZED = ("agent.profiles", "agent.profiles.write", "agent.default_profile", "agent.tool_permissions")
 NAMED = st.sampled_from(["*", "a", "mcp__a__t", "mcp_a_t", "@a/t", "a:t", "Bash", "mcp:a:t"])
 BESIDE = st.recursive(
     SCALARS | NAMED,
@@ -129,19 +121,17 @@ BESIDE = st.recursive(
     ),
     max_leaves=8,
 )
-FILES = [(row, name.replace("*", "x")) for row in DIALECTS for name in row.files or ("mcp.json",)]
 
 
-@settings(max_examples=200)
-@given(
-    st.sampled_from(FILES),
-    st.dictionaries(st.sampled_from(PATHS), BESIDE, max_size=3),
-    st.booleans(),
-)
-def test_whatever_stands_beside_the_servers_gets_an_answer(
-    file: tuple[Dialect, str], beside: dict[str, object], dotted: bool
-) -> None:
-    row, name = file
+@pytest.mark.parametrize("row", DIALECTS, ids=lambda row: row.name)
+@settings(max_examples=30)
+@given(st.data())
+def test_whatever_stands_beside_the_servers_gets_an_answer(row: Dialect, data: Any) -> None:
+    more = ZED if "agent" in row.tool_patterns else ()
+    paths = st.sampled_from([*row.tool_patterns, *row.restricting, *more] or EVERYWHERE)
+    beside = data.draw(st.dictionaries(paths | st.sampled_from(EVERYWHERE), BESIDE, max_size=3))
+    dotted = data.draw(st.booleans())
+    name = row.files[0].replace("*", "x") if row.files else "mcp.json"
     config: dict[str, Any] = {}
     ways = [([path] if dotted else path.split("."), value) for path, value in beside.items()]
     for keys, value in [*ways, ([*row.container], {"a": {"command": "x"}})]:
