@@ -116,6 +116,7 @@ def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
         ({"policy": {"deny": ["a:t"]}}, "policy.deny"),
         ({"policy": {"deny": ["Bash(rm)", "Mcp(a:t)"]}}, "policy.deny"),
         ({"policy": {"deny": ["a"]}}, "policy.deny"),
+        ({"policy": {"deny": ["mcp__*"]}}, "policy.deny"),
         ({"policy": {"rejected": {"mcp__a__t": True}}}, "policy.rejected"),
         ({"rules": [{"blocked": "mcp__a__t"}]}, "rules[0].blocked"),
         ({"profiles": {"p": {"mcp_servers": {"b": {"tools": ["t"]}}}}}, "profiles"),
@@ -285,6 +286,16 @@ def test_tools_that_a_client_withholds_are_not_offered(
         ({"amp.tools.disable": []}, (), None),
         ({"amp.permissions": [{"tool": "mcp__gh__drop", "action": "reject"}]}, ("drop",), None),
         (
+            {"amp.permissions": [{"tool": "mcp__gh__d", "action": "reject", "reason": "r"}]},
+            ("d",),
+            None,
+        ),
+        (
+            {"amp.permissions": [{"tool": "*", "action": "ask"}, {"tool": "*", "action": "allow"}]},
+            (),
+            None,
+        ),
+        (
             {
                 "amp.permissions": [
                     {"tool": "mcp__gh__get", "action": "allow"},
@@ -399,8 +410,9 @@ def test_a_switch_for_all_servers_is_refused_by_name(beside: dict[str, Any]) -> 
 
 
 def test_a_switch_for_all_servers_that_is_on_needs_no_word() -> None:
-    beside = {"chat.mcp.access": "all", "mcpEnabled": True}
-    assert read({"mcpServers": {"a": ENTRY}, **beside})[1] == []
+    for access in ("all", True):
+        beside = {"chat.mcp.access": access, "mcpEnabled": True}
+        assert read({"mcpServers": {"a": ENTRY}, **beside})[1] == []
     registry = {"mcpServers": {"a": ENTRY}, "chat.mcp.access": "registry"}
     assert '["chat.mcp.access"]: is not honoured' in refusal(registry)
 

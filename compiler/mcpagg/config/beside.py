@@ -33,7 +33,7 @@ from mcpagg.config.restrictions import (
 from mcpagg_runtime.rare.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
-_OF_ANOTHER = re.compile(r"mcp__?(?![*?\[])")
+_OF_ANOTHER = re.compile(r"mcp__?(?=[A-Za-z0-9])")
 """What begins the name of a tool of some server."""
 
 
@@ -50,10 +50,11 @@ def report_beside(
         if not says_nothing(value):
             remedy = "compile a copy of the config without it, if you can do without"
             at.error(f"{does}, which is not honoured", remedy)
-    for path, (on, off) in ROOT_SWITCHES.items():
+    for path in ROOT_SWITCHES:
         value, at = reach(document, path, root)
-        if value is not None and value != on:
-            what = "switches every server off" if value == off else "is not honoured"
+        if value not in (None, True, "all"):
+            off = value in (False, "none")
+            what = "switches every server off" if off else "is not honoured"
             at.error(what, "compile a copy of the config without it, if you can do without")
     elsewhere = list(_restrictions(document, dialect, servers, root))
     known = _known(document, dialect)

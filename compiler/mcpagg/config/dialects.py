@@ -388,13 +388,8 @@ ROOT_UNHONOURED = {
 }
 """Paths from the root of what is understood but not honoured, with what to do instead."""
 
-ROOT_SWITCHES: Mapping[str, tuple[Any, Any]] = {
-    "admin.mcp.enabled": (True, False),
-    "chat.mcp.access": ("all", "none"),
-    "chat.mcp.enabled": (True, False),
-    "mcpEnabled": (True, False),
-}
-"""Paths from the root of what switches all servers on or off, with the values that do."""
+ROOT_SWITCHES = ("admin.mcp.enabled", "chat.mcp.access", "chat.mcp.enabled", "mcpEnabled")
+"""Paths from the root of what switches all servers on (true, "all") or off (false, "none")."""
 
 SERVER_LISTS = {
     "mcp.allowed": True,

@@ -35,6 +35,9 @@ class Naming(NamedTuple):
 SINGLE, DOUBLE = Naming("{}_"), Naming("mcp__{}__", "mcp__{}")
 
 
+Outcome = Literal["withheld", "kept", "asked", "only", "some calls"]
+
+
 class Pattern(NamedTuple):
     """A glob over the names of tools, what becomes of them, and where it stands.
 
@@ -44,7 +47,7 @@ class Pattern(NamedTuple):
     """
 
     glob: str
-    tools: Literal["withheld", "kept", "asked", "only", "some calls"]
+    tools: Outcome
     at: Place
 
 
@@ -88,22 +91,32 @@ def permissions(value: Any, at: Place) -> list[Pattern]:
     return found
 
 
+_ACTIONS: dict[object, Outcome] = {
+    "allow": "kept",
+    "ask": "asked",
+    "delegate": "asked",
+    "deny": "withheld",
+    "reject": "withheld",
+}
+_WHOLE_RULE = frozenset({"tool", "action", "reason", "message"})
+
+
 def first_match(value: Any, at: Place) -> list[Pattern]:
     """Read `[{"tool": GLOB, "action": "allow", "ask", "delegate" or "reject"}]`: the first counts.
 
-    One with further members, as `matches`, is for some calls of the tool alone.
+    One with further members, as `matches` and `context`, is for some calls of the tool alone.
     """
     found: list[Pattern] = []
     for index, rule in enumerate(value if isinstance(value, list) else [value]):
         place = at.at(index) if isinstance(value, list) else at
-        if not isinstance(rule, dict) or not isinstance(rule.get("tool"), str):
-            place.error('expected {"tool": GLOB, "action": …}', "correct it")
-        elif rule.get("action") not in ("allow", "reject") or rule.keys() - {"tool", "action"}:
-            strict = rule.get("action") == "reject"
-            found.append(Pattern(rule["tool"], "some calls" if strict else "asked", place))
-        else:
-            kept = rule["action"] == "allow"
-            found.append(Pattern(rule["tool"], "kept" if kept else "withheld", place))
+        tool, action = (_members(rule).get(key) for key in ("tool", "action"))
+        if not isinstance(tool, str) or not isinstance(action, str) or action not in _ACTIONS:
+            place.error('expected {"tool": GLOB, "action": "allow", "ask" or "reject"}')
+            continue
+        outcome = _ACTIONS[action]
+        if rule.keys() - _WHOLE_RULE:
+            outcome = "some calls" if outcome == "withheld" else "asked"
+        found.append(Pattern(tool, outcome, place))
     return found[::-1]
 
 
@@ -218,6 +231,8 @@ def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = 
     if is_clients_own(name):
         return False
     inner = re.sub(r"^\w+\((.*)\)$", r"\1", name)
+    if servers and re.match(r"mcp_{0,2}[*?\[]", inner):
+        return True
     for server in servers:
         for own in {server, re.sub(r"[^A-Za-z0-9_-]", "_", server)}:
             form = re.escape(own)
