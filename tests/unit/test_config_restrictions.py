@@ -37,7 +37,7 @@ def left(config: dict[str, Any], path: str = "mcp.json") -> list[str]:
     "disabledPrompts disabled_resources deny-list deniedHosts disallow_network toolExclusions"  # noqa: SIM905 - a word a line
     " blockedDomains suppressWrites allowHosts allow-list forbidden rejects permissionProfile"
     " readOnly read_only readonly netSandbox sandbox_mode profiles isolation envFilter exclude_tags"
-    " include_tags hiddenPrompts enabledPrompts whitelist".split(),
+    " include_tags hiddenPrompts enabledPrompts whitelist only".split(),
 )
 def test_a_key_whose_name_says_that_it_restricts_is_known(key: str) -> None:
     assert restricts(key, ["x"])
@@ -97,6 +97,7 @@ def test_what_restricts_nothing_is_not_refused(keys: dict[str, Any]) -> None:
         {"includeContext": True},
         {"permission": "ask"},
         {"skipQuarantine": True},
+        {"noSandbox": True},
     ],
 )
 def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
@@ -116,6 +117,7 @@ def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
         ({"policy": {"deny": ["a:t"]}}, "policy.deny"),
         ({"policy": {"deny": ["Bash(rm)", "Mcp(a:t)"]}}, "policy.deny"),
         ({"policy": {"deny": ["a"]}}, "policy.deny"),
+        ({"policy": {"deny": ["a(t)"]}}, "policy.deny"),
         ({"policy": {"deny": ["mcp__*"]}}, "policy.deny"),
         ({"policy": {"rejected": {"mcp__a__t": True}}}, "policy.rejected"),
         ({"rules": [{"blocked": "mcp__a__t"}]}, "rules[0].blocked"),
@@ -252,8 +254,29 @@ def test_lists_of_servers_of_claude_name_them_in_rules() -> None:
     assert left(config) == ["a", "c"]
     config["allowedMcpServers"] = [{"serverName": "b"}, {"serverName": "c"}]
     assert left(config) == ["c"]
-    config["deniedMcpServers"] = [{"serverCommand": ["x", "1"]}]
-    assert "deniedMcpServers[0]: is not honoured: only names of servers are" in refusal(config)
+    config["deniedMcpServers"] = [{"serverName": "c", "serverUrl": "*"}]
+    assert "deniedMcpServers[0]: expected an object with one of serverName" in refusal(config)
+
+
+@pytest.mark.parametrize(
+    ("lists", "servers"),
+    [
+        ({"deniedMcpServers": [{"serverCommand": ["x", "1"]}]}, ["b", "r"]),
+        ({"deniedMcpServers": [{"serverUrl": "https://*.example/*"}]}, ["a", "b"]),
+        ({"allowedMcpServers": [{"serverName": "b"}, {"serverCommand": ["x", "1"]}]}, ["a"]),
+        ({"allowedMcpServers": [{"serverName": "b"}, {"serverUrl": "https://h*"}]}, ["b", "r"]),
+        ({"allowedMcpServers": [{"serverUrl": "https://other/*"}, {"serverName": "r"}]}, []),
+    ],
+)
+def test_lists_of_servers_of_claude_go_by_commands_and_urls(
+    lists: dict[str, Any], servers: list[str]
+) -> None:
+    found = {"a": ENTRY, "b": {"command": "y"}, "r": {"url": "https://h.example/mcp"}}
+    config = {"mcpServers": found, **lists}
+    if servers:
+        assert left(config) == servers
+    else:
+        assert "every server is switched off" in refusal(config)
 
 
 GEMINI, QWEN, CLAUDE = ".gemini/settings.json", ".qwen/settings.json", ".claude/settings.json"

@@ -165,7 +165,8 @@ def withheld(value: Any, at: Place) -> list[Pattern]:
 
 def asked(value: Any, at: Place) -> list[Pattern]:
     """Read a list of globs of tools that the client asks before."""
-    return [Pattern(glob, "asked", place) for glob, place in _globs(value, at)]
+    globs = _globs(value, at) if isinstance(value, list) else ()
+    return [Pattern(glob, "asked", place) for glob, place in globs]
 
 
 def offered(value: Any, at: Place) -> list[Pattern]:
@@ -237,6 +238,8 @@ def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = 
         for own in {server, re.sub(r"[^A-Za-z0-9_-]", "_", server)}:
             form = re.escape(own)
             if re.match(rf"@{form}(?:/|$)|mcp(?:__?|:){form}(?:[_:]|$)|{form}:", inner):
+                return True
+            if name.startswith(f"{own}("):
                 return True
             if any(inner.startswith(one.prefix.replace("{}", own)) for one in naming):
                 return True

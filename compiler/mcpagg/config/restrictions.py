@@ -40,13 +40,13 @@ _TAKES = re.compile(
     r"|sandbox|seccomp|suppress)"
 )
 _SANDBOX = re.compile(r"(?:^| )(?:isolat|permission|sandbox|seccomp)")
-_GIVES = re.compile(r"(?:^| )(?:allow|enabled .|includ|permit|whitelist)")
+_GIVES = re.compile(r"(?:^| )(?:allow|enabled .|includ|only$|permit|whitelist)")
 """What restricts by naming what is left."""
 _ALL = (True, "*", ["*"])
 _ASKS = ("allow", "ask", "confirm", "prompt")
 """Values that withhold nothing: whether the client asks is its own part."""
 _NAMES = re.compile(r"(?:^| )(?:env|environment|headers?|schema|vars|variables)(?: |$)")
-_UNDOES = re.compile(r"(?:bypass|skip) ")
+_UNDOES = re.compile(r"(?:bypass|dangerously|no|skip|without) ")
 _DESCRIBES = re.compile(r" (?:reason|hint|message|note|description|label)$")
 
 

@@ -22,6 +22,9 @@ from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.spec import LeftOut, Pattern, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Location
 
+_RULES = ("serverName", "serverCommand", "serverUrl")
+"""What a rule of Claude's lists of servers has one of."""
+
 
 def select(
     found: list[Found], dialect: Dialect, only: Collection[str], skip: Collection[str], root: Place
@@ -72,7 +75,7 @@ def _is_off(entry: Found, dialect: Dialect, root: Place) -> bool:
         return True
     for path, runs in SERVER_LISTS.items():
         names, _ = reach(entry.beside, path, root)
-        if isinstance(names, list) and _is_named(entry.name, names, dialect) is not runs:
+        if isinstance(names, list) and _is_listed(entry, names, dialect, runs) is not runs:
             return True
     return False
 
@@ -90,12 +93,30 @@ def _switches(
             yield from _switches(member, dialect, at.at(key), within_of(whole))
 
 
-def _is_named(server: str, listed: list[Any], dialect: Dialect) -> bool:
-    """Tell whether a list of the client names a server: in strings, or as Claude's rules do."""
-    names = [item.get("serverName") if isinstance(item, dict) else item for item in listed]
-    if dialect.server_globs:
-        return any(isinstance(name, str) and fnmatchcase(server, name) for name in names)
-    return server in names
+def _is_listed(entry: Found, listed: list[Any], dialect: Dialect, runs: bool) -> bool:
+    """Tell whether a list of the client has a server: by its name, or by Claude's rules.
+
+    A list of those that run which has rules for commands is for local servers a list of these
+    alone; for remote ones it is so with URLs.
+    """
+    rules = [item if isinstance(item, dict) else {_RULES[0]: item} for item in listed]
+    value = entry.value if isinstance(entry.value, dict) else {}
+    own = _RULES[1] if "command" in value else _RULES[2]
+    if runs and any(own in rule for rule in rules):
+        rules = [rule for rule in rules if own in rule]
+    args = value.get("args")
+    command = [value.get("command"), *(args if isinstance(args, list) else ())]
+    return any(
+        rule.get(_RULES[0]) == entry.name
+        or (dialect.server_globs and _fits(entry.name, rule.get(_RULES[0])))
+        or rule.get(_RULES[1]) == command
+        or _fits(value.get("url"), rule.get(_RULES[2]))
+        for rule in rules
+    )
+
+
+def _fits(text: Any, glob: Any) -> bool:
+    return isinstance(text, str) and isinstance(glob, str) and fnmatchcase(text, glob)
 
 
 def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) -> None:
@@ -105,10 +126,8 @@ def check_lists(found: list[Found], document: Mapping[str, Any], root: Place) ->
         if names is not None and not isinstance(names, list | dict):
             place.error(f"expected a list of names of servers, found {kind(names)}")
         for index, item in enumerate(names if isinstance(names, list) else ()):
-            if isinstance(item, dict) and [*item] != ["serverName"]:
-                place.at(index).error(
-                    "is not honoured: only names of servers are", 'write {"serverName": NAME}'
-                )
+            if isinstance(item, dict) and (len(item) != 1 or item.keys() - {*_RULES}):
+                place.at(index).error(f"expected an object with one of {', '.join(_RULES)}")
     beside = {entry.name for entry in found if entry.beside is document}
     projects = document.get("projects")
     for project, settings in projects.items() if isinstance(projects, dict) else ():
