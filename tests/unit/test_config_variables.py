@@ -42,6 +42,7 @@ def test_nobody_is_advised_to_write_a_secret_on_the_command_line(asked: str, key
         ({}, "$X", "X", "X"),
         ({}, "${X:-d}", "X", "X"),
         ({}, "{env:X}", "X", "X"),
+        ({}, "${user_config.api_key}", "api_key", "API_KEY"),
     ],
 )
 def test_no_value_is_taken_for_a_secret_or_for_a_variable(
@@ -231,8 +232,10 @@ def test_what_the_user_of_a_plugin_is_asked_for_is_a_variable() -> None:
 
 
 def test_what_only_a_client_knows_is_refused() -> None:
-    message = entry_refusal(command="${runtime.node}")
-    assert "mcpServers.a.command: only the client knows ${runtime.…}" in message
+    assert entry_refusal(command="${runtime.node}") == (
+        "mcp.json: mcpServers.a.command: only the client knows ${runtime.…}; write what it"
+        " stands for"
+    )
 
 
 def test_a_default_holds_no_reference_of_the_client() -> None:

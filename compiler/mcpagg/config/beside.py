@@ -61,7 +61,8 @@ def report_beside(
     others = [key for key in document if key not in known and not is_quiet(key)]
     if dialect.container[0] not in document:
         return
-    others += [path for path in elsewhere if not path.startswith(tuple(others))]
+    roots = tuple(f"{key}." for key in others)
+    others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
     if others:
         root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")
 

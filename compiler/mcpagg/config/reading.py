@@ -1,6 +1,7 @@
 """The first pass: a config's text, in any dialect, to a `ProxySpec`; nothing is looked up.
 
-text ─▶ document ─▶ containers ─▶ selection ─▶ entries ─▶ variables ─▶ credentials ─▶ ProxySpec
+text ─▶ document ─▶ containers ─▶ selection ─▶ entries ─▶ beside ─▶ variables ─▶ credentials ─▶
+ProxySpec
 """
 
 from __future__ import annotations

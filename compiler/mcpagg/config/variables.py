@@ -183,6 +183,7 @@ class ClientVariables:
             return self._variable(own["kind"], whole, at)
         if own and own["kind"] == "runtime":
             at.error("only the client knows ${runtime.…}", "write what it stands for")
+            return whole
         if own and own["kind"] in KINDS:
             shown = f"${{{body[: own.start('rest')]}…}}"
             return self._asked(own["kind"], own["rest"].strip(), location, at, shown)
@@ -209,7 +210,8 @@ class ClientVariables:
 
     def _asked(self, kind: str, rest: str, location: Location, at: Place, shown: str) -> str:
         key = location.key if isinstance(location.key, str) else ""
-        secret = kind in SECRET_KINDS or rest in self.passwords
+        promised = kind in NAMED_KINDS and kind != "input" and promise(rest) != NOTHING
+        secret = kind in SECRET_KINDS or rest in self.passwords or promised
         defined = next((n for n in (rest, f"{kind}:{rest}") if n in self.defines), None)
         if defined is not None and not secret:
             return self._defined(defined)
