@@ -166,6 +166,7 @@ def test_what_restricts_nothing_beside_the_servers_is_not_refused() -> None:
         "permissions": {"allow": ["mcp__a__t"], "deny": []},
         "toolPermissions": {"default": "allow"},
         "env": {"MCP_BLOCKED_TOOLS": "x"},
+        "toolPolicy": {"permissions": [{"tool": "mcp__a__t", "action": "allow"}]},
     }
     assert left({"mcpServers": {"a": ENTRY}, **beside}) == ["a"]
 
@@ -360,6 +361,18 @@ def test_what_names_a_tool_as_another_client_does_is_refused() -> None:
         "mcp.json: permissions.deny[1]: does not say whose tool it is, and is not honoured;"
         " write mcp__SERVER__TOOL"
     )
+
+
+def test_rules_of_opencode_are_honoured_the_last_one_first() -> None:
+    rules = [
+        {"action": "*", "resource": "*", "effect": "ask"},
+        {"action": "gh_drop", "resource": "*", "effect": "deny"},
+        {"action": "read", "resource": "/etc/*", "effect": "deny"},
+    ]
+    config = {"mcp": {"gh": {"command": ["x"]}}, "permissions": rules}
+    assert filters(config) == {"gh": (None, ("drop",))}
+    rules.append({"action": "gh_get", "resource": "/etc/*", "effect": "deny"})
+    assert "permissions[3]: withholds some calls of a tool" in refusal(config)
 
 
 def test_a_name_of_gemini_that_may_be_a_servers_tool_is_refused() -> None:

@@ -27,6 +27,7 @@ from mcpagg.config.restrictions import (
     holds_names,
     is_harmless,
     is_off,
+    permits,
     restricts,
     says_nothing,
 )
@@ -133,7 +134,8 @@ def _leaves(
                 yield from _leaves(member, (*way, (name, at.at(name))), passed)
     elif isinstance(value, list) and any(isinstance(member, dict) for member in value):
         for index, member in enumerate(value):
-            yield from _leaves(member, (*way[:-1], (key, at.at(index))), passed)
+            if not permits(member):
+                yield from _leaves(member, (*way[:-1], (key, at.at(index))), passed)
     else:
         yield way, value
 

@@ -200,7 +200,11 @@ DIALECTS = (
         ("mcp",),
         keys={"timeout": LISTING_MS, "timeout.startup": START_MS, "timeout.request": CALL_MS},
         references={r"\{file:(?P<rest>[^{}]+)\}": "file"},
-        tool_patterns={"tools": patterns.switches, "permission": patterns.permissions},
+        tool_patterns={
+            "tools": patterns.switches,
+            "permission": patterns.permissions,
+            "permissions": patterns.rules("action", "effect", first=False),
+        },
         naming=(patterns.SINGLE,),
     ),
     Dialect(
@@ -247,7 +251,7 @@ DIALECTS = (
         ("amp.mcpServers",),
         tool_patterns={
             "amp.tools.disable": patterns.withheld,
-            "amp.permissions": patterns.first_match,
+            "amp.permissions": patterns.rules("tool", "action", first=True),
         },
         bare=True,
         restricting={"amp.mcpPermissions": "says which servers may be started"},

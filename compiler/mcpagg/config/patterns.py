@@ -98,26 +98,31 @@ _ACTIONS: dict[object, Outcome] = {
     "deny": "withheld",
     "reject": "withheld",
 }
-_WHOLE_RULE = frozenset({"tool", "action", "reason", "message"})
+_DESCRIBING = ("reason", "message")
 
 
-def first_match(value: Any, at: Place) -> list[Pattern]:
-    """Read `[{"tool": GLOB, "action": "allow", "ask", "delegate" or "reject"}]`: the first counts.
+def rules(tool: str, action: str, *, first: bool) -> PatternReader:
+    """Return a reader of a list of rules, of which the first that fits a tool counts, or the last.
 
-    One with further members, as `matches` and `context`, is for some calls of the tool alone.
+    They are objects: the member `tool` holds a glob, `action` says what becomes of the tools. One
+    with further members that are not `*` is for some calls of them alone.
     """
-    found: list[Pattern] = []
-    for index, rule in enumerate(value if isinstance(value, list) else [value]):
-        place = at.at(index) if isinstance(value, list) else at
-        tool, action = (_members(rule).get(key) for key in ("tool", "action"))
-        if not isinstance(tool, str) or not isinstance(action, str) or action not in _ACTIONS:
-            place.error('expected {"tool": GLOB, "action": "allow", "ask" or "reject"}')
-            continue
-        outcome = _ACTIONS[action]
-        if rule.keys() - _WHOLE_RULE:
-            outcome = "some calls" if outcome == "withheld" else "asked"
-        found.append(Pattern(tool, outcome, place))
-    return found[::-1]
+
+    def read(value: Any, at: Place) -> list[Pattern]:
+        found: list[Pattern] = []
+        for index, rule in enumerate(value if isinstance(value, list) else [value]):
+            place = at.at(index) if isinstance(value, list) else at
+            glob, does = _members(rule).get(tool), _members(rule).get(action)
+            if not isinstance(glob, str) or not isinstance(does, str) or does not in _ACTIONS:
+                place.error(f'expected {{"{tool}": GLOB, "{action}": "allow", "ask" or "deny"}}')
+                continue
+            outcome, known = _ACTIONS[does], (tool, action, *_DESCRIBING)
+            if any(member != "*" for key, member in rule.items() if key not in known):
+                outcome = "some calls" if outcome == "withheld" else "asked"
+            found.append(Pattern(glob, outcome, place))
+        return found[::-1] if first else found
+
+    return read
 
 
 def zed(value: Any, at: Place) -> list[Pattern]:

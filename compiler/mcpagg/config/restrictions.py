@@ -109,6 +109,11 @@ def says_nothing(value: Any) -> bool:
     return value is None or value is False or value in ("", [])
 
 
+def permits(value: Any) -> bool:
+    """Tell whether a value is a rule that withholds nothing."""
+    return isinstance(value, dict) and any(member in _ASKS for member in value.values())
+
+
 def is_off(key: str, beside: Mapping[str, Any]) -> bool:
     """Tell whether a key beside this one says that it does not count: `sandboxEnabled`."""
     return beside.get(f"{key}Enabled") is False or beside.get(f"{key}_enabled") is False
