@@ -369,10 +369,12 @@ def test_rules_of_opencode_are_honoured_the_last_one_first() -> None:
         {"action": "gh_drop", "resource": "*", "effect": "deny"},
         {"action": "read", "resource": "/etc/*", "effect": "deny"},
     ]
+    rules.append({"action": "gh_get", "resource": "*", "effect": "allow"})
     config = {"mcp": {"gh": {"command": ["x"]}}, "permissions": rules}
     assert filters(config) == {"gh": (None, ("drop",))}
+    assert [warning.split(": ")[0] for warning in read(config)[1]] == ["permissions[0]"]
     rules.append({"action": "gh_get", "resource": "/etc/*", "effect": "deny"})
-    assert "permissions[3]: withholds some calls of a tool" in refusal(config)
+    assert "permissions[4]: withholds some calls of a tool" in refusal(config)
 
 
 def test_a_name_of_gemini_that_may_be_a_servers_tool_is_refused() -> None:

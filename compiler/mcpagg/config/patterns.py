@@ -32,6 +32,9 @@ class Naming(NamedTuple):
         return server if self.exact else re.sub(r"[^A-Za-z0-9_-]", "_", server)
 
 
+_ANY_SIGN = "[!A-Za-z0-9-]"
+"""What clients write `_` for in their names of tools, or `_` itself."""
+
 SINGLE, DOUBLE = Naming("{}_"), Naming("mcp__{}__", "mcp__{}")
 
 
@@ -201,7 +204,7 @@ def apply(patterns: list[Pattern], server: ServerSpec, naming: Collection[Naming
             hide, expose = [], None
         elif "*" in hide and globs:
             hide, expose = [], globs
-        elif hide and globs:
+        elif any(_overlap(glob, hidden) for glob in globs for hidden in hide):
             pattern.at.warn("is not honoured: what a pattern before it withholds stays withheld")
     if expose is not None and server.expose is not None:
         what = f"{server.path} has a list of its own of the tools to offer"
@@ -263,8 +266,14 @@ def own_globs(glob: str, server: str, naming: Collection[Naming]) -> list[str]:
             if fnmatchcase(prefix, glob[:index]):
                 # A star that reached beyond the prefix goes on.
                 rest = "*" * glob[:index].endswith("*") + glob[index:]
-                found.append(rest if form.exact else rest.replace("_", "[!A-Za-z0-9-]"))
+                found.append(rest if form.exact else rest.replace("_", _ANY_SIGN))
     return [own for own in dict.fromkeys(found) if own]
+
+
+def _overlap(glob: str, other: str) -> bool:
+    """Tell whether two globs may fit one tool: one of them fits the other."""
+    first, second = (one.replace(_ANY_SIGN, "_") for one in (glob, other))
+    return fnmatchcase(first, other) or fnmatchcase(second, glob)
 
 
 def _members(value: Any) -> dict[str, Any]:
