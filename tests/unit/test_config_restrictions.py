@@ -439,6 +439,8 @@ def test_tools_that_zed_denies_are_withheld() -> None:
         {"admin": {"mcp": {"enabled": False}}},
         {"chat.mcp.access": "none"},
         {"chat": {"mcp": {"enabled": False}}},
+        {"mcp": {"enabled": False}},
+        {"customizations": {"vscode": {"settings": {"chat.mcp.access": "none"}}}},
         {"mcpEnabled": False},
     ],
 )

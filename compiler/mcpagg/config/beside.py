@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from mcpagg.config.containers import is_entry
@@ -53,7 +53,7 @@ def report_beside(
             at.error(f"{does}, which is not honoured", remedy)
     for path in ROOT_SWITCHES:
         value, at = reach(document, path, root)
-        if value not in (None, True, "all"):
+        if isinstance(value, bool | str) and value not in (True, "all"):
             off = value in (False, "none")
             what = "switches every server off" if off else "is not honoured"
             at.error(what, "compile a copy of the config without it, if you can do without")
@@ -99,10 +99,10 @@ def _restrictions(
             )
 
 
-def _passed(document: dict[str, Any], dialect: Dialect) -> list[str]:
-    """Return globs over the paths of servers, and of what is honoured or harmless."""
+def _passed(document: dict[str, Any], dialect: Dialect) -> re.Pattern[str]:
+    """Return what fits the paths of servers, and of what is honoured or harmless."""
     containers = {row.container for row in DIALECTS} - COMMON_WORDS | {dialect.container}
-    return [
+    globs = [
         *(".".join(container) for container in containers),
         *dialect.tool_patterns,
         *dialect.restricting,
@@ -115,14 +115,15 @@ def _passed(document: dict[str, Any], dialect: Dialect) -> list[str]:
         "enabledTools",
         *(["tools"] if has_composites(document) else ()),
     ]
+    return re.compile("|".join(map(translate, globs)))
 
 
 def _leaves(
-    value: Any, way: tuple[tuple[str, Place], ...], passed: Collection[str]
+    value: Any, way: tuple[tuple[str, Place], ...], passed: re.Pattern[str]
 ) -> Iterator[tuple[tuple[tuple[str, Place], ...], Any]]:
     """Yield (the keys that lead there with their places, value) of what holds no object."""
     (key, at), path = way[-1], ".".join(key for key, _ in way[1:])
-    if any(fnmatchcase(path, glob) for glob in passed if glob) or is_entry(value):
+    if (path and passed.match(path)) or is_entry(value):
         return
     if holds_names(key) and not restricts(key, ""):
         return

@@ -392,7 +392,14 @@ ROOT_UNHONOURED = {
 }
 """Paths from the root of what is understood but not honoured, with what to do instead."""
 
-ROOT_SWITCHES = ("admin.mcp.enabled", "chat.mcp.access", "chat.mcp.enabled", "mcpEnabled")
+ROOT_SWITCHES = (
+    "admin.mcp.enabled",
+    "chat.mcp.access",
+    "chat.mcp.enabled",
+    "customizations.vscode.settings.chat.mcp.access",
+    "mcp.enabled",
+    "mcpEnabled",
+)
 """Paths from the root of what switches all servers on (true, "all") or off (false, "none")."""
 
 SERVER_LISTS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from mcpagg.config.findings import Place
@@ -61,7 +62,7 @@ def refuse_within(key: str, value: Any, at: Place) -> bool:
     """Report what restricts in a key of an entry, at any depth; tell whether anything does."""
     found = list(_restricting(key, value, at))
     for place, name in found:
-        sandbox = _SANDBOX.search(" ".join(words_of(name)))
+        sandbox = _SANDBOX.search(_words(name))
         remedy = "have its `command` start the sandbox" if sandbox else "withhold tools with --hide"
         place.error(
             "restricts what the server may do or offer, and a proxy would not",
@@ -90,7 +91,7 @@ def _restricting(key: str, value: Any, at: Place) -> Iterator[tuple[Place, str]]
 
 def restricts(key: str, value: Any) -> bool:
     """Tell whether a key restricts by its name, with a value that is not all there is."""
-    words = " ".join(words_of(key))
+    words = _words(key)
     if _UNDOES.match(words) or _DESCRIBES.search(words) or value in _ASKS:
         return False
     return bool(_TAKES.search(words)) or (gives(key) and value not in _ALL)
@@ -98,8 +99,13 @@ def restricts(key: str, value: Any) -> bool:
 
 def gives(key: str) -> bool:
     """Tell whether a key restricts by naming what is left."""
-    words = " ".join(words_of(key))
+    words = _words(key)
     return bool(_GIVES.search(words) and not _TAKES.search(words))
+
+
+@lru_cache(4096)
+def _words(key: str) -> str:
+    return " ".join(words_of(key))
 
 
 def says_nothing(value: Any) -> bool:
@@ -126,7 +132,7 @@ def is_harmless(key: str) -> bool:
 
 def holds_names(key: str) -> bool:
     """Tell whether the members of a key are named by others than the client: variables, headers."""
-    return bool(_NAMES.search(" ".join(words_of(key))))
+    return bool(_NAMES.search(_words(key)))
 
 
 def is_comment(key: str) -> bool:
