@@ -15,7 +15,6 @@ from mcpagg.snapshot import Json
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.base.message import Fragment, Message, error, failure, id_text, request, result
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR, METHOD_NOT_FOUND, PARSE_ERROR
-from mcpagg_runtime.rare.large import LargeLine
 from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
 from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
@@ -198,10 +197,10 @@ class Conversation:
 
     # What it says
 
-    def _receive(self, *lines: bytes | LargeLine) -> None:
+    def _receive(self, *lines: bytes) -> None:
         """Take lines; called by the thread that reads them."""
         for line in lines:
-            self._take(line.whole() if isinstance(line, LargeLine) else line, 0)
+            self._take(line, 0)
 
     def _take(self, line: bytes, request: int) -> list[int]:
         """Take a line; return the ids of the requests that it answers.

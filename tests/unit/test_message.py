@@ -8,8 +8,9 @@ import pytest
 
 from mcpagg_runtime.base.jsontext import Json, edited
 from mcpagg_runtime.base.message import (
-    LARGE_BYTES,
+    LARGE,
     Message,
+    failure,
     notification,
     read_message,
     request,
@@ -90,9 +91,13 @@ def test_an_error_has_a_code_only_if_that_is_an_integer(code: str) -> None:
 
 
 @pytest.mark.parametrize("fill", ["x", "0", "\u00e9"])
-def test_a_large_request_is_sent_in_pieces_that_are_its_line(fill: str) -> None:
-    params = json.dumps({"name": "t0", "arguments": {"text": fill * LARGE_BYTES}})
-    sent = request(10, "tools/call0", params)
+@pytest.mark.parametrize("what", ["params", "result", "error"])
+def test_a_large_message_is_sent_in_pieces_that_are_its_line(what: str, fill: str) -> None:
+    value = json.dumps({"id": 0, "text": fill * LARGE}, ensure_ascii=False)
+    sent = request(10, "tools/call0", value) if what == "params" else result("10", value)
+    if what == "error":
+        sent = failure("10", value)
     pieces = sent.pieces()
     assert len(pieces) == 3
     assert b"".join(pieces) == sent.line()
+    assert json.loads(sent.line())[what] == json.loads(value)

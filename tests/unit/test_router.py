@@ -25,7 +25,7 @@ from core import (
 
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.jsontext import LARGE
+from mcpagg_runtime.base.message import LARGE
 from mcpagg_runtime.base.protocol import METHODS, Method
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST

@@ -112,10 +112,6 @@ class Client:
         self.initialized = True
         self.starter = self
 
-    def wanted(self, method: str) -> Mapping[str, str]:
-        """Return which members of a method's result its port looks at; see `LargeLine.result`."""
-        return {}
-
     def introduce(self, message: Message) -> None:
         """Note what the client says about itself in its `initialize`."""
         self.version = spoken(message.params.get("protocolVersion"))
@@ -191,12 +187,6 @@ class ModernRequest(Client):
     def release(self) -> None:
         """Keep its message no longer, which may be large: servers know who started them."""
         self.message = _RELEASED
-
-    def wanted(self, method: str) -> Mapping[str, str]:
-        """Return which members of a method's result `completed` looks at."""
-        from mcpagg_runtime.modern.results import completed_members
-
-        return completed_members(method)
 
 
 # What stands for the message of a request that has been answered.

@@ -11,20 +11,15 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.values import quote, scan, string_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
     from typing import Any
 
     Span = tuple[int, int]
-    Piece = bytes | memoryview
     Members = dict[str, tuple[Any, int, int]]
     Noted = tuple[Members, list[str]]
     """The members of an object, and their names as they stand: twice where one stands twice."""
 
 BLANK = " \t\r\n"
-# Of a value in a longer text, in characters, nothing is read that is not needed.
-LARGE = 1 << 20
-# How long a string in such a text is read.
-LONG_STRING = 1 << 24
 
 
 class Malformed(ValueError):
@@ -94,20 +89,18 @@ def read_members(
     start: int,
     found: Members,
     names: list[str] | None = None,
-    levels: int = 3,
     inner: Mapping[str, Noted] = {},
 ) -> int:
     """Put the members of the JSON object at text[start] into `found`; return the index behind it.
 
-    `names` gets the name of each, twice where it stands twice. Of a large text, objects are read
-    no more than so many levels deep; see `outline`. `inner` {name: (members, names)} has the names
-    of those whose own members are wanted too, where they are objects; it gets them.
+    `names` gets the name of each, twice where it stands twice. `inner` {name: (members, names)} has
+    the names of those whose own members are wanted too, where they are objects; it gets them.
 
     Raises:
         Malformed: there is no JSON object there; `found` has the members before the fault.
     """
     try:
-        return _read_members(text, start, found, names, levels, inner)
+        return _read_members(text, start, found, names, inner)
     except IndexError:
         raise Malformed("it ends too early") from None
     except (ValueError, SystemError) as problem:
@@ -121,7 +114,6 @@ def _read_members(
     start: int,
     found: Members,
     names: list[str] | None,
-    levels: int,
     inner: Mapping[str, Noted],
 ) -> int:
     # Each line of each peer comes through here. Most have no white space but a blank behind a colon
@@ -133,7 +125,6 @@ def _read_members(
         index = skip(text, index)
         if text[index] == "}":
             return index + 1
-    is_large = len(text) > LARGE
     while True:
         if text[index] != '"':
             index = _behind_blanks(text, index, '"', "member name")
@@ -141,9 +132,9 @@ def _read_members(
         if text[index] != ":":
             index = _behind_blanks(text, index, ":", "colon")
         begin = index + 2 if text[index + 1] == " " else index + 1
-        if is_large or key in inner:
+        if key in inner:
             begin = skip(text, begin) if text[begin] in BLANK else begin
-            value, index = _member_value(text, begin, levels, inner.get(key))
+            value, index = _noted_value(text, begin, inner[key])
         else:
             try:
                 value, index = scan(text, begin)
@@ -169,64 +160,20 @@ def _behind_blanks(text: str, index: int, wanted: str, what: str) -> int:
     return index
 
 
-def _member_value(text: str, index: int, levels: int, noted: Noted | None) -> tuple[Any, int]:
-    """Read the value of a member in a large text, or of one whose own members are wanted."""
-    if noted is not None and text[index] == "{":
-        found, names = noted
-        if names:  # the last member of a name counts
-            found.clear()
-            names.clear()
-        end = _read_members(text, index, found, names, levels - 1, {})
-        return values_of(found), end
-    if len(text) - index <= LARGE:
+def _noted_value(text: str, index: int, noted: Noted) -> tuple[Any, int]:
+    """Read the value of a member whose own members are wanted."""
+    if text[index] != "{":
         return value_at(text, index)
-    return outline(text, index, levels)
+    found, names = noted
+    if names:  # the last member of a name counts
+        found.clear()
+        names.clear()
+    end = _read_members(text, index, found, names, {})
+    return values_of(found), end
 
 
-def outline(text: str, index: int, levels: int = 3) -> tuple[Any, int]:
-    """Read the JSON value at text[index] of a large text; return it and the index behind it.
-
-    Objects are read `levels` deep. What is below, an array or a very long string is only skipped,
-    and stands as an empty value of its type.
-
-    Raises:
-        Malformed: there is no JSON value there, as far as it was read.
-    """
-    kind = text[index : index + 1]
-    if kind == "{" and levels:
-        found: Members = {}
-        end = read_members(text, index, found, levels=levels - 1)
-        return values_of(found), end
-    if kind not in ("{", "[", '"'):
-        return value_at(text, index)
-    _, end = extent(text, index)
-    if kind == '"' and end - index <= LONG_STRING:
-        return value_at(text, index)
-    return {"{": {}, "[": [], '"': ""}[kind], end
-
-
-def extent(text: str, index: int) -> tuple[int, int]:
-    """Return how many levels the JSON value at text[index] has, and the index behind it.
-
-    Of what is in an object or an array only brackets and strings are looked at.
-
-    Raises:
-        Malformed: it has no end, or nests too deep.
-    """
-    from mcpagg_runtime.rare.deep import levels_at
-
-    try:
-        return levels_at(text, index)
-    except ValueError as problem:
-        raise Malformed(str(problem)) from None
-
-
-def elements(
-    text: str, start: int, read: Callable[[str, int], tuple[Any, int]] = value_at
-) -> Iterator[tuple[Any, int, int]]:
+def elements(text: str, start: int) -> Iterator[tuple[Any, int, int]]:
     """Take the JSON array at text[start] apart: yield (value, start, end) for each element.
-
-    `read` reads an element: it returns what stands for its value, and the index behind it.
 
     Raises:
         Malformed: there is no JSON array there.
@@ -238,7 +185,7 @@ def elements(
         if text[index] == "]":
             return
         while True:
-            value, end = read(text, index)
+            value, end = value_at(text, index)
             yield value, index, end
             index = skip(text, end)
             if text[index] == "]":
@@ -333,11 +280,6 @@ class Json:
         self._noted = noted
 
     @property
-    def pieces(self) -> Sequence[Piece]:
-        """The JSON text in UTF-8 if it is kept so, else nothing."""
-        return ()
-
-    @property
     def text(self) -> str:
         """The JSON text."""
         if self._end - self._start < len(self._source):
@@ -347,7 +289,7 @@ class Json:
 
     @property
     def value(self) -> Any:
-        """The value; one that came in a large text was read a few levels deep, see `outline`."""
+        """The value."""
         if self._value is UNREAD:
             self._value = parse(self.text)
         return self._value
@@ -390,11 +332,3 @@ class Json:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""
         start, end = self.place(path)
         return self.text[start:end]
-
-    def mentions(self, text: str) -> bool:
-        """Whether a text stands anywhere in it."""
-        return text in self.text
-
-    def whole(self) -> Json:
-        """Return it with all that it has, which one that is large may not show as `value`."""
-        return self

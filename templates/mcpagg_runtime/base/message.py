@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from mcpagg_runtime.base.jsontext import Members, Noted, Piece
+    from mcpagg_runtime.base.jsontext import Members, Noted
 
     Id = int | str
 
 # What a peer writes without ever ending the line would otherwise fill the memory.
 MAXIMUM_LINE_BYTES = 1 << 28
-# What is kept of a longer line, and may be passed on unread.
-LARGE_BYTES = 1 << 18
+# A longer member, in characters, is a piece of its own in what is sent.
+LARGE = 1 << 18
 
 # Of a longer line, the members of a result are noted while it is read. In a shorter one, they are
 # looked for by whoever wants them: that takes less than to note them all.
@@ -59,6 +59,7 @@ class Message:
         "is_versioned",
         "members",
         "method",
+        "repeats",
     )
 
     def __init__(
@@ -77,6 +78,8 @@ class Message:
         """The JSON text of its id, "" if it has none."""
         self.is_versioned = True
         """Whether it says which version of JSON-RPC it is of."""
+        self.repeats = False
+        """Whether one of its members stands twice."""
         self._id = identifier
         self._params: dict[str, Any] | None = None
         self._line = b""
@@ -136,6 +139,16 @@ class Message:
         return shaped or (self.is_versioned and (problem is not None or "result" in self.members))
 
     @property
+    def contradiction(self) -> str:
+        """Why nobody can tell what it says, "" where that is clear."""
+        if self.repeats:
+            return "one of its members stands twice"
+        if self.method is None or not self.id_text:
+            return ""
+        is_answer = self.value("result") is not None or self.is_error
+        return "it is a request and an answer at once" if is_answer else ""
+
+    @property
     def code(self) -> int | None:
         """The code of an error response, None if it has none that is an integer."""
         problem = self.value("error")
@@ -152,25 +165,18 @@ class Message:
         name = "error" if self.is_error else "result"
         return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
 
-    def pieces(self) -> Sequence[Piece]:
+    def pieces(self) -> Sequence[bytes]:
         """Return the line that the message is sent as, in pieces where it is large."""
-        large = self.members["result"].pieces if "result" in self.members else ()
-        if not large:
-            params = self.raw("params") if [*self.members] == ["params"] else ""
-            if len(params) <= LARGE_BYTES:
-                return (self.line(),)
-            # To print it at once would take its memory twice.
-            head, _, end = self.changed({"params": "0"}).line().rpartition(b"0")
-            return (head, params.encode("utf-8"), end)
-        # The id comes last: of a name that stands twice, the last value counts, and a result that
-        # nobody has read might end too early, with another id behind it.
-        tail = f',"jsonrpc":"2.0","id":{self.id_text}}}\n'
-        return (b'{"result":', *large, tail.encode("utf-8"))
+        names = [*self.members]
+        text = self.members[names[0]].text if len(names) == 1 else ""
+        if len(text) <= LARGE:
+            return (self.line(),)
+        # To print it at once would take its memory twice.
+        head, _, end = self.changed({names[0]: "0"}).line().rpartition(b"0")
+        return (head, text.encode("utf-8"), end)
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
-        if not self._line and "result" in self.members and self.members["result"].pieces:
-            self._line = b"".join(self.pieces())
         if not self._line:
             parts = ['{"jsonrpc":"2.0"']
             if self.id_text:
@@ -261,9 +267,11 @@ def read_message(text: str) -> Message:
     noted: dict[str, Noted] = {"params": ({}, [])}
     if len(text) > NOTED:
         noted["result"] = {}, []
-    end = read_members(text, start, found, inner=noted)
+    names: list[str] = []
+    end = read_members(text, start, found, names, noted)
     if end != len(text) and skip(text, end) != len(text):
         raise Malformed(f"unexpected text at character {end}")
+    repeats = len(names) > len(found)
     method = found.pop("method")[0] if "method" in found else None
     identifier, start, end = found.pop("id", (None, 0, 0))
     is_versioned = found.pop("jsonrpc", None) is not None
@@ -272,7 +280,7 @@ def read_message(text: str) -> Message:
         members_[name] = Json(text, a, b, value, noted.get(name))
     method = method if type(method) is str else None
     message = Message(members_, method, text[start:end], identifier)
-    message.is_versioned = is_versioned
+    message.is_versioned, message.repeats = is_versioned, repeats
     return message
 
 
@@ -348,17 +356,13 @@ class Lines:
         lines = data.split(b"\n")
         if self.size:
             self._keep(lines[0])
-            lines[0] = self.ended()
+            lines[0] = self.rest()
             if self.size > MAXIMUM_LINE_BYTES:
                 del lines[0]
         rest = lines.pop()
         self.parts = [rest] if rest else []
         self.size = len(rest)
         return lines
-
-    def ended(self) -> bytes:
-        """Return the line that has come in pieces."""
-        return self.rest()
 
     def _keep(self, data: bytes) -> None:
         """Keep a piece of a line, unless the line is too long by now."""

@@ -44,7 +44,6 @@ except ImportError:
 if TYPE_CHECKING:
     from typing import Any
 
-    from mcpagg_runtime.base.jsontext import Piece
     from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.serve.engine import Engine, Log
     from mcpagg_runtime.start.opening import Opening
@@ -197,7 +196,7 @@ class Stdio:
 
     def send(self, *messages: Message) -> None:
         """Write messages to the client, now or as soon as it reads."""
-        pieces: list[Piece] = []
+        pieces: list[bytes] = []
         for message in messages:
             pieces += message.pieces()
         self.writer.send(*pieces)

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from mcpagg_runtime.base.jsontext import Piece
-    from mcpagg_runtime.rare.write_queue import WriteQueue
+    from mcpagg_runtime.rare.write_queue import Piece, WriteQueue
 
 # How often whoever waits for a peer that does not read looks whether there is still reason to.
 LOOK_SECONDS = 1.0

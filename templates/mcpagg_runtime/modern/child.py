@@ -39,7 +39,7 @@ from mcpagg_runtime.base.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.modern.results import LEGACY_MEMBERS, MODERN_MEMBERS, legacy_result
+from mcpagg_runtime.modern.results import MODERN_MEMBERS, legacy_result
 from mcpagg_runtime.modern.subscriptions import Streams
 from mcpagg_runtime.serve.clients import able, attributed_input
 from mcpagg_runtime.serve.effects import FOREVER
@@ -48,7 +48,6 @@ from mcpagg_runtime.serve.lost_answers import LostAnswers
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from typing import Any
 
     from mcpagg_runtime.base.answers import Answers
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.jsontext import Json
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.child import Child
-    from mcpagg_runtime.serve.connection import Call
 
 # Notifications of clients that this revision has not.
 LEGACY_NOTIFICATIONS = frozenset({PROGRESS, ROOTS_CHANGED})
@@ -263,10 +261,6 @@ class ModernChildPort:
         one.sent = self._connection.mint()
         self._make(one)
 
-    def wanted(self, call: Call) -> Mapping[str, str]:
-        """Return which members of the result of a call are looked at here and for the client."""
-        return call.client.wanted(call.method) or LEGACY_MEMBERS
-
     def tick(self, now: float) -> None:
         """Make the rounds that are due."""
         for one in [*self._pending.values()]:
@@ -339,8 +333,6 @@ class ModernChildPort:
     def _ended(self, one: PendingRequest, message: Message) -> None:
         number, said = str(one.number), message.json("result")
         kind = said.value.get("resultType", "complete")
-        if one.wraps or kind != "complete":
-            said = said.whole()
         if message.is_error:
             self._end(one, failure(number, _explained(message, one.client, self._child.name)))
         elif type(message.value("result")) is not dict:

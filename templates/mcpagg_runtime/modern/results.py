@@ -21,16 +21,6 @@ UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
-def completed_members(method: str) -> dict[str, str]:
-    """Return which members of the result of a call `completed` looks at."""
-    names = ["resultType", "_meta"]
-    if method == "tools/call":
-        names.append("content")
-    if METHODS.get(method, OTHER).cached:
-        names += UNCACHED
-    return dict.fromkeys(names, "")
-
-
 def completed(result: Json, plan: Plan, method: str) -> Json:
     """Return the result of a child, whichever revision it speaks, as one of this revision.
 
@@ -51,10 +41,6 @@ def completed(result: Json, plan: Plan, method: str) -> Json:
     elif SERVER_KEY not in meta:
         add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
     return result.edited(add=add)
-
-
-# Which members of a result `legacy_result` looks at: structured content that is an object stays.
-LEGACY_MEMBERS = {**dict.fromkeys(MODERN_MEMBERS, ""), "structuredContent": "{"}
 
 
 def legacy_result(result: Json, wraps: bool) -> Json:

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 
 
 MAXIMUM_DEPTH = 100_000
-# How much is searched in one go.
-WINDOW = 1 << 20
-# A whole string, if it is short and plain; or what else opens or closes something.
-_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
@@ -124,51 +120,3 @@ def _skip(text: str, index: int) -> int:
     """Return the index of the first character at or behind `index` that is no white space."""
     found = _BLANKS.match(text, index)
     return found.end() if found else index
-
-
-def levels_at(text: str, index: int) -> tuple[int, int]:
-    """Return how many levels the JSON value at text[index] has, and the index behind it.
-
-    Of what is in an object or an array only brackets and strings are looked at.
-
-    Raises:
-        ValueError: it has no end, or nests deeper than MAXIMUM_DEPTH.
-    """
-    if text[index : index + 1] not in ("{", "["):
-        is_string = text[index : index + 1] == '"'
-        return 0, (_string_end(text, index) if is_string else read_again(text, index)[1])
-    awaited: list[str] = []
-    deepest = 0
-    while index < len(text):
-        limit = index + WINDOW
-        for found in _MARK.finditer(text, index, limit):
-            mark, index = found[0], found.end()
-            if mark in "{[":
-                awaited.append("}" if mark == "{" else "]")
-                deepest = max(deepest, len(awaited))
-                if deepest > MAXIMUM_DEPTH:
-                    raise ValueError("nested too deep")
-            elif mark in "}]":
-                if awaited.pop() != mark:
-                    raise ValueError(f"no comma at character {index - 1}")
-                if not awaited:
-                    return deepest, index
-            elif mark == '"':
-                index = _string_end(text, index - 1)
-                break
-        else:
-            index = max(index, limit)
-    raise ValueError("it ends too early")
-
-
-def _string_end(text: str, index: int) -> int:
-    """Return the index behind the string at text[index]."""
-    while True:
-        index = text.find('"', index + 1)
-        if index < 0:
-            raise ValueError("it ends too early")
-        behind = index
-        while text[behind - 1] == "\\":
-            behind -= 1
-        if (index - behind) % 2 == 0:
-            return index + 1

@@ -37,7 +37,7 @@ def odd_line(line: bytes, redact: Callable[[str], str]) -> tuple[list[Message | 
     if not text:
         return [], oddity
     try:
-        return [read_message(text)], oddity
+        return _messages(text), oddity
     except Malformed:
         found, passed_over = _parts(text)
     return found, oddity or _shown(redact(passed_over))
@@ -58,7 +58,7 @@ def _parts(text: str) -> tuple[list[Message | Fragment], str]:
             break
         try:
             _, index = members(text, start)
-            found.append(read_message(text[start:index]))
+            found += _messages(text[start:index])
             others.append("")
         except Malformed as problem:
             index = _next_message(text, start)
@@ -70,6 +70,37 @@ def _parts(text: str) -> tuple[list[Message | Fragment], str]:
                 others.append("")
     stripped = [other.strip(_BETWEEN) for other in others]
     return found, next((other for other in stripped if other), "")
+
+
+def _messages(text: str) -> list[Message | Fragment]:
+    """Return the message that a text is; a fragment for each of its ids if it contradicts itself.
+
+    Raises:
+        Malformed: it is none.
+    """
+    message = read_message(text)
+    if not message.contradiction:
+        return [message]
+    said = _AllIds()
+    read_members(text, 0, said)
+    if not said.ids and message.method is None and not message.is_response:
+        return [message]  # some log JSON
+    method = "" if {"result", "error"} & said.keys() else message.method or ""
+    ids = [one if is_id(one) else None for one in said.ids] or [None]
+    return [Fragment(one, method, message.contradiction) for one in ids]
+
+
+class _AllIds(dict[str, "tuple[Any, int, int]"]):
+    """The members of an object, and each id that stands in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[Any] = []
+
+    def __setitem__(self, name: str, member: tuple[Any, int, int]) -> None:
+        super().__setitem__(name, member)
+        if name == "id":
+            self.ids.append(member[0])
 
 
 def _shown(text: str) -> str:

@@ -65,8 +65,6 @@ class SkillCall(Call):
 
     __slots__ = ()
 
-    rewrites = True
-
     def succeeded(self, server: str, message: Message) -> Message:
         """Write the URIs in a result as they are listed."""
         if type(message.value("result")) is not dict:

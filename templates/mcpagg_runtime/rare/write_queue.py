@@ -15,8 +15,7 @@ from mcpagg_runtime.base.polling import writable
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from mcpagg_runtime.base.jsontext import Piece
-
+    Piece = bytes | memoryview
     Pieces = list[Piece]
 
     class Owner(Protocol):

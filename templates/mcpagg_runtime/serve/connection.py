@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import LARGE, Json, obj, spliced
-from mcpagg_runtime.base.message import LARGE_BYTES, Message, error, request, result
+from mcpagg_runtime.base.jsontext import Json, obj, spliced
+from mcpagg_runtime.base.message import Message, error, request
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lost_answers import LostAnswers
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.jsontext import Span
     from mcpagg_runtime.base.message import Fragment
     from mcpagg_runtime.base.plan import Options
-    from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
     from mcpagg_runtime.serve.uris import Origins
@@ -40,9 +39,6 @@ if TYPE_CHECKING:
 
         def receive(self, message: Message | Fragment) -> None:
             """Take what the child says."""
-
-        def wanted(self, call: Call) -> Mapping[str, str]:
-            """Return which members of the call's result are looked at, see `LargeLine.result`."""
 
         def tick(self, now: float) -> None:
             """Do what is due at this time."""
@@ -64,10 +60,6 @@ class LegacyChildPort:
         self.deliver = effects.sender(child)
         """Sends the child what the router says to it."""
         self.receive = receive
-
-    def wanted(self, call: Call) -> Mapping[str, str]:
-        """Return which members of a result the client's port looks at."""
-        return call.client.wanted(call.method)
 
     def tick(self, now: float) -> None:
         """Nothing is ever due here."""
@@ -95,11 +87,7 @@ class Call:
         "refusal",
         "serial",
         "token",
-        "wanted",
     )
-
-    rewrites = False
-    """Whether its result is passed on with something replaced in it."""
 
     def __init__(
         self,
@@ -135,8 +123,6 @@ class Call:
         """The id that its child knows it by, 0 before it was sent."""
         self.token = ""
         """The JSON text of the client's progress token, "" for none."""
-        self.wanted: Mapping[str, str] = {}
-        """Members of the result that are looked at on the way, see `LargeLine.result`."""
         self.deadline = FOREVER
         self._latest = FOREVER
         self._limit = 0.0
@@ -148,8 +134,7 @@ class Call:
         return self._message.params
 
     def overhear(self, listen: Callable[[Message], None]) -> None:
-        """Have `listen` get the answer beforehand, and whether it is an error of the tool."""
-        self.wanted = {"isError": ""}
+        """Have `listen` get the answer beforehand."""
         deliver = self.answer
 
         def answer(message: Message) -> None:
@@ -313,23 +298,12 @@ class Connection:
         self.send(request(number, method, params))
         return number
 
-    def read(
-        self, line: bytes | LargeLine, redact: Callable[[str], str], request: int = 0
-    ) -> Received:
+    def read(self, line: bytes, redact: Callable[[str], str], request: int = 0) -> Received:
         """Read a line of the child, for the port; the lock need not be held.
 
         What takes long about it is done here: nothing of it depends on what others do. `redact`
         hides secrets in what is odd about the line; `request` is what it answers, if that is known.
         """
-        if isinstance(line, bytes) and len(line) > LARGE_BYTES:
-            from mcpagg_runtime.rare.large import LargeLine
-
-            line = LargeLine(line)
-        if not isinstance(line, bytes):
-            answer = self._unread(line)
-            if answer is not None:
-                return [answer], ""
-            line = line.whole()
         # Only the first odd line is shown; no other one is searched for secrets.
         received = read_line(line, str if self.warned else redact, request)
         for message in received[0] if self.own else ():
@@ -338,19 +312,6 @@ class Connection:
                 if own is not None:
                     own.prepare(message)
         return received
-
-    def _unread(self, line: LargeLine) -> Message | None:
-        """Return an answer to a call that is passed on unread; None for what has to be read."""
-        number, place = line.answer() or (0, (0, 0))
-        call = self.calls.get(number)
-        if call is None or self._masks is not None or call.rewrites:
-            return None
-        # Of a larger result nothing is learned when it is read, either; see `outline`.
-        learns = self._origins.are_asked_for and line.size <= LARGE
-        if learns and line.mentions(b'"uri"'):
-            return None
-        found = line.result(place, {**self.port.wanted(call), **call.wanted})
-        return None if found is None else result(str(number), found)
 
     def give_up(self, now: float) -> None:
         """Wait no longer for those answers that are due."""

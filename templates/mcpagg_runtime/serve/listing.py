@@ -21,16 +21,12 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import RESOURCES, TEMPLATES, TOOLS, Item
 from mcpagg_runtime.base.jsontext import (
-    LARGE,
     Malformed,
     edited,
     elements,
-    extent,
     members,
     obj,
-    outline,
     read_members,
-    value_at,
 )
 from mcpagg_runtime.serve.mending import WRONG, Unmendable, mended, named, wrong
 from mcpagg_runtime.serve.repeated import MARK, mark_fault
@@ -38,7 +34,7 @@ from mcpagg_runtime.start.lists import labelled
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from mcpagg_runtime.base.catalogue import Catalogue, Kind
@@ -125,12 +121,12 @@ class Listing:
         cursor = found["nextCursor"][0] if "nextCursor" in found else None
         # An empty cursor is one like any other (specification, server/utilities/pagination).
         in_circle = type(cursor) is str and cursor in self._followed
-        for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+        for value, start, end in elements(result, found[self.kind.member][1]):
             if len(self._first) == MAXIMUM_ENTRIES:
                 what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
                 self.faults.append(f"{what}; the list ends there")
                 return
-            item = self._item(value, result, start, end, odd)
+            item = self._item(value, result, start, end)
             if item is None:
                 continue
             key = item.original
@@ -146,14 +142,10 @@ class Listing:
         self._followed.add(cursor)
         self.wanted = obj(cursor=quote(cursor))
 
-    def _item(self, value: Any, text: str, start: int, end: int, odd: str) -> Item | None:
+    def _item(self, value: Any, text: str, start: int, end: int) -> Item | None:
         """Return an entry as it is listed, None if it is left out; note what is said of it."""
         kind = self.kind
         entry = value if type(value) is dict else {}
-        if not odd and any(member in entry for member in self._without):
-            entry = {member: entry[member] for member in entry if member not in self._without}
-            text = edited(text[start:end], drop=self._without)
-            start, end = 0, len(text)
         name, key = entry.get(kind.label), entry.get(kind.key)
         if type(name) is not str or type(key) is not str or not key:
             other = f" or {kind.key}" if kind.key != kind.label else ""
@@ -161,12 +153,16 @@ class Listing:
                 f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
             )
             return None
-        if fault := _other_fault(entry, odd, self._repeats and MARK in text[start:end]):
+        if fault := self._fault(entry, text[start:end]):
             self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
             return None
-        if odd := odd or _oddity(entry, text, start):
+        if odd := _oddity(entry, text, start):
             self.left_out.append((key, "", odd, LEFT_OUT))
             return None
+        if any(member in entry for member in self._without):
+            entry = {member: entry[member] for member in entry if member not in self._without}
+            text = edited(text[start:end], drop=self._without)
+            start, end = 0, len(text)
         try:
             mends = wrong(kind, entry, self._is_modern)
         except Unmendable as problem:
@@ -179,29 +175,20 @@ class Listing:
         _, begin, stop = members(text, start)[0][kind.label]
         return Item(self.server, key, name, text[start:begin], text[stop:end])
 
+    def _fault(self, entry: dict[str, Any], text: str) -> str:
+        """Name that for which an entry is left out though strict clients read it, "" if nothing."""
+        if len(text) > MAXIMUM_ENTRY_CHARACTERS:
+            return TOO_LARGE
+        if not (self._repeats and MARK in text):
+            return ""
+        fault = mark_fault(entry.get("inputSchema"))
+        return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
+
 
 def _said(kind: Kind, name: str, pointer: str, what: str, done: str) -> str:
     where = f" at {pointer}" if pointer else ""
     about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
     return f"{about}, which strict clients refuse; {done}"
-
-
-def _entries(text: str, start: int) -> Iterator[tuple[Any, int, int, str]]:
-    """Yield each entry of an array, where it is, and what is odd about one that is not read.
-
-    Of such a one, there are only its own members.
-    """
-    if len(text) <= LARGE:
-        for value, begin, end in elements(text, start):
-            yield value, begin, end, ""
-        return
-    for depth, begin, end in elements(text, start, extent):
-        if depth > MAXIMUM_ENTRY_DEPTH:
-            odd = TOO_DEEP
-        else:
-            odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
-        entry = text[begin:end]
-        yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
 
 
 def _oddity(value: dict[str, Any], text: str, start: int) -> str:
@@ -213,12 +200,6 @@ def _oddity(value: dict[str, Any], text: str, start: int) -> str:
     return "a member that stands twice" if len({*names}) < len(names) else ""
 
 
-def _other_fault(value: dict[str, Any], odd: str, is_marked: bool) -> str:
-    """Name that for which an entry is left out though strict clients read it, "" if nothing."""
-    if odd == TOO_LARGE:
-        return odd
-    fault = mark_fault(value.get("inputSchema")) if is_marked and not odd else ""
-    return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
 
 
 def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
-    from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.serve.child import Child
     from mcpagg_runtime.serve.connection import Received
     from mcpagg_runtime.serve.core import Core
@@ -235,7 +234,7 @@ class Lives:
         # Before the lock is taken: a long line holds up its own server alone.
         read, redact = child.connection.read, self.redact
 
-        def receive(*lines: bytes | LargeLine) -> None:
+        def receive(*lines: bytes) -> None:
             take([read(line, redact) for line in lines])
 
         def receive_answers(line: bytes, request: int) -> list[int]:

@@ -18,15 +18,21 @@ def read_line(
 ) -> tuple[list[Message | Fragment], str]:
     """Return what a line of a server holds, and what is odd about it, "" for nothing.
 
-    A blank line holds nothing, a line of other words neither; a batch holds its messages. `redact`
+    A blank line holds nothing, a line of other words neither; a batch holds its messages. What
+    contradicts itself is handed on as fragments, which end what it may be the answer to. `redact`
     hides secrets in what is quoted of the line, before that is cut: the beginning of a secret would
     not be recognised. `request` is the id of the request that the line came in answer to, 0 if
     that is not known: an answer without an id is to that one.
     """
+    found: list[Message | Fragment] = []
+    oddity = ""
     try:
-        found: list[Message | Fragment] = [read_message(decode(line))]
-        oddity = ""
+        message = read_message(decode(line))
+        if not message.contradiction:
+            found.append(message)
     except Malformed:
+        pass
+    if not found:
         from mcpagg_runtime.rare.odd_lines import odd_line
 
         found, oddity = odd_line(line, redact)

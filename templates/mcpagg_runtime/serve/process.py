@@ -11,7 +11,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import LARGE_BYTES, MAXIMUM_LINE_BYTES, Lines
+from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll, widen
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
 from mcpagg_runtime.spawn.spawning import KILL
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
-    from mcpagg_runtime.rare.large import LargeLine
     from mcpagg_runtime.spawn.spawning import Spawned
 
 
@@ -157,8 +156,12 @@ class Process:
 
     def read(self) -> None:
         """Pass on the lines of stdout until it ends; then the child is of no use any more."""
-        lines = LargeLines(self._endless, lambda: widen(self._stdout))
+        lines = Lines(self._endless)
+        is_wide = False
         for data in _chunks(self._stdout):
+            if len(data) == CHUNK and not is_wide:
+                is_wide = True
+                widen(self._stdout)
             self.receive(*lines.feed(data))
             del data  # while it waits for more, it keeps nothing: see `_chunks`
         self.drained.set()
@@ -292,39 +295,6 @@ class Process:
         from mcpagg_runtime.rare.reasons import describe
 
         self.end(describe(status))
-
-
-class LargeLines(Lines):
-    """Cuts what a server says into lines, each of which is its bytes or a LargeLine."""
-
-    def __init__(self, too_long: Callable[[], object], begun: Callable[[], object]) -> None:
-        """`begun` is called when a line turns out to be large."""
-        super().__init__(too_long)
-        self._begun = begun
-        self._large: LargeLine | None = None
-
-    def _keep(self, data: bytes) -> None:
-        super()._keep(data)
-        if self.size <= LARGE_BYTES:
-            return
-        parts, self.parts = self.parts, []
-        if not parts:  # it is too long: nothing of it is kept
-            self._large = None
-            return
-        if self._large is None:
-            from mcpagg_runtime.rare.large import LargeLine
-
-            self._large = LargeLine()
-            self._begun()
-        for part in parts:
-            self._large.add(part)
-
-    def ended(self) -> Any:
-        """Return the line that has ended."""
-        if self.size <= LARGE_BYTES:
-            return super().ended()
-        line, self._large = self._large, None
-        return line
 
 
 def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator[bytes]:

@@ -132,7 +132,7 @@ class Origins:
     def learn(self, answer: Message, server: str) -> None:
         """Note the URIs that the result of a server names."""
         result = answer.members.get("result")
-        if result is not None and result.mentions('"uri"') and type(result.value) is dict:
+        if result is not None and '"uri"' in result.text and type(result.value) is dict:
             for uri in _uris_in(result.value):
                 self.add(uri, server)
 
