@@ -270,7 +270,7 @@ class World:
         """Note what the router wants done."""
         for kind, peer, what in actions:
             if kind == SEND:
-                line = what.line().decode()
+                line = b"".join(what.pieces()).decode()
                 assert line.index("\n") == len(line) - 1
                 self._sent.setdefault(peer, []).append(line[:-1])
             elif kind == START:

@@ -35,6 +35,7 @@ WITH_IO = {
     "serve.engine",
     "serve.lives",
     "rare.write_queue",
+    "rare.memory",
     "rare.needs",
     "rare.reasons",
     "serve.process",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import json
+import threading
 from typing import Any
 
 import pytest
 from core import World, call, enveloped
+from remotes import PATIENCE, Remote, Request, Talk
 
-from mcpagg_runtime.base.message import LARGE
+from mcpagg_runtime.base.message import LARGE, read_message
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 
 SMALL, BIG = "x", "é\u2028" * LARGE
@@ -126,3 +128,36 @@ def test_a_result_that_was_passed_on_leaves_nothing(server: str, client: str) ->
         assert left == []
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("by", ["body", "stream"])
+@pytest.mark.parametrize("text", [SMALL, BIG], ids=["small", "large"])
+@pytest.mark.parametrize("beside", ['"method":"roots/list"', '"id":77', '"\\u0069d":77', ASKS])
+def test_over_http_too_an_answer_that_contradicts_itself_ends_its_call(
+    beside: str, text: str, by: str
+) -> None:
+    hung_up = threading.Event()
+
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            head = f'{{"jsonrpc":"2.0","id":{request.id},"result":'
+            answer = head + RESULT.replace("TEXT", text) + f",{beside}}}"
+            if by == "body":
+                request.reply(200, answer, "application/json")
+            else:
+                request.stream(answer)
+                request.wait_for_hangup()
+            hung_up.set()
+
+    world, peer, a, _ = scene("legacy", "legacy")
+    world.say(peer, call("three", "a:t"))
+    with Remote(behave) as server, Talk(server.url) as talk:
+        talk.greet()
+        [asked] = world.lines(a)
+        talk.connection.send(read_message(asked))
+        assert hung_up.wait(PATIENCE)
+        assert talk.wait(lambda: b"content" in talk.lines[-1])
+        world.say(a, talk.lines[-1])
+    [answer] = world.received(peer)
+    assert (answer["id"], [*answer][2]) == ("three", "error")
+    assert talk.failures == {}

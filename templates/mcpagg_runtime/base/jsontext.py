@@ -262,7 +262,7 @@ class Json:
     when first asked for, if it has not been read with what surrounds it.
     """
 
-    __slots__ = ("_base", "_end", "_noted", "_source", "_start", "_value")
+    __slots__ = ("_base", "_end", "_line", "_noted", "_source", "_start", "_value")
 
     def __init__(
         self,
@@ -271,20 +271,37 @@ class Json:
         end: int = -1,
         value: Any = UNREAD,
         noted: Noted | None = None,
+        line: bytes = b"",
     ) -> None:
-        """`value` and `noted`, the members of an object, are given if they have been read."""
+        """`value` and `noted`, the members of an object, are given if they have been read.
+
+        `line` is the source in ASCII, where that is known: what is large is not encoded anew.
+        """
         self._source = source
         self._start = self._base = start
         self._end = end if end >= 0 else len(source)
         self._value = value
         self._noted = noted
+        self._line = line
+
+    @property
+    def size(self) -> int:
+        """How many characters the JSON text has."""
+        return self._end - self._start
+
+    @property
+    def octets(self) -> bytes | memoryview:
+        """The JSON text in UTF-8."""
+        if self._line:
+            return memoryview(self._line)[self._start : self._end]
+        return self.text.encode("utf-8")
 
     @property
     def text(self) -> str:
         """The JSON text."""
         if self._end - self._start < len(self._source):
             self._source = self._source[self._start : self._end]
-            self._start, self._end = 0, len(self._source)
+            self._start, self._end, self._line = 0, len(self._source), b""
         return self._source
 
     @property
@@ -324,7 +341,7 @@ class Json:
         """
         known = self.value
         if not any(name in known for name in (*drop, *add)):
-            return Json(extended(self.text, add))
+            return Json(extended(self.text, add)) if add else self
         kept = {name: self.part(name) for name in known if name not in drop}
         return Json(obj({**kept, **add}))
 

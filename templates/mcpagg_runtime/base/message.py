@@ -165,15 +165,14 @@ class Message:
         name = "error" if self.is_error else "result"
         return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
 
-    def pieces(self) -> Sequence[bytes]:
+    def pieces(self) -> Sequence[bytes | memoryview]:
         """Return the line that the message is sent as, in pieces where it is large."""
         names = [*self.members]
-        text = self.members[names[0]].text if len(names) == 1 else ""
-        if len(text) <= LARGE:
+        if len(names) != 1 or self.members[names[0]].size <= LARGE:
             return (self.line(),)
         # To print it at once would take its memory twice.
         head, _, end = self.changed({names[0]: "0"}).line().rpartition(b"0")
-        return (head, text.encode("utf-8"), end)
+        return (head, self.members[names[0]].octets, end)
 
     def line(self) -> bytes:
         """Return the line that the message is sent as."""
@@ -251,8 +250,8 @@ def decode(line: bytes) -> str:
         raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
 
-def read_message(text: str) -> Message:
-    """Read one message from its text.
+def read_message(text: str, line: bytes = b"") -> Message:
+    """Read one message from its text; `line` is that in ASCII, where it has nothing else.
 
     Raises:
         NotAnObject: it is JSON, but no object.
@@ -277,7 +276,7 @@ def read_message(text: str) -> Message:
     is_versioned = found.pop("jsonrpc", None) is not None
     members_ = {}
     for name, (value, a, b) in found.items():
-        members_[name] = Json(text, a, b, value, noted.get(name))
+        members_[name] = Json(text, a, b, value, noted.get(name), line)
     method = method if type(method) is str else None
     message = Message(members_, method, text[start:end], identifier)
     message.is_versioned, message.repeats = is_versioned, repeats

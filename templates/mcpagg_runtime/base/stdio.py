@@ -196,7 +196,7 @@ class Stdio:
 
     def send(self, *messages: Message) -> None:
         """Write messages to the client, now or as soon as it reads."""
-        pieces: list[bytes] = []
+        pieces: list[bytes | memoryview] = []
         for message in messages:
             pieces += message.pieces()
         self.writer.send(*pieces)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 1.0
 # How many pieces POSIX lets one call write everywhere, give or take: IOV_MAX.
 MAXIMUM_PIECES = 1000
+# The memory of a longer line, in bytes, is returned to the system.
+RETURNED = 1 << 22
 
 
 class Writer:

@@ -11,6 +11,8 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.polling import writable
+from mcpagg_runtime.base.writer import RETURNED
+from mcpagg_runtime.rare.memory import return_memory
 
 if TYPE_CHECKING:
     from typing import Any, Protocol
@@ -109,7 +111,9 @@ class WriteQueue:
         self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
 
     def _drain(self, pieces: Pieces) -> None:
+        most = 0
         while pieces:
+            most = max(most, _size(pieces))
             if _size(pieces) <= JOINED:
                 pieces[:] = [b"".join(pieces)]
             pieces.reverse()
@@ -118,10 +122,13 @@ class WriteQueue:
                     view = memoryview(pieces.pop())
                     while view:
                         view = view[self._write(view) :]
+                    del view
             except OSError:
                 self.writer.break_off()
             with self.writer.lock:
                 pieces = self._next()
+        if most > RETURNED:
+            return_memory()
 
     def _write(self, data: memoryview) -> int:
         """Write what can be written, once anything can."""

@@ -27,7 +27,8 @@ def read_line(
     found: list[Message | Fragment] = []
     oddity = ""
     try:
-        message = read_message(decode(line))
+        text = decode(line)
+        message = read_message(text, line if len(text) == len(line) else b"")
         if not message.contradiction:
             found.append(message)
     except Malformed:

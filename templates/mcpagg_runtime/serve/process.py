@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES, Lines
 from mcpagg_runtime.base.polling import POLLIN, POLLS, new_poll, widen
-from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
+from mcpagg_runtime.base.writer import LOOK_SECONDS, RETURNED, Writer
 from mcpagg_runtime.spawn.spawning import KILL
 
 if TYPE_CHECKING:
@@ -162,8 +162,13 @@ class Process:
             if len(data) == CHUNK and not is_wide:
                 is_wide = True
                 widen(self._stdout)
+            was_large = lines.size > RETURNED
             self.receive(*lines.feed(data))
             del data  # while it waits for more, it keeps nothing: see `_chunks`
+            if was_large and lines.size <= RETURNED:
+                from mcpagg_runtime.rare.memory import return_memory
+
+                return_memory()
         self.drained.set()
         if not self.exited.wait(LAST_WORDS_SECONDS):
             self.end("closed its standard output")
