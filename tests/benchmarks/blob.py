@@ -2,7 +2,8 @@
 
     python3 blob.py legacy|modern
 
-A call with {"size": N} gets a structured result of about N bytes, which is made once.
+A call with {"size": N, "kind": "values"} gets a structured result of about N bytes, one with
+"text" a text of so many; each is made once.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ TOOL = {"name": "blob", "inputSchema": {"type": "object"}}
 
 
 @cache
-def blob(size: int, modern: bool) -> bytes:
-    """Return the text of a result: rows of a table, as a database server would give them."""
-    rows = [{"id": 10**9 + n, "name": f"row {n:09}", "ratio": n / 7} for n in range(size // 64)]
-    result: dict[str, object] = {"content": [{"type": "text", "text": "see the rows"}]}
-    result |= {"structuredContent": {"rows": rows}}
+def blob(size: int, kind: str, modern: bool) -> bytes:
+    """Return the text of a result: rows of a table, as a database would give them, or one text."""
+    text = "see the rows" if kind == "values" else "blob" * (size // 4)
+    result: dict[str, object] = {"content": [{"type": "text", "text": text}]}
+    if kind == "values":
+        rows = [{"id": 10**9 + n, "name": f"row {n:09}", "ratio": n / 7} for n in range(size // 64)]
+        result |= {"structuredContent": {"rows": rows}}
     if modern:
         result |= {"resultType": "complete", "_meta": {META: INFO}}
     return json.dumps(result, separators=(",", ":")).encode()
@@ -47,7 +50,7 @@ def main() -> None:
         method, params = message["method"], message.get("params", {})
         head = b'{"jsonrpc":"2.0","id":' + json.dumps(message["id"]).encode()
         if method == "tools/call":
-            said = b',"result":' + blob(params["arguments"]["size"], modern)
+            said = b',"result":' + blob(**params["arguments"], modern=modern)
         elif modern and method == "initialize":
             said = b',"error":{"code":-32022,"message":"Unsupported protocol version"}'
         elif not modern and method == "server/discover":

@@ -133,13 +133,17 @@ class Open(NamedTuple):
     tool: str
     modern: bool = False
 
-    def call(self, **arguments: object) -> float:
-        """Call the tool; return the milliseconds that it took."""
+    def answer(self, **arguments: object) -> bytes:
+        """Call the tool; return the line that answers it."""
         params: dict[str, object] = {"name": self.tool, "arguments": arguments}
         if self.modern:
             params["_meta"] = ENVELOPE
+        return self.pipe.request("tools/call", params)
+
+    def call(self, **arguments: object) -> float:
+        """Call the tool; return the milliseconds that it took."""
         before = time.perf_counter()
-        self.pipe.request("tools/call", params)
+        self.answer(**arguments)
         return (time.perf_counter() - before) * 1000
 
 
