@@ -166,13 +166,14 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux about pip
 
 
 @linux
-def test_the_memory_of_a_large_request_is_given_back(tmp_path: Path) -> None:
+def test_the_memory_of_large_requests_and_results_is_given_back(tmp_path: Path) -> None:
     with served(compiled(tmp_path, {"odd": stub_entry(tools=["echo"])})) as wire:
         call(wire, "odd:echo")
         before = memory(wire.process.pid, "VmRSS")
-        assert len(text(call(wire, "odd:echo", fill="x" * 8 * MIB))) > 8 * MIB
-        call(wire, "odd:echo")  # whoever passes this on is done with what was before
-        assert memory(wire.process.pid, "VmRSS") < before + 4 * MIB
+        for size in (8 * MIB, 20 * MIB):
+            assert len(text(call(wire, "odd:echo", fill="x" * size))) > size
+            call(wire, "odd:echo")  # whoever passes this on is done with what was before
+            assert memory(wire.process.pid, "VmRSS") < before + 4 * MIB
 
 
 @linux

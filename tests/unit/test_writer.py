@@ -133,3 +133,16 @@ def test_a_pipe_tells_that_its_writer_is_gone_before_it_is_read() -> None:
     assert hung_up(read_end)
     assert os.read(read_end, 10) == b"left"
     os.close(read_end)
+
+
+def test_the_memory_of_a_large_line_is_returned_once_it_is_written(
+    pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returned = threading.Event()
+    monkeypatch.setattr(write_queue, "RETURNED", BOUND)
+    monkeypatch.setattr(write_queue, "return_memory", returned.set)
+    out = Writer(pipe[1], private=True)
+    out.send(line(b"a", 3 * BOUND))
+    assert not returned.is_set()
+    read(pipe[0], 3 * BOUND)
+    assert returned.wait(TIMEOUT)
