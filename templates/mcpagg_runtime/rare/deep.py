@@ -1,8 +1,7 @@
-"""Reads JSON beyond what the C scanner does: too deep, too large, integers too long.
+"""Reads JSON beyond what the C scanner does: too deep, or with integers that are too long.
 
-The scanner goes some 1,000 levels deep before Python 3.12, and while it works no other thread of
-the interpreter does: a large text would hold up every server. Such messages must get through all
-the same, or their calls would never be answered; they may take their time.
+The scanner goes some 1,000 levels deep before Python 3.12. Such messages must get through all the
+same, or their calls would never be answered; they may take their time.
 """
 
 from __future__ import annotations

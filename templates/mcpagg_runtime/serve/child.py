@@ -72,7 +72,7 @@ class Child:
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
-        self.connection = Connection(self, self.receive, self.row, plan.options, effects, origins)
+        self.connection = Connection(self, self.receive, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
         several = len(plan.servers) > 1

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.plan import Options
     from mcpagg_runtime.serve.effects import Effects, Peer
     from mcpagg_runtime.serve.masking import Masks
-    from mcpagg_runtime.serve.uris import Origins
 
     Received = tuple[list[Message | Fragment], str]
 
@@ -220,19 +219,14 @@ class Connection:
         row: Mapping[str, Any],
         options: Options,
         effects: Effects,
-        origins: Origins,
     ) -> None:
-        """`receive` takes what the child says, in the form that the router knows.
-
-        `origins` may want to know what URIs its results name.
-        """
+        """`receive` takes what the child says, in the form that the router knows."""
         self.child = child
         self.name = child.name
         self.row = row
         """What the launch table has of the child."""
         self.options = options
         self.effects = effects
-        self._origins = origins
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
         self.lost = LostAnswers()
