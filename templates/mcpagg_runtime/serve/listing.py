@@ -200,8 +200,6 @@ def _oddity(value: dict[str, Any], text: str, start: int) -> str:
     return "a member that stands twice" if len({*names}) < len(names) else ""
 
 
-
-
 def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> list[Item]:
     """Return those of a child's items that the proxy lists, each under its names.
 
