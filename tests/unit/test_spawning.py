@@ -152,7 +152,7 @@ def test_a_server_ignores_no_signal_that_python_does(cwd: str | None) -> None:
 
 
 @posix("there is one way to start a process")
-@pytest.mark.parametrize("odd", ["no list", "no sessions", "a name of no length"])
+@pytest.mark.parametrize("odd", ["no list", "no sessions", "a name of no length", "beyond"])
 def test_where_the_direct_way_lacks_something_the_other_one_is_taken(
     odd: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +164,8 @@ def test_where_the_direct_way_lacks_something_the_other_one_is_taken(
         monkeypatch.setitem(spawning.DESCRIPTORS, sys.platform, "/nonexistent")
     elif odd == "no sessions":
         monkeypatch.setattr(os, "posix_spawn", lacks)
+    elif odd == "beyond":  # a descriptor that the system's limit does not allow
+        monkeypatch.setattr(spawning, "_inheritable", lambda place: [1 << 30])
     assert said(spawn(named)) == "hello\n"
 
 

@@ -31,7 +31,7 @@ from mcpagg_runtime.base.polling import (
 from mcpagg_runtime.base.protocol import INVALID_REQUEST
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.writer import LOOK_SECONDS, Writer
-from mcpagg_runtime.start.opening import ENDING, HEAD_START_SECONDS
+from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS
 
 try:
     # What the signal module wraps in enums, which cost a start 6 ms.
@@ -51,8 +51,10 @@ if TYPE_CHECKING:
 
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
-# Exit statuses: there is no input, and a variable is not set. The same as the compiler's.
+# Exit statuses: there is no input, or a server started this; a variable is not set. The same as the
+# compiler's.
 UNREADABLE = 2
+ENDLESS = 2
 MISSING_VARIABLE = 3
 
 
@@ -84,8 +86,9 @@ class Stdio:
 
         `opening` is what has been said already. Returns the exit status.
         """
-        if not may_start(self.answers, self.folder):
-            return MISSING_VARIABLE
+        fault = start_fault(self.answers, self.folder)
+        if fault:
+            return fault
         if os.isatty(0):
             waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
             complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
@@ -231,14 +234,22 @@ class Stdio:
             raise Stopped
 
 
-def may_start(answers: Answers, folder: str) -> bool:
-    """Whether all that servers need is set; what is not is named.
+def start_fault(answers: Answers, folder: str) -> int:
+    """Say what keeps the proxy from starting; return its exit status, 0 if nothing does.
 
-    With `--allow-failed` the proxy goes on without the servers that lack something.
+    It must not be started by a server of its own, and all that servers need must be set. With
+    `--allow-failed` it goes on without the servers that lack something.
     """
     plan = answers.plan
+    if ABOVE in os.environ:
+        from mcpagg_runtime.rare.needs import endless
+
+        problem = endless(plan, os.environ)
+        if problem:
+            complain(f"{plan.name}: {problem}")
+            return ENDLESS
     if all(name in os.environ for name in plan.needs):
-        return True
+        return 0
     # What is not in the environment may be in an env file.
     from mcpagg_runtime.rare.needs import unset
 
@@ -248,9 +259,9 @@ def may_start(answers: Answers, folder: str) -> bool:
     if missing and not plan.options.allow_failed:
         remedy = "set it in the environment, or in the client's `env` for this program"
         complain(f"{plan.name}: nothing was started; {remedy}")
-        return False
+        return MISSING_VARIABLE
     answers.outages.update(missing)
-    return True
+    return 0
 
 
 class _Input:

@@ -138,7 +138,7 @@ class HttpApp:
         """Be ready for requests.
 
         Raises:
-            CannotStart: a variable is not set.
+            CannotStart: see `start_fault`.
         """
         async with self._starting:
             if self._served is None:

@@ -11,7 +11,7 @@ from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import read_messages, request
 from mcpagg_runtime.base.protocol import PAGES
-from mcpagg_runtime.base.stdio import may_start
+from mcpagg_runtime.base.stdio import start_fault
 from mcpagg_runtime.serve.engine import Engine
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Bridge:
         """`mint` returns a text that nobody can guess.
 
         Raises:
-            CannotStart: a variable that servers need is not set.
+            CannotStart: see `start_fault`.
         """
         self._plan = plan
         self._folder = folder
@@ -83,7 +83,7 @@ class Bridge:
         """Return what serves a profile.
 
         Raises:
-            CannotStart: a variable that its servers need is not set.
+            CannotStart: see `start_fault`.
         """
         if profile not in self._served:
             plan = self._plan
@@ -92,8 +92,8 @@ class Bridge:
 
                 plan = narrowed(plan, profile)
             answers = Answers(plan)
-            if not may_start(answers, self._folder):
-                raise CannotStart("a variable that a server needs is not set")
+            if start_fault(answers, self._folder):
+                raise CannotStart("nothing was started")
             engine = Engine(answers, self._folder, self._log, mint=self._mint)
             self._served[profile] = answers, engine
         return self._served[profile]
@@ -121,7 +121,7 @@ class Bridge:
         """Take messages of a client; its first one says who it is.
 
         Raises:
-            CannotStart: a variable that its servers need is not set.
+            CannotStart: see `start_fault`.
         """
         if client not in self._connected:
             _, engine = self._serving_sender(messages[0])

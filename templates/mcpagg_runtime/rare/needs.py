@@ -1,16 +1,32 @@
-"""What the rows of the launch table need of the environment, and what of that is not set."""
+"""What keeps a proxy from starting: variables that are not set, servers that started it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.spawn.launch import Location, MissingVariables, prepare, strings
+from mcpagg_runtime.spawn.nesting import standing_above
 from mcpagg_runtime.spawn.variables import references
+from mcpagg_runtime.start.opening import ABOVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mcpagg_runtime.base.plan import Plan
     from mcpagg_runtime.spawn.launch import Row
+
+
+def endless(plan: Plan, environ: Mapping[str, str]) -> str:
+    """Say which servers would start the proxy that they have started, "" if none would."""
+    above = standing_above(plan.tables, plan.servers, environ)
+    names = ", ".join([f"'{name}'" for name in above])
+    if not above:
+        return ""
+    return (
+        f"nothing was started: its own server {names} has started this proxy, which would start"
+        " itself without end; take what starts it out of that server's entry (or unset"
+        f" {ABOVE}, if that server has ended)"
+    )
 
 
 def uses(row: Row) -> list[tuple[Location, str, str | None]]:

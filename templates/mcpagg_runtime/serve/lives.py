@@ -10,6 +10,7 @@ from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered
 from mcpagg_runtime.serve.process import Process
 from mcpagg_runtime.spawn.launch import prepare
+from mcpagg_runtime.spawn.nesting import data_digest, with_identity
 from mcpagg_runtime.spawn.spawning import spawn
 from mcpagg_runtime.start.parts import SPARE
 
@@ -100,6 +101,8 @@ class Lives:
         """Those of which something may be left."""
         self._adopted: dict[Child, Spawned | Exception] = {}
         """Processes that ran before their children were started, until they are, or why not."""
+        self._digest = ""
+        """That of the plan's tables, once a process was started."""
         self.spawning = _thread.allocate_lock()
         """Held while one is started: who has it, and closes, sees all that will ever be."""
 
@@ -246,7 +249,7 @@ class Lives:
             spawned = self._adopted.pop(child, None)
             if isinstance(spawned, Exception):
                 raise spawned
-            return Process(spawned or spawn(launch), receive, ended)
+            return Process(spawned or self._spawn(launch), receive, ended)
         from mcpagg_runtime.remote.transport import RemoteConnection
 
         config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
@@ -262,6 +265,12 @@ class Lives:
             f"mcpagg/{host.plan.compiler}",
             config,
         )
+
+    def _spawn(self, launch: Launch) -> Spawned:
+        """Start the process of a server; only one is started at a time."""
+        self._digest = self._digest or data_digest(self._host.plan.tables)
+        launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
+        return spawn(launch)
 
 
 def _keep_spare() -> None:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.spawn.launch import prepare
+from mcpagg_runtime.spawn.nesting import data_digest, with_identity
 from mcpagg_runtime.spawn.platforms import (
     WINDOWS,
     SessionGroup,
@@ -83,7 +84,9 @@ def spawn_early(tables: Mapping[str, Any], file: str, server: str) -> Spawned | 
     folder = os.path.dirname(os.path.realpath(file))
     minimal = options.get("env") == "minimal"
     try:
-        return spawn(prepare(server, rows, os.environ, folder, minimal))
+        launch = prepare(server, rows, os.environ, folder, minimal)
+        launch.env = with_identity(launch.env, data_digest(tables), server, os.environ)
+        return spawn(launch)
     except Exception as problem:
         return problem
 
@@ -144,7 +147,9 @@ def _start_directly(launch: Launch, streams: list[int]) -> tuple[Handle, Group] 
             setsid=True,
             setsigdef=[SIGPIPE, SIGXFSZ],  # which Python ignores
         )
-    except NotImplementedError:  # Python was built where there were no sessions to ask for
+    except (NotImplementedError, OSError):
+        # Python was built where there were no sessions to ask for; or a descriptor cannot be closed
+        # (glibc, one beyond the limit). A fault of the program `subprocess` reports itself.
         return None
     return DirectProcess(pid), SessionGroup(pid)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.greeting import introduction, is_capable, spelling_for, spoken, version_of
 from mcpagg_runtime.start.lists import cut_list, list_result
-from mcpagg_runtime.start.opening import ENDING, HEAD_START_SECONDS, LOG_DIRECTORY, Opening
+from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY, Opening
 from mcpagg_runtime.start.values import quote, scan
 
 try:
@@ -55,7 +55,7 @@ class Prepared:
         """Whether the environment has all that servers need, and asks for nothing else."""
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
         set_ = all(name.encode() in environ for name in needs)
-        return set_ and LOG_DIRECTORY.encode() not in environ
+        return set_ and LOG_DIRECTORY.encode() not in environ and ABOVE.encode() not in environ
 
     def serve(self) -> Opening:
         """Answer what is on standard input until something has no prepared answer, or it ends."""

@@ -16,6 +16,8 @@ ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 # Where it is set, what becomes of the servers is logged in a file there, as with --log.
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+# Where it is set, a server has started this process; it names the servers above, see `nesting`.
+ABOVE = "MCPAGG_ABOVE"
 
 
 class Opening:

@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.standard import complain
+from mcpagg_runtime.spawn.nesting import data_digest
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.printing import print_lines
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.plan import Plan
 
-_NOT_SIGNED = ("approval", "compiler")
 NAMESPACE = "mcpagg"
 """What the signature is for: one made for anything else does not count."""
 
@@ -32,19 +32,6 @@ TIMEOUT_SECONDS = 30.0
 
 class NotApproved(Exception):
     """Raised for data that nobody, or nobody who may, has approved; `str()` says why."""
-
-
-def data_digest(tables: Mapping[str, Any]) -> str:
-    """Return the digest of all tables of a plan, as they stand in the file.
-
-    Whatever was chosen when it was run (names, a profile) makes no difference.
-    """
-    import hashlib
-    import json
-
-    signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
-    text = json.dumps(signed, sort_keys=True)
-    return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
 def signed_text(digest: str) -> bytes:

@@ -1,0 +1,70 @@
+"""Which servers stand above a process, and what each server is given of that."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from typing import Any
+
+import pytest
+from core import World
+
+from mcpagg_runtime.rare.needs import endless
+from mcpagg_runtime.spawn.nesting import data_digest, identity, standing_above, with_identity
+from mcpagg_runtime.spawn.spawning import Spawned, spawn_early
+from mcpagg_runtime.start.opening import ABOVE
+
+TABLES = {"name": "é \ud800", "servers": '{"a": {}}', "snapshot": {"b": {"tools": "[]"}, "a": {}}}
+
+
+def test_the_digest_is_that_of_the_tables_as_json_in_the_order_of_their_names() -> None:
+    text = json.dumps(TABLES, sort_keys=True)
+    expected = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    assert data_digest({**TABLES, "compiler": "1", "approval": "{}"}) == expected
+
+
+def test_a_server_is_given_its_identity_behind_those_above_it() -> None:
+    digest = data_digest(TABLES)
+    first = with_identity({"A": "1", ABOVE: "of its entry"}, digest, "a", {})
+    second = with_identity({}, digest, "b", first)
+    assert first == {"A": "1", ABOVE: identity(digest, "a")}
+    assert second == {ABOVE: f"{identity(digest, 'a')} {identity(digest, 'b')}"}
+    assert standing_above(TABLES, ["a", "b", "c"], second) == ["a", "b"]
+    assert standing_above(TABLES, ["a", "b", "c"], {}) == []
+    assert standing_above({**TABLES, "name": "other"}, ["a", "b", "c"], second) == []
+
+
+def test_a_server_that_stands_above_is_not_started() -> None:
+    digest = data_digest(TABLES)
+    with pytest.raises(ValueError, match="it has started this proxy"):
+        with_identity({}, digest, "a", with_identity({}, digest, "a", {}))
+
+
+def test_what_would_start_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = World({"db": ["query"], "web": ["get"]}).plan
+    above = with_identity({}, data_digest(plan.tables), "db", {})
+    assert endless(plan, {}) == ""
+    assert endless(plan, above).startswith(
+        "nothing was started: its own server 'db' has started this proxy"
+    )
+    assert endless(plan.narrowed(servers={"web": {}}), above) == ""
+
+
+@pytest.mark.parametrize("env", ["inherit", "minimal"])
+def test_a_process_that_is_started_early_knows_what_is_above_it(
+    env: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ABOVE, "another")
+    show = f"import os; print(os.environ[{ABOVE!r}])"
+    row = {"command": sys.executable, "args": ["-c", show]}
+    tables: dict[str, Any] = {
+        "servers": json.dumps({"one": row}),
+        "options": json.dumps({"env": env}),
+    }
+    spawned = spawn_early(tables, __file__, "one")
+    assert isinstance(spawned, Spawned)
+    said = os.read(spawned.pipes[1], 1000).decode().split()
+    spawned.discard()
+    assert said == ["another", identity(data_digest(tables), "one")]
