@@ -70,7 +70,7 @@ def _run(given: list[str]) -> int:
     file = None if chosen.output in (None, "-") else Path(chosen.output)
     results.check_targets(file, chosen)
     if chosen.dry_run:
-        return _dry_run(source, chosen)
+        return _dry_run(source, file, chosen)
     from mcpagg.costs import as_table
     from mcpagg.lint import shortened
 
@@ -129,12 +129,12 @@ def _login(source: Source, name: str) -> int:
     return 0
 
 
-def _dry_run(source: Source, chosen: argparse.Namespace) -> int:
+def _dry_run(source: Source, file: Path | None, chosen: argparse.Namespace) -> int:
     from mcpagg.compilation import dry_run
     from mcpagg.dry_run import as_json, as_text, errors_as_json
 
     try:
-        run = dry_run(source, os.environ)
+        run = dry_run(source, os.environ, file)
     except ConfigError as problem:
         if chosen.report == "json":
             give_text(errors_as_json(problem))

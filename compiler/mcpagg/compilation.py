@@ -17,6 +17,7 @@ from mcpagg.config import read_config
 from mcpagg.config.selection import filtered
 from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.filters import check_filters
+from mcpagg.nesting import check_nesting
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.output import is_extension
 from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
@@ -173,8 +174,10 @@ class Compilation:
         }
 
 
-def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
-    """Return what would be started, and why a compilation would refuse it. Starts nothing.
+def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None) -> DryRun:
+    """Return what would be started, and why a compilation to `file` would refuse it.
+
+    Starts nothing.
 
     Raises:
         ConfigError: the config cannot be understood.
@@ -182,7 +185,7 @@ def dry_run(source: Source, environ: Mapping[str, str]) -> DryRun:
     from mcpagg.dry_run import DryRun
 
     warnings: list[Problem] = []
-    job = Job(source=source, environ=environ, warn=warnings.append)
+    job = Job(source=source, environ=environ, file=file, warn=warnings.append)
     spec, fault = _understood(job), None
     try:
         spec = _ready(job, spec, asked_servers(spec, None), ())
@@ -201,7 +204,7 @@ def compile_proxy(job: Job) -> Compilation:
         CompileError: with all faults of the pass that failed.
         ReadBackError: a fault of the compiler.
     """
-    spec = settle_folders(_understood(job))
+    spec = _understood(job)
     asked = asked_servers(spec, job.refresh)
     rows = launch_rows(spec, job.file.parent if job.file else spec.folder)
     earlier = _earlier(job, job.file, spec, rows)
@@ -248,7 +251,8 @@ def _understood(job: Job) -> ProxySpec:
         from mcpagg.profiles import check_chosen
 
         check_chosen(spec, options.profile)
-    spec = filtered(spec, options.expose, options.hide)
+    spec = settle_folders(filtered(spec, options.expose, options.hide))
+    check_nesting(spec, job.file, job.environ)
     job.warn_of(warnings)
     return spec
 

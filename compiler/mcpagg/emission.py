@@ -27,7 +27,7 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TOOLS, Kind, wraps_output
 from mcpagg_runtime.base.protocol import MODERN_VERSION
 from mcpagg_runtime.rare.needs import uses
-from mcpagg_runtime.tool.approval import data_digest
+from mcpagg_runtime.spawn.nesting import data_digest
 
 # The routing tables, by kind of list.
 ROUTES = {

@@ -86,6 +86,8 @@ class ServerSpec:
     headers: dict[str, str] = field(default_factory=dict)
     oauth: OAuth = OAuth()
     timeout: float | None = None
+    nested: bool = False
+    """Whether it may start another emitted proxy."""
     expose: tuple[str, ...] | None = None
     """Globs of the tools to offer, None for all (`includeTools`, `exposedTools`, …)."""
     hide: tuple[str, ...] = ()

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 from proxies import compiled, posix, served
-from wire import call, stub_entry, text, tool_names
+from wire import call, stub, stub_entry, text, tool_names, wait_until
 
+from mcpagg_runtime.start.opening import LOG_DIRECTORY
 
-def through_shell(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry whose program is started by a shell, and stays below it."""
-    line = f"{shlex.join([entry['command'], *entry['args']])}; exit $?"
-    return {"command": "sh", "args": ["-c", line]}
+REFUSAL = "nothing was started: its own server 'loop' has started this proxy"
 
 
 @posix("the servers here are started by a shell")
@@ -25,26 +23,31 @@ def through_shell(entry: dict[str, Any]) -> dict[str, Any]:
 def test_a_proxy_that_its_own_server_starts_refuses_to_start(
     tmp_path: Path, way: str, flags: tuple[str, ...]
 ) -> None:
-    # Its file is put where a server expects a program only after it was compiled.
+    # What the server starts is put in its place only when the proxy has been compiled.
     program = tmp_path / "later.py"
-    entry = {"command": sys.executable, "args": [str(program)]}
-    entry = through_shell(entry) if way == "through a shell" else entry
-    stand_in = shlex.join([stub_entry()["command"], *stub_entry()["args"]])
-    program.write_text(f"import os; os.execvp('sh', ['sh', '-c', {stand_in!r}])")
+    entry: dict[str, Any] = {"command": sys.executable, "args": [str(program)]}
+    if way == "through a shell":
+        entry = {
+            "command": "sh",
+            "args": ["-c", f"{shlex.join([sys.executable, str(program)])}; exit $?"],
+        }
+    entry["env"] = {LOG_DIRECTORY: str(tmp_path)}
+    program.write_text(f"import os; os.execv({stub_entry()['command']!r}, {stub()!r})")
     file = compiled(tmp_path, {"loop": entry, "sound": stub_entry(tools=["echo"])}, *flags)
-    program.unlink()
     if way == "two levels deep":
         between = tmp_path / "between"
         between.mkdir()
         target = {"command": sys.executable, "args": [str(file)], "mcpagg": {"nested": True}}
-        shutil.move(compiled(between, {"inner": target}, *flags), program)
+        shutil.move(compiled(between, {"inner": target}, "--name", "between", *flags), program)
     else:
         shutil.copy(file, program)
     with served(file) as wire:
-        wire.wait_stderr(
-            ".*nothing was started: its own server 'loop' has started this proxy, which would"
-            " start itself without end.*"
-        )
+        if way == "two levels deep":  # which is told to the one in between
+            log = tmp_path / "between.log"
+            down = '"server":"inner","state":"down","reason":"exited with status 2"'
+            wait_until(lambda: log.exists() and down in log.read_text())
+        else:
+            wire.wait_stderr(f"server 'loop' exited with status 2.*\n.*{REFUSAL}")
         assert text(call(wire, "sound:echo", x=1)) == '{"x":1}'
 
 

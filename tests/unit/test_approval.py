@@ -20,10 +20,10 @@ from mcpagg.problems import ConfigError
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.serve.engine import Engine
+from mcpagg_runtime.spawn.nesting import data_digest
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.approval import (
     NotApproved,
-    data_digest,
     refusal,
     signer_of,
     verify_approval,

@@ -326,6 +326,7 @@ KEYS: dict[str, Key] = {
     "prompts": Key("nothing", readers.none_withheld),
     "resources": Key("nothing", readers.none_withheld),
     "toolFilter": Key("filter", readers.tool_filter),
+    "mcpagg": Key("nested", readers.nested),
 }
 STANDARD_KEYS = frozenset({"command", "args", "env", "type"})
 

@@ -51,6 +51,7 @@ def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerS
         expose=chosen.expose,
         hide=chosen.hide,
         rename=chosen.rename,
+        nested=entry.fields.get("nested", False),
         masks=entry.fields.get("masks", ()),
         paths=entry.paths,
         **fields,

@@ -303,6 +303,14 @@ def tool_filter(value: Any, at: Place) -> Filter | None:
     return modes[mode](value.get("list"), at.at("list"))
 
 
+def nested(value: Any, at: Place) -> bool | None:
+    """Read the key of our own: {"nested": true} for an entry that may start another proxy."""
+    if not isinstance(value, dict) or value.keys() - {"nested"}:
+        at.error('expected {"nested": true}', "it is for an entry that starts an emitted proxy")
+        return None
+    return switch(value.get("nested", False), at.at("nested"))
+
+
 def switch(value: Any, at: Place) -> bool | None:
     """Read a boolean."""
     if isinstance(value, bool):

@@ -244,9 +244,9 @@ def start_fault(answers: Answers, folder: str) -> int:
     if ABOVE in os.environ:
         from mcpagg_runtime.rare.needs import endless
 
-        problem = endless(plan, os.environ)
-        if problem:
-            complain(f"{plan.name}: {problem}")
+        why = endless(plan, os.environ)
+        if why:
+            complain(f"{plan.name}: {why}")
             return ENDLESS
     if all(name in os.environ for name in plan.needs):
         return 0

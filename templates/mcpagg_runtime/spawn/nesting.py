@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _NOT_SIGNED = ("approval", "compiler")
-_LENGTH = 32
+_IDENTITY_DIGITS = 32
 
 
 def data_digest(tables: Mapping[str, Any]) -> str:
@@ -49,7 +49,7 @@ def _sorted_text(value: Any) -> str:
 def identity(digest: str, server: str) -> str:
     """Return the identity of a server of the proxy whose tables have this digest."""
     text: str = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
-    return text[:_LENGTH]
+    return text[:_IDENTITY_DIGITS]
 
 
 def standing_above(
@@ -72,5 +72,7 @@ def with_identity(
     above = environ.get(ABOVE, "").split()
     own = identity(digest, server)
     if own in above:
-        raise ValueError(f"it has started this proxy, which would start itself without end ({ABOVE})")
+        raise ValueError(
+            f"it has started this proxy, which would start itself without end ({ABOVE})"
+        )
     return {**env, ABOVE: " ".join([*above, own])}

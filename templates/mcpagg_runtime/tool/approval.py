@@ -16,8 +16,7 @@ from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS
 from mcpagg_runtime.tool.printing import print_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import Any
+    from collections.abc import Iterator
 
     from mcpagg_runtime.base.plan import Plan
 
