@@ -296,6 +296,7 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
         "composite": bool(linked.composed.tools),
         "masking": any("masks" in row for row in rows.values()),
         "remote": remote,
+        "urls": remote,
         "repeated": remote or http,
         "narrowing": bool(linked.profiles),
         "entries": bool(linked.overlays) or len(skilled) > 1 or modern,

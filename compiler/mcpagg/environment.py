@@ -16,6 +16,7 @@ from mcpagg.config.findings import Place, where
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Launch, Location, MissingVariables, prepare
+from mcpagg_runtime.spawn.urls import BadUrl, filled_url
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, resolve
 
 ADVICE = "--skip NAME leaves a server out, --allow-failed goes on without those that lack something"
@@ -61,8 +62,23 @@ def check_environment(
         if missing[server.name] and server.name not in recorded
     ]
     problems += [Problem(one.path, f"is left out: {one.why}") for one in lacking]
+    for server in ready:
+        problems += _encoded_as_one(server, {CONFIG_FOLDER: "", **environ})
     left_out = (*spec.left_out, *lacking)
     return replace(spec, servers=tuple(ready), left_out=left_out), tuple(problems)
+
+
+def _encoded_as_one(server: ServerSpec, environ: Mapping[str, str]) -> list[Problem]:
+    """Warn of values that look like several parts of a URL, and will be one."""
+    names = filled_url(server.url, environ.get)[1] if server.url else []
+    return [
+        Problem(
+            where(server, Location("url")),
+            f"the value of {name} is encoded as one part of the URL, and looks like several",
+            "write what stands between the parts into the config",
+        )
+        for name in names
+    ]
 
 
 def settle_folders(spec: ProxySpec) -> ProxySpec:
@@ -155,6 +171,11 @@ def _launch(
                     _report_missing(server, variable, at(location))
                 unknown.add(location)
             environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+        except BadUrl as problem:
+            if Location("url") not in unknown:
+                at(Location("url")).error(f"{problem}", "correct what is set")
+            unknown.add(Location("url"))
+            rows = {**rows, server.name: {**rows[server.name], "url": ""}}
         except (OSError, ValueError) as problem:
             if Location("env_file") not in unknown:
                 _report_env_file(server, folder, problem, at(Location("env_file")))

@@ -13,7 +13,7 @@ from mcpagg.problems import ConfigError, Problem
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.spawn.launch import strings
-from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, reference_at
+from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, dollars
 
 
 def way(folder: str, path: str, paths: ModuleType = os.path) -> str:
@@ -66,16 +66,11 @@ def _replaced(value: Any, way: str) -> Any:
 
 def _gone_on(text: str, way: str) -> str:
     """Let the references of one text go on; whatever else it holds stays."""
-    parts, start, index = [], 0, 0
-    while (index := text.find("$", index)) >= 0:
-        found = None if text.startswith("$$", index) else reference_at(text, index)
-        if found is None:
-            index += 2 if text.startswith("$$", index) else 1
-            continue
-        name, _, index = found
+    parts, start = [], 0
+    for _, end, name, _ in dollars(text):
         if name == CONFIG_FOLDER:
-            parts.append(f"{text[start:index]}/{way}")
-            start = index
+            parts.append(f"{text[start:end]}/{way}")
+            start = end
     return "".join([*parts, text[start:]])
 
 

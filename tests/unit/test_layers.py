@@ -43,6 +43,7 @@ WITH_IO = {
         name
         for name in MODULES
         if name.startswith(("http.", "remote.", "spawn.", "tool.", "windows."))
+        and name not in {"spawn.nesting", "spawn.urls", "spawn.variables"}
     ),
 }
 """Modules that do I/O. All others are the core: they read no clock and start nothing."""

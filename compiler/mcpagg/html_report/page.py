@@ -21,7 +21,7 @@ from mcpagg import __version__
 from mcpagg.costs import tokens
 from mcpagg.html_report.contents import Contents, Server, contents
 from mcpagg.literal import HIDDEN
-from mcpagg_runtime.spawn.variables import reference_at
+from mcpagg_runtime.spawn.variables import dollars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,15 +82,12 @@ def marked(text: object) -> Markup:
 
 def referring(text: str) -> Markup:
     """Return a text of the launch table for the body, its references to variables marked."""
-    parts, start, index = [], 0, text.find("$")
-    while index >= 0:
-        reference = None if text.startswith("$$", index) else reference_at(text, index)
-        end = index + 2 if reference is None else reference[2]
-        if reference is not None:
+    parts, start = [], 0
+    for index, end, name, _ in dollars(text):
+        if name:
             parts += [marked(text[start:index]), Markup('<b class="ref">')]
             parts += [marked(text[index:end]), Markup("</b>")]
             start = end
-        index = text.find("$", end)
     return Markup().join([*parts, marked(text[start:])])
 
 

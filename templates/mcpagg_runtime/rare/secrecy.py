@@ -10,6 +10,7 @@ from __future__ import annotations
 import binascii
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.spawn.variables import percent_encoded
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ _PUBLIC = {"public", "publishable"}
 _NUMERALS = "0123456789"
 _HEX = frozenset("0123456789abcdefABCDEF-")
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 _LONGEST_WORD = 12
 # A shorter value of a variable that nobody refers to is as good as any word.
@@ -209,7 +209,7 @@ def _spellings(secret: str) -> set[str]:
         found.update((secret.lower(), secret.upper()))
     # What a path, a query and JavaScript leave as it is.
     for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
-        spelled = _percent(secret, kept)
+        spelled = percent_encoded(secret, kept)
         found.update((spelled, spelled.replace("%20", "+")))
         found.add("".join(_lowered(spelled)))
     return found
@@ -219,17 +219,6 @@ def _escaped(text: str) -> str:
     for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
         text = text.replace(char, escape)
     return text
-
-
-def _percent(text: str, kept: str) -> str:
-    return "".join(
-        (
-            char
-            if char in _UNRESERVED or char in kept
-            else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
-        )
-        for char in text
-    )
 
 
 def _lowered(spelled: str) -> Iterator[str]:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
 from mcpagg_runtime.remote.faults import NotSent, RemoteFault, unreachable
+from mcpagg_runtime.spawn.urls import NO_URL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,15 +50,18 @@ class Address:
         Raises:
             ValueError: it is none, or one of another scheme.
         """
-        parts = urlsplit(url.strip())
-        port = parts.port
+        try:
+            parts = urlsplit(url.strip())
+            port = parts.port
+        except ValueError:  # which may say parts of a password
+            raise ValueError(NO_URL) from None
         if parts.scheme not in PORTS or not parts.hostname:
-            raise ValueError("its URL has not the form https://HOST/PATH")
+            raise ValueError(NO_URL)
         self.scheme = parts.scheme
         self.host = parts.hostname
         self.port = port or PORTS[parts.scheme]
-        self.user = unquote(parts.username or "")
-        self.password = unquote(parts.password or "")
+        self.user = unquote(parts.username or "", errors="surrogateescape")
+        self.password = unquote(parts.password or "", errors="surrogateescape")
         self.origin = (self.scheme, self.host, self.port)
         path = _in_ascii(parts.path or "/")
         self.target = path + (f"?{_in_ascii(parts.query)}" if parts.query else "")
@@ -337,6 +341,6 @@ def basic_credentials(address: Address, prefix: str = "") -> dict[str, str]:
     """Return the user and the password in a URL as a header, {} if it has none."""
     if not address.user and not address.password:
         return {}
-    pair = f"{address.user}:{address.password}".encode()
+    pair = f"{address.user}:{address.password}".encode("utf-8", "surrogateescape")
     coded = b2a_base64(pair, newline=False).decode("ascii")
     return {f"{prefix}Authorization": f"Basic {coded}"}

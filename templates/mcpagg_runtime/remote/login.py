@@ -18,11 +18,11 @@ from contextlib import contextmanager, suppress
 from shlex import quote as quote_word
 from time import time
 from typing import TYPE_CHECKING
-from urllib.parse import quote as percent_encoded
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
 from mcpagg_runtime.spawn.platforms import WINDOWS
+from mcpagg_runtime.spawn.variables import percent_encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -359,7 +359,7 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     secret = record.get("client_secret")
     if secret and record.get("auth_method") == "client_secret_basic":
         # RFC 6749, section 2.3.1
-        pair = ":".join([percent_encoded(one, safe="") for one in (form["client_id"], secret)])
+        pair = ":".join([percent_encoded(one) for one in (form["client_id"], secret)])
         coded = b2a_base64(pair.encode("ascii"), newline=False).decode("ascii")
         headers["Authorization"] = f"Basic {coded}"
     elif secret:

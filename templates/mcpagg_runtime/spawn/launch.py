@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.spawn.platforms import find_program, variable_key
+from mcpagg_runtime.spawn.urls import resolve_url
 from mcpagg_runtime.spawn.variables import (
     CONFIG_FOLDER,
     MissingVariable,
@@ -198,6 +199,7 @@ def prepare(
     Raises:
         MissingVariables: with every missing variable of the row.
         OSError, ValueError: the `env_file` cannot be read, or is no text.
+        BadUrl: a value does not fit its place in the URL.
     """
     row = rows[name]
     own = row.get("env", {})
@@ -210,7 +212,8 @@ def prepare(
     for location, text in strings(row):
         owner = str(location.key) if location.field == "env" else None
         try:
-            value = resolve(text, scope.lookup(owner))
+            fill = resolve_url if location.field == "url" else resolve
+            value = fill(text, scope.lookup(owner))
         except MissingVariable:
             missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
             continue

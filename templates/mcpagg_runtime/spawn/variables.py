@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CONFIG_FOLDER = "workspaceFolder"
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"  # pragma: allowlist secret
+_UNRESERVED = frozenset(_LETTERS + _DIGITS + ".~-")
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 
@@ -32,11 +33,25 @@ class MissingVariable(Exception):
 
 def references(text: str) -> list[tuple[str, str | None]]:
     """Return the variables that `text` refers to, in order, each with its default or None."""
-    return [(name, default) for _, name, default in _pieces(text) if name and name != CONFIG_FOLDER]
+    return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
 
 
 def resolve(text: str, lookup: Callable[[str], str | None]) -> str:
     """Return `text` with every reference replaced by what `lookup` gives for its name.
+
+    Raises:
+        MissingVariable: `lookup` gave None for a name without a default.
+    """
+    parts = []
+    for literal, name, default in pieces(text):
+        parts.append(literal)
+        if name:
+            parts.append(value_of(name, default, lookup))
+    return "".join(parts)
+
+
+def value_of(name: str, default: str | None, lookup: Callable[[str], str | None]) -> str:
+    """Return what a reference stands for.
 
     A variable that is set but empty counts as set, except for `:-`, whose default then applies
     as in a shell. A default is taken literally.
@@ -44,47 +59,46 @@ def resolve(text: str, lookup: Callable[[str], str | None]) -> str:
     Raises:
         MissingVariable: `lookup` gave None for a name without a default.
     """
-    parts = []
-    for literal, name, default in _pieces(text):
-        parts.append(literal)
-        if not name:
-            continue
-        value = lookup(name)
-        if default is not None:
-            value = value or default
-        elif value is None:
-            raise MissingVariable(name)
-        parts.append(value)
-    return "".join(parts)
+    value = lookup(name)
+    if default is not None:
+        return value or default
+    if value is None:
+        raise MissingVariable(name)
+    return value
 
 
-def _pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
+def pieces(text: str) -> Iterator[tuple[str, str, str | None]]:
     """Cut `text` into (literal, variable name or "", default or None) pieces."""
-    start = index = 0
-    while True:
-        index = text.find("$", index)
-        if index < 0:
-            yield text[start:], "", None
-            return
+    start = 0
+    for index, end, name, default in dollars(text):
+        # Of two dollars the first one stays.
+        yield text[start : index if name else index + 1], name, default
+        start = end
+    yield text[start:], "", None
+
+
+def dollars(text: str) -> Iterator[tuple[int, int, str, str | None]]:
+    """Yield (start, end, name, default or None) of each reference, of each `$$` the name ""."""
+    closed = text.rfind("}")  # behind it nothing is in braces: looking for their ends takes long
+    index = text.find("$")
+    while index >= 0:
         if text.startswith("$$", index):
-            yield text[start : index + 1], "", None
-            start = index = index + 2
-            continue
-        reference = reference_at(text, index)
-        if reference is None:
-            index += 1
-            continue
-        name, default, end = reference
-        yield text[start:index], name, default
-        start = index = end
+            yield index, index + 2, "", None
+            end = index + 2
+        else:
+            name, default, end = _reference_at(text, index, closed)
+            if name:
+                yield index, end, name, default
+        index = text.find("$", end)
 
 
-def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
-    """Read the reference at text[index] == "$": (name, default, end), or None if it is none.
+def _reference_at(text: str, index: int, closed: int) -> tuple[str, str | None, int]:
+    """Read the reference at text[index] == "$": (name, default, end), the name "" if it is none.
 
-    Of two dollars, neither begins one: whoever scans a text steps over both.
+    `closed` is where the last brace of the text closes.
     """
     braced = text.startswith("${", index)
+    none = "", None, index + 1
     start = index + 1 + braced
     if text.startswith("env:", start) and braced:
         start += 4
@@ -92,18 +106,28 @@ def reference_at(text: str, index: int) -> tuple[str, str | None, int] | None:
     while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
         end += 1
     name = text[start:end]
-    if not name:
-        return None
-    if not braced:
-        return name, None, end
-    close = text.find("}", end)
-    if close < 0:
-        return None
-    if close == end:
+    if not name or not braced:
+        return (name, None, end) if name else none
+    if text.startswith("}", end):
         return name, None, end + 1
-    if text.startswith(":-", end):
+    if text.startswith(":-", end) and end < closed:
+        close = text.find("}", end)
         return name, text[end + 2 : close], close + 1
-    return None
+    return none
+
+
+def percent_encoded(text: str, kept: str = "") -> str:
+    """Return text as it stands in a URL: all but what is unreserved there, and `kept`, encoded."""
+    return "".join(
+        [
+            (
+                char
+                if char in _UNRESERVED or char in kept
+                else "".join([f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")])
+            )
+            for char in text
+        ]
+    )
 
 
 def parse_env_file(text: str) -> dict[str, str]:
