@@ -29,7 +29,7 @@ from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.base.protocol import MODERN_VERSION, PAGES
-from mcpagg_runtime.spawn.launch import Launch, prepare
+from mcpagg_runtime.spawn.launch import Launch, mentioned_by_all, prepare
 
 RELAYED: Json = {
     "roots": {"listChanged": True},
@@ -143,9 +143,10 @@ class Discovery:
             progress(server.name, "starting")
         rows = {server.name: server.row() for server in self._spec.servers}
         folder = str(self._spec.folder)
+        known = mentioned_by_all(rows)
         threads = []
         for server in servers:
-            launch = prepare(server.name, rows, self._environ, folder, self._minimal)
+            launch = prepare(server.name, rows, self._environ, folder, self._minimal, known)
             threads.append(threading.Thread(target=self._ask, args=(server, launch), daemon=True))
         with _raised_signals():
             try:

@@ -15,7 +15,13 @@ from typing import Any
 from mcpagg.config.findings import Place, where
 from mcpagg.problems import EnvironmentFault, Problem
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
-from mcpagg_runtime.spawn.launch import Launch, Location, MissingVariables, prepare
+from mcpagg_runtime.spawn.launch import (
+    Launch,
+    Location,
+    MissingVariables,
+    mentioned_by_all,
+    prepare,
+)
 from mcpagg_runtime.spawn.urls import BadUrl, filled_url
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, resolve
 
@@ -48,8 +54,10 @@ def check_environment(
     spec = settle_folders(spec)
     rows = {server.name: server.row() for server in spec.servers}
     judged = [one for one in spec.servers if asked is None or one.name in asked]
+    known = mentioned_by_all(rows)
     missing = {
-        server.name: _missing(server, rows, environ, spec.folder, minimal) for server in judged
+        server.name: _missing(server, rows, environ, spec.folder, minimal, known)
+        for server in judged
     }
     problems = [problem for found in missing.values() for problem in found]
     ready = [server for server in judged if not missing[server.name]]
@@ -127,6 +135,7 @@ def _missing(
     environ: Mapping[str, str],
     folder: Path,
     minimal: bool,
+    known: set[str],
 ) -> list[Problem]:
     """Return what a start of the server would not find."""
     from mcpagg.programs import find_fault  # as above
@@ -136,7 +145,10 @@ def _missing(
     def at(location: Location) -> Place:
         return Place(where(server, location), root.errors, root.warnings)
 
-    launch, unknown = _launch(server, rows, environ, folder, minimal, at)
+    def prepared(rows: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> Launch:
+        return prepare(server.name, rows, environ, str(folder), minimal, known)
+
+    launch, unknown = _launch(server, rows, environ, folder, prepared, at)
     if server.transport != "stdio":
         return root.errors
     if Location("cwd") not in unknown and not _report_folder(launch, at(Location("cwd"))):
@@ -153,7 +165,7 @@ def _launch(
     rows: Mapping[str, Mapping[str, Any]],
     environ: Mapping[str, str],
     folder: Path,
-    minimal: bool,
+    prepared: Callable[[Mapping[str, Mapping[str, Any]], Mapping[str, str]], Launch],
     at: Callable[[Location], Place],
 ) -> tuple[Launch, set[Location]]:
     """Return what would be started, and the strings in it that nobody can know.
@@ -164,7 +176,7 @@ def _launch(
     unknown: set[Location] = set()
     while True:  # each turn has one missing thing less
         try:
-            return prepare(server.name, rows, environ, str(folder), minimal), unknown
+            return prepared(rows, environ), unknown
         except MissingVariables as problem:
             for location, variable in problem.missing:
                 if rows[server.name].get("env_file") or not server.env_file:

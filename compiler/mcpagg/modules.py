@@ -91,19 +91,23 @@ def all_taken_apart(sources: tuple[_Text, ...], folder: Path | None) -> tuple[Mo
     if folder is None:
         return tuple(taken_apart(*source) for source in sources)
     makers = [Path(file).read_text("utf-8") for file in (__file__, stripping.__file__)]
-    text = "\0".join([*makers, *("\0".join(source) for source in sources)])
-    digest = hashlib.sha256(text.encode()).hexdigest()
+    made_of = "\0".join([*makers, *("\0".join(source) for source in sources)])
     file = folder / _KEPT
-    with suppress(OSError, ValueError, LookupError, TypeError):
-        kept = json.loads(file.read_text("utf-8"))
-        if kept["digest"] == digest:
-            return tuple(Module(**module) for module in kept["modules"])
-    modules = tuple(taken_apart(*source) for source in sources)
     with suppress(OSError):
-        with NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as stream:
-            json.dump({"digest": digest, "modules": [*map(asdict, modules)]}, stream)
+        digest, _, text = file.read_bytes().partition(b"\n")
+        if digest == _digest(made_of, text):  # else it is of other sources, or damaged
+            return tuple(Module(**module) for module in json.loads(text))
+    modules = tuple(taken_apart(*source) for source in sources)
+    text = json.dumps([*map(asdict, modules)]).encode()
+    with suppress(OSError):
+        with NamedTemporaryFile(dir=folder, delete=False) as stream:
+            stream.write(_digest(made_of, text) + b"\n" + text)
         os.replace(stream.name, file)
     return modules
+
+
+def _digest(made_of: str, text: bytes) -> bytes:
+    return hashlib.sha256(b"\0".join([made_of.encode(), text])).hexdigest().encode()
 
 
 def bytecode_folder() -> Path | None:

@@ -254,8 +254,10 @@ def test_what_is_kept_of_another_source_or_cannot_be_read_does_not_count(keep: J
     assert "A = 1" in keep(start_a=module("A = 1")).first
     assert "A = 2" in keep(start_a=module("A = 2")).first
     (file,) = kept_files()
-    for spoilt in ("", "[]", '{"digest": 1}', file.read_text("utf-8")[:-9]):
-        file.write_text(spoilt, "utf-8")
+    kept = file.read_bytes()
+    changed = kept.replace(b"A = 2", b"A = 3")
+    for spoilt in (b"", b"[]", b"[" * 100_000, b"\xff", kept[:-9], kept + b" ", changed):
+        file.write_bytes(spoilt)
         assert "A = 2" in keep().first
 
 

@@ -214,6 +214,20 @@ PEM_BASE64 = base64.b64encode(PEM.encode()).decode()
 PEM_WRAPPED = base64.encodebytes(PEM.encode()).decode()
 PIN = "47" + "11"
 
+MIXED = "a1B2c3D4e5F6g7H8i9J0" * 8
+BY_FORM = [
+    f"SK{HEX}",
+    f"key-{HEX}",
+    f"MTA4{MIXED[:20]}.Gh1jKl.{MIXED[:38]}",
+    f"{MIXED[:14]}.atlasv1.{MIXED[:67]}",
+    f"FlyV1 fm2_{MIXED[:90]}",
+    f"fm2_{MIXED[:90]}",
+    f"ops_eyJ{MIXED[:120]}",
+    f"EAAA{MIXED[:60]}",
+    f"sl.{MIXED[:130]}",
+    f"sl.u.{MIXED[:130]}",
+]
+"""Those that no name gives away."""
 CREDENTIALS: list[dict[str, Any]] = [
     # A scheme of HTTP is evidence, whatever the name.
     {"env": {"AUTH_HEADER": f"Bearer {HEX}"}},
@@ -297,6 +311,7 @@ CREDENTIALS: list[dict[str, Any]] = [
         {"env": {"X": prefix + "a1B2c3D4e5F6" * 3}}
         for prefix in ("npg_", "napi_", "r8_", "xoxc-", "glptt-", "lsv2_pt_", "dckr_pat_", "hvs.")
     ),
+    *({"args": [token]} for token in BY_FORM),
 ]
 
 
@@ -315,8 +330,67 @@ def test_every_form_of_a_credential_is_refused(entry: dict[str, Any]) -> None:
         JWT,
         PEM_BASE64,
         PIN,
+        MIXED[:14],
     ):
         assert secret not in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"cache-key-{HEX}",
+        f"TASK{HEX}",
+        "EAAA" + "QAAB" * 20 + "==",
+        "ssl.create_default_context",
+        "MyClassNameThatIsLongEnough.method.call",
+        "fm2_short",
+    ],
+)
+def test_what_only_resembles_a_form_is_none(text: str) -> None:
+    assert read({"command": "x", "args": [text]}) == []
+
+
+SUBTOOLS = {"a": {"tools": [{"name": "q"}]}}
+OTHER_KEYS: list[tuple[str, dict[str, Any]]] = [
+    ("mcpServers.***", {"mcpServers": {GITHUB: {"command": "x"}}}),
+    ("mcpServers.a", {"mcpServers": {"a": {"command": "x", "env": {GITHUB: "1"}}}}),
+    ("mcpServers.a", {"mcpServers": {"a": {"command": "x", "excludeTools": [GITHUB]}}}),
+    (
+        "mcpServers.a",
+        {
+            "mcpServers": {
+                "a": {"command": "x", "exposedTools": [{"original": "t", "exposed": GITHUB}]}
+            }
+        },
+    ),
+    ("tools.t", {"tools": {"t": {"description": GITHUB, "subtools": SUBTOOLS}}}),
+    ("tools.***", {"tools": {GITHUB: {"subtools": SUBTOOLS}}}),
+    (
+        "tools.t",
+        {"tools": {"t": {"subtools": {"a": {"tools": [{"name": "q", "description": GITHUB}]}}}}},
+    ),
+    ("mcpagg.profiles.***", {"mcpagg": {"profiles": {GITHUB: {"expose": ["a:*"]}}}}),
+    ("mcpagg.profiles.p", {"mcpagg": {"profiles": {"p": {"clients": [GITHUB]}}}}),
+    ("mcpagg.profiles.p", {"mcpagg": {"profiles": {"p": {"hide": [f"a:{GITHUB}"]}}}}),
+    ("mcpagg.overlays", {"mcpagg": {"overlays": {"a:t": {"_meta": {GITHUB: 1}}}}}),
+    ("serverTransport", {"serverTransport": {"type": "sse", "path": f"/{GITHUB}"}}),
+]
+
+
+@pytest.mark.parametrize(("where", "more"), OTHER_KEYS)
+def test_a_known_form_is_refused_whatever_key_it_comes_from(
+    where: str, more: dict[str, Any]
+) -> None:
+    config = json.dumps({"mcpServers": {"a": {"command": "x"}}, **more}).encode()
+    options: dict[str, Any] = {"source": "mcp.json", "folder": Path("/project")}
+    with pytest.raises(ConfigError) as caught:
+        read_config(config, **options)
+    assert f"mcp.json: {where}" in str(caught.value)
+    assert "holds a GitHub token" in str(caught.value)
+    assert GITHUB not in str(caught.value)
+    _, warnings = read_config(config, **options, allow_secrets=True)
+    assert any("holds a GitHub token" in one.what for one in warnings)
+    assert all(GITHUB not in str(one) for one in warnings)
 
 
 FILLERS: list[dict[str, Any]] = [
@@ -408,7 +482,11 @@ def test_what_only_takes_the_place_of_a_credential_is_at_most_a_warning(
 
 
 @pytest.mark.parametrize(
-    "text", ["a", "<", "{", "Aa0+", "http://", "a=", '"a":"', "\\", " -u a:", "A\n", "x.", "/"]
+    "text",
+    [
+        *("a", "<", "{", "Aa0+", "http://", "a=", '"a":"', "\\", " -u a:", "A\n", "x.", "/"),
+        *("${", "${A:-", "${{", "${A ", "$X", "$$", "${X}", "a=b;", "{env:"),
+    ],
 )
 def test_long_strings_are_searched_in_no_time(text: str) -> None:
     started = time.process_time()

@@ -71,6 +71,14 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ("a Telegram bot's token", r"\d{8,10}:AA[\w-]{33}"),
     ("a SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}"),
     ("an Atlassian token", r"ATATT[\w-]{30,}|ATTA[A-Za-z0-9]{40,}"),
+    ("a Twilio key", r"SK[0-9a-f]{32}(?!\w)"),
+    ("a Mailgun key", r"(?<!-)key-[0-9a-f]{32}(?!\w)"),
+    ("a Discord bot's token", r"[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,}"),
+    ("a Terraform token", r"\w{14}\.atlasv1\.[\w-]{40,}"),
+    ("a Fly token", r"(?:FlyV1 )?fm[12][ar]?_[\w+/=-]{40,}"),
+    ("a 1Password token", r"ops_eyJ[\w-]{40,}"),
+    ("a Square token", r"EAAA[\w-]{60}(?![\w+/=-])|sq0(?:atp|csp)-[\w-]{22,}"),
+    ("a Dropbox token", r"sl\.(?:u\.)?[\w-]{60,}"),
     ("a JSON web token", r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
     ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-"),
     ("a Slack webhook", r"hooks\.slack\.com/services/\w+/\w+/\w+"),
@@ -85,7 +93,9 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ),
 )
 _SHAPE = re.compile(
-    "|".join(f"(?P<shape{n}>(?<![A-Za-z0-9_])(?:{shape}))" for n, (_, shape) in enumerate(SHAPES))
+    r"(?<![A-Za-z0-9_])(?:"
+    + "|".join(f"(?P<shape{n}>{shape})" for n, (_, shape) in enumerate(SHAPES))
+    + ")"
 )
 _SPELLED_OUT = re.compile(r".*\byour[_-].*|[a-z]{2,10}(?:[_-][a-z]+){3,}")
 """A known shape that somebody made from words."""
@@ -241,6 +251,24 @@ def credential_in(name: str, value: str) -> str | None:
     return None if evidence is None or evidence.placeholder else evidence.what
 
 
+def known_format(text: str) -> str | None:
+    """Say what sort of credential stands in a text by its form alone; None for none."""
+    return next((what for _, what, is_made_up in _shapes(text) if not is_made_up), None)
+
+
+def without_formats(text: str) -> str:
+    """Return a text without credentials that are known by their form."""
+    return _SHAPE.sub("***", text)
+
+
+def _shapes(text: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield (credential, what sort it is, whether somebody made it up) of each known form."""
+    for shape in _SHAPE.finditer(text):
+        what = next(what for n, (what, _) in enumerate(SHAPES) if shape[f"shape{n}"])
+        made_up = _SPELLED_OUT.fullmatch(shape[0]) or _FILLER.fullmatch(shape[0])
+        yield shape[0], what, bool(made_up)
+
+
 def _strings(server: ServerSpec) -> Iterator[tuple[Location, str, str]]:
     """Yield (location, text, the name that stands outside of the text) of every string."""
     flag = None
@@ -271,11 +299,9 @@ def _strongest(written: str, name: str) -> _Evidence | None:
 
 def _evidence(text: str, clues: list[_Clue]) -> Iterator[_Evidence]:
     """Yield what speaks for a credential in a string, the strongest first."""
-    for shape in _SHAPE.finditer(text):
-        what = next(what for n, (what, _) in enumerate(SHAPES) if shape[f"shape{n}"])
-        clue = next((clue for clue in clues if shape[0] in clue.value), _NO_CLUE)
-        made_up = _SPELLED_OUT.fullmatch(shape[0]) or _FILLER.fullmatch(shape[0])
-        yield _Evidence(what, clue, bool(made_up))
+    for shape, what, is_made_up in _shapes(text):
+        clue = next((clue for clue in clues if shape in clue.value), _NO_CLUE)
+        yield _Evidence(what, clue, is_made_up)
     for clue in clues:
         placeholder = _judge(clue)
         if placeholder is not None:

@@ -6,8 +6,8 @@ ProxySpec
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from mcpagg.config.coordinator import (
     read_composites,
     read_transport,
 )
-from mcpagg.config.credentials import find_credentials
+from mcpagg.config.credentials import find_credentials, known_format, without_formats
 from mcpagg.config.dialects import STANDARD_KEYS, Dialect
 from mcpagg.config.entries import read_entry
 from mcpagg.config.findings import Place, kind, quoted, reach, where
@@ -88,8 +88,9 @@ def read_config(
         root.error(f"nothing asks for --define {quoted(name)[1:-1]}", "leave it out")
     for server in servers:
         _check_literals(server, root, allow_secrets)
+    _check_formats(servers, more, root, allow_secrets)
     if root.errors:
-        raise ConfigError(source, dict.fromkeys(root.errors))
+        raise ConfigError(source, _shown(root.errors))
     spec = ProxySpec(
         source=source,
         folder=project,
@@ -97,7 +98,7 @@ def read_config(
         left_out=tuple(left_out),
         **more,
     )
-    return spec, tuple(dict.fromkeys(root.warnings))
+    return spec, tuple(_shown(root.warnings))
 
 
 def _servers(chosen: list[Found], dialect: Dialect, root: Place) -> list[ServerSpec]:
@@ -234,6 +235,52 @@ def _check_literals(server: ServerSpec, root: Place, allowed: bool) -> None:
             at.warn(f"holds {found.what}, which will stand in the output", found.remedy)
         else:
             at.error(f"holds {found.what}", f"{found.remedy}, or pass --allow-secrets")
+
+
+def _check_formats(
+    servers: list[ServerSpec], beside: Mapping[str, Any], root: Place, allowed: bool
+) -> None:
+    """Report credentials of a known form in all else of which the file's tables are made."""
+    parts: list[tuple[str, str]] = []
+    for server in servers:
+        row = server.row()
+        judged = {text for _, text in strings(row)}
+        parts += [(server.path, text) for text in _texts([server.name, row]) if text not in judged]
+    for members in beside.values():
+        for part in members if isinstance(members, tuple) else [members]:
+            parts += [(getattr(part, "path", "serverTransport"), text) for text in _texts(part)]
+    for path, text in parts:
+        what = known_format(text)
+        if what is None or any(error.where.startswith(path) for error in root.errors):
+            continue
+        at = Place(path, root.errors, root.warnings)
+        if allowed:
+            at.warn(f"holds {what}, which will stand in the output")
+        else:
+            at.error(
+                f"holds {what}", "the file would hold it: take it out, or pass --allow-secrets"
+            )
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield all strings in a value, the keys of objects too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield from _texts(key)
+            yield from _texts(member)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _texts(member)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from _texts([getattr(value, one.name) for one in fields(value) if one.name != "path"])
+
+
+def _shown(problems: list[Problem]) -> list[Problem]:
+    """Return problems, each once, without credentials that are names in the config."""
+    shown = (Problem(*map(without_formats, (one.where, one.what, one.remedy))) for one in problems)
+    return [*dict.fromkeys(shown)]
 
 
 def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: Place) -> None:

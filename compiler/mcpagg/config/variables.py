@@ -18,8 +18,12 @@ from mcpagg_runtime.spawn.launch import BASIC_VARIABLES, Location
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_TOKENS = re.compile(
-    rf"\$\$|\$\{{\{{\s*(?:secrets|inputs)\.(?P<secret>{_NAME})\s*\}}\}}|\$\{{(?P<body>[^}}]*)\}}|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|\A(?:os\.environ/)(?P<whole>{_NAME})\Z|\$env:(?P<colon>{_NAME})|\$(?P<bare>{_NAME})"
+_UNCLOSED = (
+    rf"\A(?:os\.environ/)(?P<whole>{_NAME})\Z|\$env:(?P<colon>{_NAME})|\$(?P<bare>{_NAME})"
+)
+_TOKENS = (
+    rf"\$\{{\{{\s*(?:secrets|inputs)\.(?P<secret>{_NAME})\s*\}}\}}|\$\{{(?P<body>[^}}]*)\}}"
+    rf"|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|{_UNCLOSED}"
 )
 _VARIABLE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?P<default>:-.*)?", re.DOTALL)
 _CLIENTS_OWN = re.compile(
@@ -76,7 +80,6 @@ LOOK_ALIKES: tuple[tuple[re.Pattern[str], str, str], ...] = (
     (re.compile(r"\byour[_-]\w|\bYOUR"), "a placeholder, `YOUR_…`", ""),
     (re.compile(r"^op://"), "a reference to 1Password", _OP),
     (re.compile(r"^~(?=/|$)"), "a home directory, which only a shell would fill in", ""),
-    (re.compile(r"\$\{[^}]*$"), "a reference without its closing brace", ""),
 )
 """What looks like a reference and is none, and what to do about it."""
 
@@ -87,7 +90,10 @@ def look_alikes(text: str, location: Location) -> list[tuple[str, str]]:
     """Return what a string of plain references still looks like, with the remedy for each."""
     if text.startswith("~") and location.field in _HOME_IS_UNDERSTOOD:
         return []
-    return [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
+    found = [(name, remedy) for pattern, name, remedy in LOOK_ALIKES if pattern.search(text)]
+    if "${" in text[text.rfind("}") + 1 :]:
+        found.append(("a reference without its closing brace", ""))
+    return found
 
 
 def password_inputs(document: Any) -> Iterator[str]:
@@ -122,7 +128,9 @@ class ClientVariables:
         references: Mapping[str, str],
     ) -> None:
         own = [pattern.replace("?P<rest>", f"?P<own{n}>") for n, pattern in enumerate(references)]
-        self.tokens = re.compile("|".join([r"\$\$", *own, _TOKENS.pattern]))
+        self.tokens = re.compile("|".join([r"\$\$", *own, _TOKENS]))
+        self.unclosed = re.compile("|".join([r"\$\$", *own, _UNCLOSED]))
+        """The tokens where no brace closes any more: to look for one from each `${` takes long."""
         self.kinds = {f"own{n}": kind for n, kind in enumerate(references.values())}
         self.defines = defines
         self.passwords = passwords
@@ -137,7 +145,13 @@ class ClientVariables:
     def rewrite(self, text: str, location: Location, at: Place) -> str:
         """Return `text` with nothing but plain references."""
         bare: list[str] = []
-        result = self.tokens.sub(lambda match: self._token(match, location, at, bare), text)
+        closed = text.rfind("}") + 1
+        found = (*self.tokens.finditer(text, 0, closed), *self.unclosed.finditer(text, closed))
+        pieces, end = [], 0
+        for match in found:
+            pieces += [text[end : match.start()], self._token(match, location, at, bare)]
+            end = match.end()
+        result = "".join(pieces) + text[end:]
         if bare:
             names = ", ".join(f"${name}" for name in dict.fromkeys(bare))
             at.warn(
@@ -153,20 +167,22 @@ class ClientVariables:
                 start, end = (place - match.start() for place in match.span(group))
                 shown = f"{whole[:start]}…{whole[end:]}"
                 return self._own(kind, match[group].strip(), location, at, shown)
-        if match["colon"] and location.field in ("command", "args"):
+        group = match.groupdict().get
+        if group("colon") and location.field in ("command", "args"):
             return f"${whole}"  # a variable of PowerShell, which a script of it means
-        if name := match["colon"] or match["whole"]:
+        if name := group("colon") or group("whole"):
             return self._variable(name, f"${{{name}}}", at)
-        if match["secret"]:
-            return self._asked("secret", match["secret"], location, at, "${secret:…}")
-        if match["braced"]:
-            return self._variable(match["braced"], f"${{{match['braced']}}}", at)
-        if match["bare"]:
-            value = self._variable(match["bare"], whole, at)
+        if secret := group("secret"):
+            return self._asked("secret", secret, location, at, "${secret:…}")
+        if braced := group("braced"):
+            return self._variable(braced, f"${{{braced}}}", at)
+        if name := group("bare"):
+            value = self._variable(name, whole, at)
             if value == whole:
-                bare.append(match["bare"])
+                bare.append(name)
             return value
-        return whole if match["body"] is None else self._braced(match["body"], whole, location, at)
+        body = group("body")
+        return whole if body is None else self._braced(body, whole, location, at)
 
     def _braced(self, body: str, whole: str, location: Location, at: Place) -> str:
         if plain := _VARIABLE.fullmatch(body):

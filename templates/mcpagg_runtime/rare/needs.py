@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.spawn.launch import Location, MissingVariables, prepare, strings
+from mcpagg_runtime.spawn.launch import (
+    Location,
+    MissingVariables,
+    mentioned_by_all,
+    prepare,
+    strings,
+)
 from mcpagg_runtime.spawn.nesting import standing_above
 from mcpagg_runtime.spawn.variables import references
 from mcpagg_runtime.start.opening import ABOVE
@@ -47,15 +53,16 @@ def unset(
     rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
 ) -> dict[str, MissingVariables]:
     """Return what is not set now, by server."""
-    missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
+    known = mentioned_by_all(rows)
+    missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
     return {name: problem for name, problem in missing.items() if problem is not None}
 
 
 def _unset_for(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str
+    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, known: set[str]
 ) -> MissingVariables | None:
     try:
-        prepare(name, rows, environ, folder)
+        prepare(name, rows, environ, folder, known=known)
     except MissingVariables as problem:
         return problem
     except (OSError, ValueError):  # its env file cannot be read: another fault, of it alone

@@ -181,12 +181,18 @@ def mentioned(row: Row) -> set[str]:
     return names | set(row.get("env", {}))
 
 
+def mentioned_by_all(rows: Mapping[str, Row]) -> set[str]:
+    """Return the variables that any row sets or refers to, as an environment knows them."""
+    return {variable_key(name) for row in rows.values() for name in mentioned(row)}
+
+
 def prepare(
     name: str,
     rows: Mapping[str, Row],
     environ: Mapping[str, str],
     folder: str,
     minimal: bool = False,
+    known: set[str] | None = None,
 ) -> Launch:
     """Resolve the row of server `name`; relative paths are meant from `folder`.
 
@@ -194,7 +200,8 @@ def prepare(
     key is not every server's key (`minimal`: the basic variables alone); over it the row's
     `env_file`, over that its own `env`. A name that the row's own `env` defines resolves to that
     definition, unless it is the definition itself that asks. The program is looked up on the
-    child's own PATH, here and nowhere else.
+    child's own PATH, here and nowhere else. `known` is what all rows mention, for whoever prepares
+    many of them and works that out once.
 
     Raises:
         MissingVariables: with every missing variable of the row.
@@ -206,7 +213,8 @@ def prepare(
     environ = _keyed(environ)
     folder = os.path.abspath(folder)
     scope = _LaunchScope(own, environ, folder)
-    env = _inherited_by(name, rows, environ, minimal)
+    known = mentioned_by_all(rows) if known is None else known
+    env = _inherited_by(row, known, environ, minimal)
     missing: list[tuple[Location, str]] = []
     values: dict[Location, str] = {}
     for location, text in strings(row):
@@ -272,14 +280,13 @@ def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def _inherited_by(
-    name: str, rows: Mapping[str, Row], environ: Mapping[str, str], minimal: bool
+    row: Row, known: set[str], environ: Mapping[str, str], minimal: bool
 ) -> dict[str, str]:
-    """Return the part of `environ` that server `name` may see."""
+    """Return the part of `environ` that a server may see, where all servers mention `known`."""
     if minimal:
         return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
-    others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
-    hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
-    return {key: value for key, value in environ.items() if key not in hidden}
+    shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+    return {key: value for key, value in environ.items() if key not in known or key in shown}
 
 
 class _LaunchScope:
