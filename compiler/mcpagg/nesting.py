@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +51,9 @@ def check_nesting(spec: ProxySpec, file: Path | None, environ: Mapping[str, str]
         for location, path in _named(row, str(spec.folder), environ) if server.command else ():
             fault = _fault(path, file, environ, allowed=server.nested)
             if fault is not None:
-                problems.append(Problem(where(server, location), *fault))
+                what, remedy = fault
+                remedy = f"{remedy}, or pass --skip {shlex.quote(server.name)}"
+                problems.append(Problem(where(server, location), what, remedy))
                 break
     if problems:
         raise ConfigError(spec.source, problems)
@@ -62,14 +65,13 @@ def _fault(
     """Return why an entry may not start what is at a path, and what to do; None if it may."""
     if file is not None and _is_same(path, file):
         what = f"starts {file.name}, which is compiled from this config, and so would start itself"
-        remedy = "remove it here: it belongs into the client's config, and the servers into this"
-        return what, f"{remedy} one, so keep the two apart"
+        return what, "keep the servers' entries in a config that does not have this one"
     source = _source(path)
     if source is None:
         return None
     what = f"starts a proxy that mcpagg-compile wrote from {source}"
     if file is not None and _leads_to(path, file, environ):
-        return f"{what}, which starts {file.name}, and so itself without end", "remove one of both"
+        return f"{what}, which starts {file.name}, and so itself without end", "remove it"
     if allowed:
         return None
     return what, f"take over the entries of {source}, or write {NESTED} into this one"

@@ -71,7 +71,7 @@ def test_another_proxy_is_refused_unless_the_entry_says_that_it_is_meant(
     named = json.loads(json.dumps(way).replace("NAME", "other"))
     assert (
         "starts a proxy that mcpagg-compile wrote from other.json; take over the entries of"
-        ' other.json, or write "mcpagg": {"nested": true} into this one'
+        ' other.json, or write "mcpagg": {"nested": true} into this one, or pass --skip a'
     ) in refusal(folder, folder / "server.py", **named)
     assert refusal(folder, folder / "server.py", **named, mcpagg={"nested": True}) == ""
     assert refusal(folder, None, **named) != ""

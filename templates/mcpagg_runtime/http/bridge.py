@@ -93,7 +93,7 @@ class Bridge:
                 plan = narrowed(plan, profile)
             answers = Answers(plan)
             if start_fault(answers, self._folder):
-                raise CannotStart("nothing was started")
+                raise CannotStart("why is on its standard error")
             engine = Engine(answers, self._folder, self._log, mint=self._mint)
             self._served[profile] = answers, engine
         return self._served[profile]
