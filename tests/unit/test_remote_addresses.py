@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mcpagg_runtime.base.message import request
 from mcpagg_runtime.remote.connections import Address, proxy_for
+from mcpagg_runtime.remote.transfers import HttpClient
 from mcpagg_runtime.serve.repeated import modern_headers
 
 
@@ -27,6 +28,13 @@ def test_what_is_shown_of_a_url_has_no_secret(url: str, shown: str) -> None:
 def test_what_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"its URL|[Pp]ort"):
         Address(url)
+
+
+@pytest.mark.parametrize("value", ["s3cret\nX-Admin: 1", "s3cret\r\n\r\nGET /", "s3cret\udc80"])
+def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
+    with pytest.raises(ValueError, match="its header 'X-Key' holds a character") as caught:
+        HttpClient("https://h.example/mcp", {"X-Key": value}, "test", cast("Any", None))
+    assert "s3cret" not in str(caught.value)
 
 
 def proxied(url: str, **environ: str) -> str:
