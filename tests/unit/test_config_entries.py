@@ -79,6 +79,7 @@ def test_keys_inside_of_a_transport_object_count() -> None:
         ({"url": "ws://h/mcp"}, 'cannot connect to "ws" URLs'),
         ({"url": "h/mcp"}, "mcpServers.a.url: is no URL"),
         ({"url": "http://["}, "mcpServers.a.url: is no URL"),
+        ({"url": "http://u:p@h:8o/"}, "mcpServers.a.url: is no URL"),
         ({"command": "x", "args": "-y z"}, "args: expected a list of strings, found a string"),
         ({"command": "x", "args": [["y"]]}, "args[0]: expected a string, found a list"),
         ({"command": "x", "env": {"T": {"a": 1}}}, "env.T: expected a string, found an object"),

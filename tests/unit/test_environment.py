@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from mcpagg.environment import check_environment, unpinned
 from mcpagg.problems import EnvironmentFault
 from mcpagg.spec import ProxySpec, ServerSpec
+from mcpagg_runtime.spawn.launch import mentioned
+
+if TYPE_CHECKING:
+    from mcpagg_runtime.spawn.launch import Row
 
 ENVIRON = {"PATH": "/usr/bin:/bin", "SECRET": "s3cret-value"}
 
@@ -286,3 +290,20 @@ def test_servers_that_lack_something_can_be_left_out(tmp_path: Path) -> None:
     none = replace(spec, servers=servers[:1])
     with pytest.raises(EnvironmentFault):
         check_environment(none, ENVIRON, allow_failed=True)
+
+
+def test_what_many_servers_mention_is_worked_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[object] = []
+
+    def noted(row: Row) -> set[str]:
+        looked_at.append(row)
+        return mentioned(row)
+
+    monkeypatch.setattr("mcpagg_runtime.spawn.launch.mentioned", noted)
+    servers = tuple(
+        ServerSpec(name=name, path=name, command="sh", env={name: "1"}) for name in "abcdefgh"
+    )
+    check_environment(ProxySpec(source="mcp.json", folder=tmp_path, servers=servers), ENVIRON)
+    assert len(looked_at) == 2 * len(servers)

@@ -214,7 +214,8 @@ def _check_url(url: str, at: Place) -> None:
         return  # a reference: only the start can tell
     try:
         parts = urlsplit(url)
-        complete = bool(parts.netloc)
+        # What refers to something is checked where its value is known.
+        complete = bool(parts.netloc and ("$" in parts.netloc or parts.port != 0))
     except ValueError:
         parts, complete = None, False
     if not complete:
