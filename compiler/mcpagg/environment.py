@@ -22,8 +22,8 @@ from mcpagg_runtime.spawn.launch import (
     mentioned_by_all,
     prepare,
 )
-from mcpagg_runtime.spawn.urls import BadUrl, filled_url
-from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, resolve
+from mcpagg_runtime.spawn.urls import filled_url
+from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, BadUrl, resolve
 
 ADVICE = "--skip NAME leaves a server out, --allow-failed goes on without those that lack something"
 

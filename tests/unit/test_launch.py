@@ -16,7 +16,8 @@ from mcpagg_runtime.spawn.launch import (
     mentioned,
     prepare,
 )
-from mcpagg_runtime.spawn.variables import parse_env_file
+from mcpagg_runtime.spawn.variables import BadUrl, parse_env_file
+from mcpagg_runtime.start.opening import ABOVE
 
 ENVIRON = {"PATH": "/bin", "HOME": "/home/me", "TOKEN": "secret-1", "OTHER": "secret-2"}
 
@@ -54,6 +55,14 @@ def test_all_missing_variables_of_a_row_are_reported() -> None:
     assert "A (in command), B (in args[1]), C (in env.K)" in str(caught.value)
 
 
+def test_what_is_missing_is_reported_before_a_value_that_does_not_fit() -> None:
+    row = {"url": "http://h:${TOKEN}/", "headers": {"h": "${NONE}"}}
+    with pytest.raises(MissingVariables, match="NONE"):
+        launch(row)
+    with pytest.raises(BadUrl, match="TOKEN is no port"):
+        launch({"url": row["url"]})
+
+
 def test_a_name_that_the_rows_own_env_defines_resolves_to_it() -> None:
     row = {"command": "x", "args": ["${DIR}"], "env": {"DIR": "${ROOT}/d", "ROOT": "/r"}}
     assert launch(row).argv == ["x", "/r/d"]
@@ -84,6 +93,11 @@ def test_a_child_inherits_the_environment_without_an_env_of_its_own(row: Any) ->
 def test_a_minimal_environment_holds_the_basic_variables_and_the_rows_own() -> None:
     env = launch({"command": "x", "env": {"T": "${TOKEN}"}}, minimal=True).env
     assert env == {"PATH": "/bin", "HOME": "/home/me", "T": "secret-1"}
+
+
+def test_a_minimal_environment_still_names_the_servers_above() -> None:
+    env = prepare("a", {"a": {"command": "x"}}, {ABOVE: "one"}, "/", minimal=True).env
+    assert env == {ABOVE: "one"}
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,13 @@ from mcpagg_runtime.spawn.platforms import find_program, variable_key
 from mcpagg_runtime.spawn.urls import resolve_url
 from mcpagg_runtime.spawn.variables import (
     CONFIG_FOLDER,
+    BadUrl,
     MissingVariable,
     parse_env_file,
     references,
     resolve,
 )
+from mcpagg_runtime.start.opening import ABOVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -216,6 +218,7 @@ def prepare(
     known = mentioned_by_all(rows) if known is None else known
     env = _inherited_by(row, known, environ, minimal)
     missing: list[tuple[Location, str]] = []
+    unfit: BadUrl | None = None
     values: dict[Location, str] = {}
     for location, text in strings(row):
         owner = str(location.key) if location.field == "env" else None
@@ -224,6 +227,9 @@ def prepare(
             value = fill(text, scope.lookup(owner))
         except MissingVariable:
             missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+            continue
+        except BadUrl as problem:
+            unfit = problem
             continue
         values[location] = value
         if location.field == "env_file":
@@ -234,6 +240,8 @@ def prepare(
                 scope.add_file(parse_env_file(file.read()))
     if missing:
         raise MissingVariables(missing)
+    if unfit is not None:
+        raise unfit
     env.update(scope.file)
     env.update(_keyed({key: values[Location("env", key)] for key in own}))
     cwd = values.get(Location("cwd"))
@@ -284,7 +292,8 @@ def _inherited_by(
 ) -> dict[str, str]:
     """Return the part of `environ` that a server may see, where all servers mention `known`."""
     if minimal:
-        return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
+        basic = BASIC_VARIABLES | {ABOVE}
+        return {key: value for key, value in environ.items() if key in basic}
     shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
     return {key: value for key, value in environ.items() if key not in known or key in shown}
 

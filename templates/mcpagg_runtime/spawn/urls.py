@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.spawn.variables import percent_encoded, pieces, value_of
+from mcpagg_runtime.spawn.variables import BadUrl, percent_encoded, pieces, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,10 +21,6 @@ _HOST_NAME = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123
 _HOST_ADDRESS = frozenset("0123456789abcdefABCDEF:.")
 _LAST_PORT = 65535
 NO_URL = "its URL has not the form https://HOST/PATH"
-
-
-class BadUrl(ValueError):
-    """Raised for what is no URL, or by the name of its variable for a value that does not fit."""
 
 
 def resolve_url(text: str, lookup: Callable[[str], str | None]) -> str:

@@ -31,6 +31,10 @@ class MissingVariable(Exception):
         self.name = name
 
 
+class BadUrl(ValueError):
+    """Raised for what is no URL, or by the name of its variable for a value that does not fit."""
+
+
 def references(text: str) -> list[tuple[str, str | None]]:
     """Return the variables that `text` refers to, in order, each with its default or None."""
     return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
