@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +29,8 @@ _BETWEEN = re.compile(r"[\s;&|()<>'\"`=]+")
 """What stands between the words of a shell command, or an option and its value."""
 _LONGEST = 8192
 """Characters of an argument: no path is longer, and few shell commands are."""
+_ELSEWHERE = frozenset({"docker", "podman", "nerdctl", "kubectl", "ssh"})
+"""Programs that start what their words say, but not in these folders."""
 NESTED = '"mcpagg": {"nested": true}'
 
 
@@ -123,11 +125,24 @@ def _rows(proxy: str) -> list[dict[str, Any]]:
 
 
 def _named(row: Mapping[str, Any], folder: str, environ: Mapping[str, str]) -> Iterator[Named]:
-    """Yield the files that a row's command line may name, there or not.
-
-    What refers to a variable that is not set names none.
-    """
+    """Yield the files that a row's command line may name, there or not."""
     own = row.get("env", {})
+    resolved = _resolver(own, folder, environ)
+    cwd = os.path.join(folder, os.path.expanduser(resolved(row.get("cwd") or "")))
+    command = resolved(row["command"])
+    path = {"PATH": resolved(own["PATH"]) if "PATH" in own else environ.get("PATH", os.defpath)}
+    if command:
+        place = os.path.expanduser(command) if os.path.dirname(command) else command
+        yield Named(Location("command"), find_program(place, path, cwd) or os.path.join(cwd, place))
+    if os.path.basename(command) not in _ELSEWHERE:
+        args = [resolved(text) for text in row.get("args", ())]
+        yield from (Named(Location("args", index), path) for index, path in _paths(args, cwd))
+
+
+def _resolver(
+    own: Mapping[str, str], folder: str, environ: Mapping[str, str]
+) -> Callable[[str], str]:
+    """Return what resolves the strings of a row, to "" where they refer to what is not set."""
 
     def lookup(name: str) -> str | None:
         value = folder if name == CONFIG_FOLDER else own.get(name)
@@ -138,23 +153,19 @@ def _named(row: Mapping[str, Any], folder: str, environ: Mapping[str, str]) -> I
             return "" if len(text) > _LONGEST else resolve(text, lookup)
         return ""
 
-    cwd = os.path.join(folder, os.path.expanduser(resolved(row.get("cwd") or "")))
-    command = resolved(row["command"])
-    path = {"PATH": resolved(own["PATH"]) if "PATH" in own else environ.get("PATH", os.defpath)}
-    if command:
-        place = os.path.expanduser(command) if os.path.dirname(command) else command
-        yield Named(Location("command"), find_program(place, path, cwd) or os.path.join(cwd, place))
-    texts = [resolved(text) for text in row.get("args", ())]
-    words = [list(dict.fromkeys([text, *_BETWEEN.split(text)])) for text in texts]
-    folders = [cwd]  # and those that `cd`, `--directory` and their like go to
-    folders += [p for w in words for one in w if one and os.path.isdir(p := os.path.join(cwd, one))]
+    return resolved
+
+
+def _paths(args: Sequence[str], cwd: str) -> Iterator[tuple[int, str]]:
+    """Yield (index, path) of what arguments may name, within shell commands too."""
+    words = [[word for word in (text, *_BETWEEN.split(text)) if word] for text in args]
+    for index in range(1, len(args)):
+        if args[index - 1] == "-m":
+            words[index].append(f"{args[index].replace('.', '/')}.py")
+    named = [os.path.join(cwd, word) for those in words for word in those]
+    # `cd`, `--directory` and their like go to other folders.
+    folders = dict.fromkeys([cwd, *filter(os.path.isdir, named)])
     for index, those in enumerate(words):
-        module = (
-            [f"{texts[index].replace('.', '/')}.py"] if texts[index - 1 : index] == ["-m"] else []
-        )
-        for word in (*those, *module):
-            if word and "\0" not in word:
-                yield from (
-                    Named(Location("args", index), os.path.join(one, os.path.expanduser(word)))
-                    for one in dict.fromkeys(folders)
-                )
+        for word in dict.fromkeys(those):
+            for folder in folders if "\0" not in word else ():
+                yield index, os.path.join(folder, os.path.expanduser(word))

@@ -90,6 +90,8 @@ def test_a_proxy_that_starts_the_file_is_refused_however_far_away(folder: Path) 
     "entry",
     [
         {"args": ["elsewhere/server.py"]},
+        {"command": "docker", "args": ["run", "-i", "image", "python", "server.py"]},
+        {"command": "/usr/bin/ssh", "args": ["host", "python3 server.py"]},
         {"args": ["${NOT_SET}/server.py"]},
         {"args": ["server.py " + "x" * 10_000]},
         {"args": ["~", "my-server.py", "text"]},
