@@ -18,9 +18,7 @@ from mcpagg_runtime.spawn.launch import BASIC_VARIABLES, Location
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_UNCLOSED = (
-    rf"\A(?:os\.environ/)(?P<whole>{_NAME})\Z|\$env:(?P<colon>{_NAME})|\$(?P<bare>{_NAME})"
-)
+_UNCLOSED = rf"\A(?:os\.environ/)(?P<whole>{_NAME})\Z|\$env:(?P<colon>{_NAME})|\$(?P<bare>{_NAME})"
 _TOKENS = (
     rf"\$\{{\{{\s*(?:secrets|inputs)\.(?P<secret>{_NAME})\s*\}}\}}|\$\{{(?P<body>[^}}]*)\}}"
     rf"|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|{_UNCLOSED}"
@@ -147,7 +145,8 @@ class ClientVariables:
         bare: list[str] = []
         closed = text.rfind("}") + 1
         found = (*self.tokens.finditer(text, 0, closed), *self.unclosed.finditer(text, closed))
-        pieces, end = [], 0
+        pieces: list[str] = []
+        end = 0
         for match in found:
             pieces += [text[end : match.start()], self._token(match, location, at, bare)]
             end = match.end()
@@ -167,21 +166,21 @@ class ClientVariables:
                 start, end = (place - match.start() for place in match.span(group))
                 shown = f"{whole[:start]}…{whole[end:]}"
                 return self._own(kind, match[group].strip(), location, at, shown)
-        group = match.groupdict().get
-        if group("colon") and location.field in ("command", "args"):
+        named: dict[str, str | None] = match.groupdict()
+        if named.get("colon") and location.field in ("command", "args"):
             return f"${whole}"  # a variable of PowerShell, which a script of it means
-        if name := group("colon") or group("whole"):
+        if name := named.get("colon") or named.get("whole"):
             return self._variable(name, f"${{{name}}}", at)
-        if secret := group("secret"):
+        if secret := named.get("secret"):
             return self._asked("secret", secret, location, at, "${secret:…}")
-        if braced := group("braced"):
+        if braced := named.get("braced"):
             return self._variable(braced, f"${{{braced}}}", at)
-        if name := group("bare"):
+        if name := named.get("bare"):
             value = self._variable(name, whole, at)
             if value == whole:
                 bare.append(name)
             return value
-        body = group("body")
+        body = named.get("body")
         return whole if body is None else self._braced(body, whole, location, at)
 
     def _braced(self, body: str, whole: str, location: Location, at: Place) -> str:

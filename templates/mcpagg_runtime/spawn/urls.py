@@ -91,7 +91,13 @@ class _Filling:
         host, port_colon, port = _host_and_port(where)
         host = self._checked(host, "host", _is_host)
         return (
-            user + colon + password + at + host + port_colon + self._checked(port, "port", _is_port)
+            user
+            + colon
+            + password
+            + at
+            + host
+            + port_colon
+            + self._checked(port, "port", _reads_as_port)
         )
 
     def _behind(self, text: str) -> str:
@@ -161,7 +167,7 @@ def _is_host(text: str) -> bool:
     )
 
 
-def _is_port(text: str) -> bool:
+def _reads_as_port(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _LAST_PORT
 
 
@@ -171,7 +177,7 @@ def _is_url(text: str) -> bool:
     authority = rest[: _end_of_authority(rest)]
     host, colon, port = _host_and_port(authority.rpartition("@")[2])
     blank = any(char <= " " or char == "\x7f" for char in text)
-    fits = _is_host(host) and (not colon or _is_port(port)) and _REFERENCE not in text
+    fits = _is_host(host) and (not colon or _reads_as_port(port)) and _REFERENCE not in text
     return scheme.lower() in _URL_SCHEMES and fits and not blank
 
 
