@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -80,9 +81,9 @@ class Site(World):
 
     # The engine
 
-    def engine(self, answers: Answers, folder: str, log: object, mint: Callable[[], str]) -> Site:
+    def engine(self, answers: Answers, folder: str, log: object) -> Site:
         """Be the engine of the application."""
-        self.core = Core(answers, lambda: self.now, mint)
+        self.core = Core(answers, lambda: self.now, lambda: os.urandom(16).hex())
         self.router = self.core.router
         return self
 
@@ -108,6 +109,10 @@ class Site(World):
         """See Engine."""
         self.do(self.core.disconnect(client))
         del self._sinks[client]
+
+    def attempt(self, event: Callable[[Core], list[Any]]) -> None:
+        """See Engine."""
+        self.do(event(self.core))
 
     def end_subscriptions(self) -> None:
         """See Engine."""
@@ -205,9 +210,10 @@ class Site(World):
         assert await self.post(INITIALIZED, identifier).status() == 202
         return identifier
 
-    def listen(self, session: str) -> Answer:
-        """Open the stream of a session."""
-        return self.fetch("GET", headers={"accept": "text/event-stream", "mcp-session-id": session})
+    def listen(self, session: str, last: str = "") -> Answer:
+        """Open the stream of a session, or go on with that of an event."""
+        headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": last}
+        return self.fetch("GET", headers=headers)
 
 
 class Answer:
@@ -216,6 +222,8 @@ class Answer:
     def __init__(self, app: HttpApp, scope: Json, chunks: list[bytes]) -> None:
         self.headers: dict[str, str] = {}
         self.ended = False
+        self.last_id = ""
+        """The id of the last event that was looked at, by which the stream can be resumed."""
         self._status = 0
         self._chunks = chunks
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -295,22 +303,28 @@ class Answer:
         return block.decode()
 
     async def event(self) -> Any:
-        """Return the message of the next event of a stream; comments are passed over."""
+        """Return the message of the next event of a stream; what has none is passed over."""
         while True:
             block = await self.block()
             assert block, "the stream has ended"
-            if not block.startswith(":"):
-                name, data = block.split("\n")
-                assert name == "event: message"
-                return json.loads(data.removeprefix("data: "))
+            if (message := self._message(block)) is not None:
+                return message
 
     async def events(self) -> list[Any]:
         """Return the messages of a stream up to its end."""
         found = []
         while block := await self.block():
-            if not block.startswith(":"):
-                found.append(json.loads(block.partition("\ndata: ")[2]))
-        return found
+            found.append(self._message(block))
+        return [message for message in found if message is not None]
+
+    def _message(self, block: str) -> Any:
+        """Return the message of a block, None without one; note the id by which to go on."""
+        fields = dict(line.split(": ", 1) for line in block.split("\n"))
+        self.last_id = fields.get("id", self.last_id)
+        if not fields.get("data"):
+            return None
+        assert fields["event"] == "message"
+        return json.loads(fields["data"])
 
     @property
     def is_open(self) -> bool:
@@ -326,20 +340,21 @@ class Answer:
 def run(
     servers: Mapping[str, Iterable[str | Json]],
     scenario: Callable[..., Awaitable[None]],
-    environs: Iterable[Mapping[str, str]] = (),
+    workers: int = 1,
+    patience: float = DEADLINE,
     **choices: Any,
 ) -> Site:
-    """Play a scenario at a site, or at several that are workers of one machine.
+    """Play a scenario at a site, or at several that are workers of one proxy.
 
-    See `Site` for the choices; `environs` are the variables of each worker. Returns the last one.
+    See `Site` for the choices; after `patience` seconds, a call is answered by a stream. Returns
+    the last site.
     """
 
     async def play() -> Site:
-        settings = [{"environ": environ} for environ in environs] or [{}]
-        sites = [Site(servers, **choices, **each) for each in settings]
+        sites = [Site(servers, **choices) for _ in range(workers)]
         with (
             patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
-            patch("mcpagg_runtime.http.siblings._default_folder", lambda: ""),
+            patch("mcpagg_runtime.http.endpoints.PATIENCE_SECONDS", patience),
         ):
             for site in sites:
                 with patch("mcpagg_runtime.http.bridge.Engine", site.engine):

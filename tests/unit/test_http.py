@@ -124,7 +124,7 @@ def test_news_come_over_the_stream_of_the_session() -> None:
     async def scenario(site: Site) -> None:
         session = await site.session()
         stream = site.listen(session)
-        assert await stream.block() == ": open"
+        assert "id: 0.0" in await stream.block()
         await site.rest()
         db = site.up("db", ["query", "more"])
         site.wait(5)
@@ -369,12 +369,12 @@ def test_sessions_that_nobody_uses_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_client_that_does_not_read_loses_its_session_and_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.exchange.MAXIMUM_UNREAD_BYTES", 1000)
+    monkeypatch.setattr("mcpagg_runtime.http.outgoing.MAXIMUM_UNREAD_BYTES", 1000)
 
     async def scenario(site: Site) -> None:
         slow, other = await site.session(), await site.session()
         stream = site.listen(slow)
-        assert await stream.block() == ": open"
+        assert "id: 0.0" in await stream.block()
         stream.reads.clear()
         await site.rest()
         db = site.up("db")

@@ -30,9 +30,6 @@ TOKEN = "MCP_PROXY_AUTH_TOKEN"  # noqa: S105 - the name of the variable
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
 MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
 MAXIMUM_BODY_BYTES = 1 << 24
-WORKER = "MCP_PROXY_WORKER"
-WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
-MAXIMUM_NAME = 32  # of a worker
 MAXIMUM_HEADERS = 200
 MAXIMUM_HEADER_BYTES = 1 << 16
 # What a page of an allowed origin may send, and read of an answer.
@@ -83,12 +80,6 @@ class Settings:
             raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
         self.maximum_body = int(limit)
         """How large the body of a request may be, in bytes."""
-        self.worker: str = environ.get(WORKER, "")
-        """What this process is called among several, for what routes by it; "" for any name."""
-        if self.worker and not is_worker(self.worker):
-            raise BadSetting(f"{WORKER} is not of letters and digits, {MAXIMUM_NAME} at most")
-        self.worker_folder: str = environ.get(WORKER_FOLDER, "")
-        """Where workers find one another, "" for the usual folder."""
         self.is_verbose = environ.get("MCP_PROXY_LOG_LEVEL") == "debug"
         """Whether a line is written for each request."""
         self.ends_with_clients = (
@@ -200,11 +191,6 @@ def host_of(authority: str) -> str:
         host, mark, port = authority.partition(":")
         port = mark + port
     return host if port[:1] in ("", ":") and not port[1:].strip("0123456789") else ""
-
-
-def is_worker(text: str) -> bool:
-    """Whether a text can be the name of a worker."""
-    return text.isascii() and text.isalnum() and len(text) <= MAXIMUM_NAME
 
 
 def is_local(host: str) -> bool:

@@ -21,9 +21,8 @@ from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
 from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
-from mcpagg_runtime.http.exchange import Elsewhere, Exchange, Gone, Refused
-from mcpagg_runtime.http.sessions import Sessions, no_session
-from mcpagg_runtime.http.siblings import Siblings
+from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
+from mcpagg_runtime.http.sessions import Sessions
 from mcpagg_runtime.start.opening import ENDING
 from mcpagg_runtime.start.values import quote
 
@@ -142,10 +141,8 @@ class HttpApp:
         """
         async with self._starting:
             if self._served is None:
-                siblings = Siblings(self._plan.version, self._settings)
-                bridge = Bridge(self._plan, self._folder, siblings.mint, self._states)
-                await siblings.open(self)
-                self._served = _Served(bridge, siblings, self._emptied)
+                bridge = Bridge(self._plan, self._folder, self._states)
+                self._served = _Served(bridge, self._emptied)
                 self._heed_signals()
             return self._served
 
@@ -250,16 +247,12 @@ class HttpApp:
             raise Refused(503, f"The server cannot start: {problem}") from None
 
     async def _route(self, exchange: Exchange, served: _Served) -> None:
-        try:
-            if exchange.path == self._settings.path:
-                await served.endpoints.answer(exchange)
-            elif exchange.path in (STREAM_PATH, POST_PATH):
-                await served.endpoints.answer_older(exchange)
-            else:
-                raise Refused(404, f"The endpoint is {self._settings.path}")
-        except Elsewhere as worker:
-            if not await served.siblings.hand_on(exchange, worker.name):
-                raise no_session() from None
+        if exchange.path == self._settings.path:
+            await served.endpoints.answer(exchange)
+        elif exchange.path in (STREAM_PATH, POST_PATH):
+            await served.endpoints.answer_older(exchange)
+        else:
+            raise Refused(404, f"The endpoint is {self._settings.path}")
 
     async def _tell_health(self, exchange: Exchange) -> None:
         """Tell whether it serves; whoever may use the servers sees their states as well."""
@@ -290,11 +283,10 @@ class HttpApp:
 class _Served:
     """What serves requests, from the start to the end."""
 
-    def __init__(self, bridge: Bridge, siblings: Siblings, emptied: Callable[[], None]) -> None:
+    def __init__(self, bridge: Bridge, emptied: Callable[[], None]) -> None:
         self.bridge = bridge
-        self.siblings = siblings
-        self.sessions = Sessions(bridge, siblings)
-        self.stateless = Stateless(bridge, siblings)
+        self.sessions = Sessions(bridge)
+        self.stateless = Stateless(bridge)
         self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
         self._looking_after = asyncio.ensure_future(self._look_after())
 
@@ -306,5 +298,4 @@ class _Served:
     async def close(self) -> None:
         """End all servers."""
         self._looking_after.cancel()
-        self.siblings.close()
         await self.bridge.close()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.jsontext import Malformed
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.serve.core import Core
+    from mcpagg_runtime.serve.effects import Action
     from mcpagg_runtime.serve.engine import Log
 
     Receive = Callable[[Message], None]
@@ -55,10 +57,8 @@ class Bridge:
     `Outgoing`.
     """
 
-    def __init__(
-        self, plan: Plan, folder: str, mint: Callable[[], str], log: Log | None = None
-    ) -> None:
-        """`mint` returns a text that nobody can guess.
+    def __init__(self, plan: Plan, folder: str, log: Log | None = None) -> None:
+        """Be ready for clients.
 
         Raises:
             CannotStart: see `start_fault`.
@@ -66,7 +66,6 @@ class Bridge:
         self._plan = plan
         self._folder = folder
         self._log = log
-        self._mint = mint
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcpagg-http")
         # It is never connected: what a server asks outside of a client's call is asked of nobody.
         self._audience = Client("spec")
@@ -94,7 +93,7 @@ class Bridge:
             answers = Answers(plan)
             if start_fault(answers, self._folder):
                 raise CannotStart("why is on its standard error")
-            engine = Engine(answers, self._folder, self._log, mint=self._mint)
+            engine = Engine(answers, self._folder, self._log)
             self._served[profile] = answers, engine
         return self._served[profile]
 
@@ -138,6 +137,20 @@ class Bridge:
         engine, begun = self._connected[client]
         await begun
         await self._apart(engine.take, client, [*messages])
+
+    async def attend(self, client: Client, identifiers: list[str]) -> None:
+        """Say that the answers to these requests of a client are read, given as JSON texts."""
+        await self._tell(client, lambda core: core.attend(client, identifiers))
+
+    async def unattend(self, client: Client, identifiers: list[str]) -> None:
+        """Say that nobody reads the answers to these requests at present."""
+        await self._tell(client, lambda core: core.unattend(client, identifiers))
+
+    async def _tell(self, client: Client, event: Callable[[Core], list[Action]]) -> None:
+        if client in self._connected:
+            engine, begun = self._connected[client]
+            await begun
+            await self._apart(engine.attempt, event)
 
     async def disconnect(self, client: Client) -> None:
         """Let a client go, with all that it asked for."""

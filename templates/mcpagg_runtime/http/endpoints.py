@@ -14,6 +14,7 @@ from mcpagg_runtime.base.client import is_enveloped
 from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
 from mcpagg_runtime.base.protocol import (
     BATCH_VERSION,
+    CANCELLED,
     CAPABILITIES_KEY,
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -26,25 +27,28 @@ from mcpagg_runtime.base.protocol import (
     UNSUPPORTED_VERSION,
     VERSION_KEY,
 )
-from mcpagg_runtime.http.exchange import EVENTS, JSON, Outgoing, Refused, event
-from mcpagg_runtime.http.sessions import lost
-from mcpagg_runtime.modern.client import STATE_MARK
+from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
+from mcpagg_runtime.http.outgoing import KEEP_ALIVE_SECONDS, Outgoing, event
+from mcpagg_runtime.http.streams import PRIMED_VERSION, lost
 from mcpagg_runtime.serve.repeated import MARK, mismatch
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
     from mcpagg_runtime.http.exchange import Exchange
     from mcpagg_runtime.http.sessions import Session, Sessions
-    from mcpagg_runtime.http.siblings import Siblings
+    from mcpagg_runtime.http.streams import Stream
 
 STREAM_PATH, POST_PATH = "/sse", "/messages"
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
+LAST_EVENT_HEADER = "last-event-id"
+# A call that takes longer is answered by a stream, where its client can fetch the answer again.
+PATIENCE_SECONDS = 0.1
 STATUS_OF = {
     METHOD_NOT_FOUND: 404,
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
@@ -102,35 +106,65 @@ class Endpoints:
         if batch and session.client.version != BATCH_VERSION:
             raise Refused(400, f"Only version {BATCH_VERSION} has batches")
         if not requests:
-            await self._bridge.take(session.client, messages)
+            await self._take(session, messages)
             await exchange.respond(202)
             return
-        reply = Outgoing(exchange, [message.id_text for message in requests], batch)
-        session.expect(reply, requests)
+        outgoing = Outgoing(exchange, batch=batch)
+        stream = session.open_answer(outgoing, requests)
         try:
-            await self._bridge.take(session.client, messages)
-            stayed = await reply.write(headers)
-        finally:
-            session.forget(reply)
+            await self._take(session, messages)
+        except BaseException:
+            session.forget(stream)
+            raise
+        version = session.client.version
+        patience = PATIENCE_SECONDS if version >= PRIMED_VERSION else KEEP_ALIVE_SECONDS
+        stayed = await self._write(session, stream, outgoing, headers, patience)
         if headers and not stayed:
             await self._sessions.end(session)  # its client does not know its id
-        await self._end_if_stuck(session, reply)
+
+    async def _take(self, session: Session, messages: list[Message]) -> None:
+        """Take messages of a session; what it cancels has no answer."""
+        await self._bridge.take(session.client, messages)
+        for message in messages:
+            if message.method == CANCELLED:
+                session.cancel(message.json("params").part("requestId"))
 
     async def _listen(self, exchange: Exchange) -> None:
-        """Open the stream of what a session is sent outside of answers."""
+        """Open the stream of what a session is sent outside of answers, or one that broke off."""
         _check_events(exchange)
         session = self._sessions.find(exchange.header(SESSION_HEADER))
-        stream = session.open_stream(exchange)
-        await stream.write({SESSION_HEADER: session.identifier}, b": open\n\n")
-        if session.stream is stream:
-            session.close_stream()
-        session.touch()
-        await self._end_if_stuck(session, stream)
+        last = exchange.header(LAST_EVENT_HEADER)
+        outgoing = Outgoing(exchange, EVENTS)
+        stream = session.resume(outgoing, last) if last else session.open_news(outgoing)
+        await self._tell_attendance(session, stream)
+        await self._write(session, stream, outgoing, {SESSION_HEADER: session.identifier})
 
-    async def _end_if_stuck(self, session: Session, outgoing: Outgoing) -> None:
-        """End a session whose client does not read what it gets."""
+    async def _write(
+        self,
+        session: Session,
+        stream: Stream,
+        outgoing: Outgoing,
+        headers: Mapping[str, str],
+        patience: float = KEEP_ALIVE_SECONDS,
+    ) -> bool:
+        """Write a stream over a connection; return whether the client stayed until its end.
+
+        A request whose connection broke goes on: only a cancellation ends it.
+        """
+        stayed = await outgoing.write(headers, stream.opening(session.client.version), patience)
+        session.touch()
+        await self._tell_attendance(session, stream)
         if outgoing.has_overflowed:
             await self._sessions.end(session, "the client does not read")
+        return stayed
+
+    async def _tell_attendance(self, session: Session, stream: Stream) -> None:
+        """Tell the engine whether somebody reads the answers that are owed in a stream."""
+        async with session.attending:
+            if owed := session.owed(stream):
+                attended = stream.is_attended
+                tell = self._bridge.attend if attended else self._bridge.unattend
+                await tell(session.client, owed)
 
     # HTTP+SSE
 
@@ -147,20 +181,22 @@ class Endpoints:
         _check_method(exchange, ("POST",))
         asked = parse_qs(exchange.query.decode("latin-1"))
         session = self._sessions.find(asked.get("session_id", [""])[0])
-        if session.stream is None:
+        if not session.news.is_attended:
             raise Refused(404, "This session has no stream")
         messages, _ = await self._posted(exchange)
-        session.expect(session.stream, _requests(messages))
-        await self._bridge.take(session.client, messages)
+        session.expect(session.news, _requests(messages))
+        await self._take(session, messages)
         await exchange.respond(202, b"Accepted", kind="text/plain")
 
     async def _stream(self, exchange: Exchange) -> None:
         _check_events(exchange)
-        session = await self._sessions.open()
+        session = await self._sessions.open(replayed=0)
         place = f"{exchange.root}{POST_PATH}?session_id={session.identifier}"
         try:
             opening = event("endpoint", place.encode("latin-1"))
-            await session.open_stream(exchange).write({}, opening)
+            outgoing = Outgoing(exchange, EVENTS)
+            session.open_news(outgoing)
+            await outgoing.write({}, opening)
         finally:
             await self._sessions.end(session)
             if not self._sessions:
@@ -195,16 +231,12 @@ class Endpoints:
 
 
 class Stateless:
-    """Answers modern requests: each POST is a client of its own, which leaves with its answer.
+    """Answers modern requests: each POST is a client of its own, which leaves with its answer."""
 
-    Whichever worker gets one can answer it.
-    """
-
-    def __init__(self, bridge: Bridge, siblings: Siblings) -> None:
+    def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._siblings = siblings
-        self._replies: dict[Outgoing, str] = {}
-        """{the answer under way: the JSON text of its id}."""
+        self._replies: dict[Outgoing, tuple[str, Callable[[Message], None]]] = {}
+        """{the answer under way: the JSON text of its id, what takes it}."""
 
     async def answer(self, exchange: Exchange, messages: list[Message], batch: bool) -> None:
         """Answer a request.
@@ -221,14 +253,15 @@ class Stateless:
             await exchange.respond(202)
             return
         self._check(exchange, message)
-        state = message.params.get("requestState")
-        if type(state) is str and state.startswith(STATE_MARK):
-            worker = self._siblings.other(state[len(STATE_MARK) :])
-            if worker and await self._siblings.hand_on(exchange, worker):
-                return
-        reply = Outgoing(exchange, [message.id_text])
-        client = self._bridge.client(reply.put)
-        self._replies[reply] = message.id_text
+        reply = Outgoing(exchange)
+
+        def receive(said: Message) -> None:
+            reply.put(said)
+            if said.method is None:
+                reply.end()
+
+        client = self._bridge.client(receive)
+        self._replies[reply] = message.id_text, receive
         try:
             await self._bridge.take(client, [message])
             await reply.write(status=lambda code: STATUS_OF.get(code, 200))
@@ -238,8 +271,8 @@ class Stateless:
 
     def end(self, word: str) -> None:
         """Answer what is owed with an error that says why."""
-        for reply, identifier in self._replies.items():
-            reply.put(lost(identifier, word))
+        for identifier, receive in self._replies.values():
+            receive(lost(identifier, word))
 
     def _check(self, exchange: Exchange, message: Message) -> None:
         identifier = message.id_text

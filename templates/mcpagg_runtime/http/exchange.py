@@ -1,4 +1,4 @@
-"""One HTTP request and its answer over ASGI: a JSON body, or a stream of events.
+"""One HTTP request, and the way to its answer, over ASGI.
 
 https://asgi.readthedocs.io/en/latest/specs/www.html
 """
@@ -6,7 +6,6 @@ https://asgi.readthedocs.io/en/latest/specs/www.html
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ from mcpagg_runtime.base.protocol import INVALID_REQUEST
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
     from typing import Any
-
-    from mcpagg_runtime.base.message import Message
 
     Scope = Mapping[str, Any]
     Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -32,10 +29,6 @@ BODY_SECONDS = 60.0
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 # A client that takes nothing for so many seconds is taken for gone.
 UNREAD_SECONDS = 60.0
-# Into a stream that says nothing, a comment is written so often: proxies close silent connections.
-KEEP_ALIVE_SECONDS = 15.0
-# So much may wait for a client that does not read, behind the message that is being written.
-MAXIMUM_UNREAD_BYTES = 1 << 26
 
 
 class Refused(Exception):
@@ -56,14 +49,6 @@ class Refused(Exception):
         self.status = status
         self.headers = headers
         self.body = failure(identifier, error(code, text, data)).line().rstrip()
-
-
-class Elsewhere(Exception):
-    """Raised for a request that another worker must answer; `name` is the worker's."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 class Gone(Exception):
@@ -211,138 +196,3 @@ class Exchange:
             await self._send(message)
         except OSError:
             raise Gone from None
-
-
-class Outgoing:
-    """What is said to a client on its way into one answer; only used in the event loop.
-
-    It is owed the answers to some requests, and complete with the last one; or it is a stream that
-    lasts until it is ended. What is owed is JSON, or a stream of events if more is said than that,
-    or if nothing is said for long, for what lies between here and the client waits no longer for
-    the headers of an answer.
-    """
-
-    def __init__(
-        self, exchange: Exchange, owed: list[str] | None = None, batch: bool = False
-    ) -> None:
-        """`owed` are the JSON texts of the ids that are to be answered, None for a stream."""
-        self.takes_events = exchange.accepts(EVENTS)
-        """Whether messages other than the answers owed can be sent here."""
-        self.has_overflowed = False
-        """Whether the client reads so slowly that too much waits for it."""
-        self._exchange = exchange
-        self._owed = owed
-        self._batch = batch
-        self._is_stream = owed is None
-        self._code: int | None = None
-        """The code of the error that is the answer."""
-        self._is_left = False
-        """Whether nobody reads it any more."""
-        self._has_ended = False
-        """Whether nothing more will come."""
-        self._word = ""
-        """Why that is, for the client."""
-        self._waiting: deque[bytes] = deque()
-        self._size = 0
-        self._news = asyncio.Event()
-
-    def put(self, message: Message) -> None:
-        """Have a message written; of a client that does not read, nothing is kept any more."""
-        if self._size > MAXIMUM_UNREAD_BYTES:
-            self.has_overflowed = True
-            self._leave()
-        if self._is_left or self._has_ended:
-            return
-        line = message.line()
-        self._waiting.append(line.rstrip())
-        self._size += len(line)
-        if message.method is not None:
-            self._is_stream = True
-        elif self._owed is not None:
-            self._code = message.code if message.is_error and not self._batch else None
-            self._owed = [one for one in self._owed if one != message.id_text]
-            self._has_ended = not self._owed
-        self._news.set()
-
-    def end(self, word: str = "") -> None:
-        """Take nothing more; what waits is written."""
-        self._word = self._word or word
-        self._has_ended = True
-        self._news.set()
-
-    def _leave(self) -> None:
-        """Write nothing more: nobody reads it."""
-        self._is_left = True
-        self._waiting.clear()
-        self._news.set()
-
-    async def write(
-        self,
-        headers: Mapping[str, str] = {},
-        opening: bytes = b"",
-        status: Callable[[int], int] = lambda code: 200,
-    ) -> bool:
-        """Write it as it comes; return whether the client stayed until its end.
-
-        A stream begins with `opening`. `status` gives the HTTP status of a JSON answer that is an
-        error with this code.
-        """
-        with self._exchange.leaving(self._leave):
-            while not (self._is_stream or self._has_ended or self._is_left):
-                if not await self._wait():
-                    self._is_stream = self.takes_events
-            try:
-                if self._is_stream and not self._is_left:
-                    await self._write_events(headers, opening)
-                elif not self._is_left:
-                    lines = self._taken()
-                    body = b"[" + b",".join(lines) + b"]" if self._batch else lines[0]
-                    answered = 200 if self._code is None else status(self._code)
-                    await self._exchange.respond(answered, body, headers)
-            except Gone:
-                self._leave()
-        return not self._is_left
-
-    async def _write_events(self, headers: Mapping[str, str], opening: bytes) -> None:
-        exchange = self._exchange
-        about = {
-            "content-type": EVENTS,
-            "cache-control": "no-cache, no-transform",
-            "x-accel-buffering": "no",  # nginx keeps answers back until they are complete
-        }
-        await exchange.begin(200, {**about, **headers})
-        if opening:
-            await exchange.write(opening)
-        while not self._is_left and not (self._has_ended and not self._waiting):
-            lines = self._taken()
-            for line in lines:
-                await exchange.write(event("message", line))
-            if not lines and not await self._wait():
-                await exchange.write(b": still there\n\n")
-        if not self._is_left:
-            await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
-
-    def _taken(self) -> list[bytes]:
-        """Return what waits; it waits no longer."""
-        lines = [*self._waiting]
-        self._waiting.clear()
-        self._size = 0
-        return lines
-
-    async def _wait(self) -> bool:
-        """Wait for something new; return whether there is, before it has taken long."""
-        if not self._news.is_set():
-            try:
-                await asyncio.wait_for(self._news.wait(), KEEP_ALIVE_SECONDS)
-            except asyncio.TimeoutError:
-                return False
-        self._news.clear()
-        return True
-
-
-def event(name: str, data: bytes) -> bytes:
-    """Return an event of a stream; `data` is one line.
-
-    https://html.spec.whatwg.org/multipage/server-sent-events.html
-    """
-    return b"event: " + name.encode("ascii") + b"\ndata: " + data + b"\n\n"

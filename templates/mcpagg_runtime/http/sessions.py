@@ -5,122 +5,149 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sessi
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections import deque
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.message import error, failure
-from mcpagg_runtime.base.protocol import (
-    INTERNAL_ERROR,
-    LISTS_CHANGED,
-    PROGRESS,
-    RESOURCE_UPDATED,
-)
-from mcpagg_runtime.http.exchange import Elsewhere, Outgoing, Refused
+from mcpagg_runtime.base.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
+from mcpagg_runtime.http.exchange import Refused
+from mcpagg_runtime.http.streams import MAXIMUM_REPLAY_BYTES, Replay, Stream, lost, position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
-    from mcpagg_runtime.http.exchange import Exchange
-    from mcpagg_runtime.http.siblings import Siblings
+    from mcpagg_runtime.http.outgoing import Outgoing
 
 MAXIMUM_SESSIONS = 1000
-# A session without a request or an open stream ends after so many seconds.
+# A session without an open connection ends after so many seconds.
 IDLE_SECONDS = 1800.0
 # What is sent to a client that has no stream open is kept for the next one: so many messages, each
 # no longer than so many bytes; the oldest are dropped.
 MAXIMUM_KEPT = 100
 MAXIMUM_KEPT_BYTES = 1 << 16
+# The number of the stream of a session that is of no request.
+NEWS = 0
 
 
 class Session:
-    """One client, and which of its HTTP answers a message for it belongs into."""
+    """One client, and which of its streams a message for it belongs into."""
 
-    def __init__(self, identifier: str, bridge: Bridge) -> None:
+    def __init__(self, identifier: str, bridge: Bridge, replayed: int) -> None:
+        """`replayed` is how much of its streams is kept to be fetched again, in bytes."""
         self.identifier = identifier
         self.client = bridge.client(self.receive)
-        self.stream: Outgoing | None = None
-        """Takes messages outside of the answers, if the client has a stream open for them."""
         self.used_at = monotonic()
+        self.attending = asyncio.Lock()
+        """Held while the engine is told whether answers are read."""
+        self.replay = Replay(replayed)
+        self.news = Stream(NEWS, self.replay)
+        """Takes messages outside of the answers, if the client has a stream open for them; over
+        HTTP+SSE the answers too."""
+        self._streams = NEWS
+        """How many others there have been."""
         self._parting = ""
-        """Why its stream ends as soon as nothing more is owed there, "" for not at all."""
-        self._replies: dict[str, Outgoing] = {}
+        """Why `news` ends as soon as nothing more is owed there, "" for not at all."""
+        self._replies: dict[str, Stream] = {}
         """{JSON text of the id of a request: where the answer belongs}, oldest first."""
-        self._tokens: dict[str, Outgoing] = {}
+        self._tokens: dict[str, Stream] = {}
         """The same by the JSON text of its progress token."""
         self._kept: deque[Message] = deque(maxlen=MAXIMUM_KEPT)
+        """What came while no stream was open for it."""
 
     @property
     def is_idle(self) -> bool:
-        """Whether no HTTP request of it is open."""
-        return self.stream is None and not self._replies
+        """Whether no connection of it is open."""
+        return not any(one.is_attended for one in (self.news, *self._replies.values()))
 
     def touch(self) -> None:
         """Note that it is used."""
         self.used_at = monotonic()
 
-    # Its HTTP answers
+    # Its streams
 
-    def expect(self, reply: Outgoing, messages: list[Message]) -> None:
-        """Have the answers to these requests written into `reply`, a stream perhaps.
+    def open_answer(self, outgoing: Outgoing, requests: list[Message]) -> Stream:
+        """Return a stream for the answers to these requests.
 
         Raises:
             Refused: one has the id of another that is still to be answered.
         """
-        for message in messages:
+        self._streams += 1
+        stream = Stream(self._streams, self.replay)
+        self.expect(stream, requests)
+        stream.carry(outgoing)
+        return stream
+
+    def expect(self, stream: Stream, requests: list[Message]) -> None:
+        """Have the answers to these requests put into a stream.
+
+        Raises:
+            Refused: one has the id of another that is still to be answered.
+        """
+        for message in requests:
             if message.id_text in self._replies:
                 text = "A request with this id is still to be answered"
                 raise Refused(400, text, identifier=message.id_text)
-        for message in messages:
-            self._replies[message.id_text] = reply
+        for message in requests:
+            self._replies[message.id_text] = stream
             token = message.json("params").part("_meta", "progressToken")
             if token not in ("", "null"):
-                self._tokens[token] = reply
+                self._tokens[token] = stream
 
-    def forget(self, reply: Outgoing) -> None:
-        """Nothing more is written into a reply: it is complete, or its client has left.
+    def owed(self, stream: Stream) -> list[str]:
+        """Return the JSON texts of the ids of the requests that are to be answered in a stream."""
+        return [identifier for identifier, one in self._replies.items() if one is stream]
 
-        A request whose connection broke goes on: only a cancellation ends it.
+    def open_news(self, outgoing: Outgoing, place: int | None = None) -> Stream:
+        """Open the stream for messages outside of the answers, behind this place.
+
+        An older one ends: a client whose connection broke unnoticed opens another.
         """
-        self._replies = {key: one for key, one in self._replies.items() if one is not reply}
-        self._tokens = {key: one for key, one in self._tokens.items() if one is not reply}
-        self.touch()
-
-    def open_stream(self, exchange: Exchange) -> Outgoing:
-        """Return a new stream for messages outside of the answers; an older one ends.
-
-        A client whose connection broke unnoticed opens another.
-        """
-        self.close_stream("another stream was opened")
-        self.stream = Outgoing(exchange)
+        self.news.carry(outgoing, place)
         while self._kept:
-            self.stream.put(self._kept.popleft())
-        return self.stream
+            self.news.put(self._kept.popleft())
+        return self.news
 
-    def close_stream(self, word: str = "") -> None:
-        """End the stream, if there is one."""
-        if self.stream is not None:
-            self.stream.end(word)
-            self.stream = None
+    def resume(self, outgoing: Outgoing, event_id: str) -> Stream:
+        """Return the stream of this event, which goes on behind it over another connection.
+
+        Raises:
+            Refused: nothing is left of it.
+        """
+        number, place = position(event_id)
+        if number == NEWS:
+            return self.open_news(outgoing, place)
+        stream = next((one for one in self._replies.values() if one.number == number), None)
+        if stream is not None:
+            stream.carry(outgoing, place)
+            return stream
+        if not self.replay.after(number, place):
+            # Clients ask no more after this status; some ask for what they have read to its end.
+            allow = {"allow": "POST, DELETE"}
+            raise Refused(405, "Nothing is kept that came behind this event", headers=allow)
+        stream = Stream(number, self.replay)
+        stream.carry(outgoing, place)
+        stream.end()
+        return stream
 
     def part(self, word: str) -> None:
-        """End the stream as soon as nothing more is owed there."""
+        """End the stream of news as soon as nothing more is owed there."""
         self._parting = word
-        if self.stream not in self._replies.values():
-            self.close_stream(word)
+        if not self.owed(self.news):
+            self.news.end(word)
 
     # What it is sent
 
     def receive(self, message: Message) -> None:
         """Take what the engine says to the client."""
         if message.method is None:
-            reply = self._replies.pop(message.id_text, None)
-            if reply is not None:
-                reply.put(message)
-            if self._parting:
-                self.part(self._parting)
+            stream = self._replies.pop(message.id_text, None)
+            if stream is not None:
+                stream.put(message)
+                self._settle(stream)
             return
         target = self._target(message)
         if target is not None:
@@ -128,51 +155,70 @@ class Session:
         elif len(message.line()) <= MAXIMUM_KEPT_BYTES and not self._is_kept(message):
             self._kept.append(message)
 
-    def _target(self, message: Message) -> Outgoing | None:
+    def _settle(self, stream: Stream) -> None:
+        """End a stream in which nothing is owed any more."""
+        if self.owed(stream):
+            return
+        self._tokens = {token: one for token, one in self._tokens.items() if one is not stream}
+        if stream is not self.news:
+            stream.end()
+        elif self._parting:
+            stream.end(self._parting)
+
+    def _target(self, message: Message) -> Stream | None:
         """Return where a request or a notification is written.
 
         What is about a call belongs into its answer. Of all but progress that is not known: it is
-        taken for the call that came last. News that no call caused belong into the stream.
+        taken for the call that came last of those whose answer is read. News that no call caused
+        belong into the stream for them.
         """
         if message.method == PROGRESS:
             token = message.json("params").part("progressToken")
             if token in self._tokens and self._tokens[token].takes_events:
                 return self._tokens[token]
-        talking = [reply for reply in self._replies.values() if reply.takes_events]
-        last = talking[-1] if talking else None
+        streams = [one for one in self._replies.values() if one.takes_events and one.is_attended]
+        last = streams[-1] if streams else None
+        news = self.news if self.news.is_attended else None
         if message.method in LISTS_CHANGED or message.method == RESOURCE_UPDATED:
-            return self.stream or last
-        return last or self.stream
+            return news or last
+        return last or news
 
     def _is_kept(self, message: Message) -> bool:
         """Whether the same is held already: that a list has changed is said once."""
         changed = message.method in LISTS_CHANGED
         return changed and any(one.method == message.method for one in self._kept)
 
+    # Requests that the engine will not answer
+
+    def cancel(self, identifier: str) -> None:
+        """End the answer to a request that was taken back, as servers of the SDKs do.
+
+        To a stream that ends without an answer, clients come back.
+        """
+        stream = self._replies.get(identifier)
+        if stream is self.news:
+            del self._replies[identifier]
+            self._settle(stream)
+        elif stream is not None:
+            self.receive(lost(identifier, "the request was cancelled"))
+
+    def forget(self, stream: Stream) -> None:
+        """Owe nothing more in a stream: its requests were not taken."""
+        self._replies = {key: one for key, one in self._replies.items() if one is not stream}
+        self._settle(stream)
+
     def end(self, word: str) -> None:
         """End its HTTP answers; what is owed is an error that says why."""
-        replies, self._replies, self._tokens = self._replies, {}, {}
-        for identifier, reply in replies.items():
-            reply.put(lost(identifier, word))
-        self.close_stream(word)
-
-
-def lost(identifier: str, word: str) -> Message:
-    """Return the answer to a request that nobody will answer any more, and why."""
-    return failure(identifier, error(INTERNAL_ERROR, word[:1].upper() + word[1:]))
-
-
-def no_session() -> Refused:
-    """Return the refusal of a session that nobody has: the client is to shake hands again."""
-    return Refused(404, "There is no such session, or it has ended")
+        for identifier in [*self._replies]:
+            self.receive(lost(identifier, word))
+        self.news.end(word)
 
 
 class Sessions:
     """All sessions, by their ids."""
 
-    def __init__(self, bridge: Bridge, siblings: Siblings) -> None:
+    def __init__(self, bridge: Bridge) -> None:
         self._bridge = bridge
-        self._siblings = siblings
         self._sessions: dict[str, Session] = {}
 
     def __len__(self) -> int:
@@ -181,8 +227,8 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter([*self._sessions.values()])
 
-    async def open(self) -> Session:
-        """Begin a session; where there are too many, one ends that is not in use.
+    async def open(self, replayed: int = MAXIMUM_REPLAY_BYTES) -> Session:
+        """Begin a session; where there are too many, one ends that is not in use. See Session.
 
         Raises:
             Refused: all are in use.
@@ -193,7 +239,7 @@ class Sessions:
                 raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
             oldest = min(idle, key=lambda session: session.used_at)
             await self.end(oldest, "the session has made room for another")
-        session = Session(self._siblings.mint(), self._bridge)
+        session = Session(os.urandom(16).hex(), self._bridge, replayed)
         self._sessions[session.identifier] = session
         return session
 
@@ -202,16 +248,12 @@ class Sessions:
 
         Raises:
             Refused: there is none of this id; the client is to shake hands again.
-            Elsewhere: another worker has it.
         """
         if not identifier:
             raise Refused(400, "Mcp-Session-Id is missing: it comes with the answer to initialize")
         session = self._sessions.get(identifier)
         if session is None:
-            worker = self._siblings.other(identifier)
-            if worker:
-                raise Elsewhere(worker)
-            raise no_session()
+            raise Refused(404, "There is no such session, or it has ended")
         session.touch()
         return session
 
@@ -222,8 +264,9 @@ class Sessions:
             await self._bridge.disconnect(session.client)
 
     async def end_idle(self) -> None:
-        """End the sessions that nobody has used for long."""
+        """End the sessions that nobody has used for long, and keep nothing for too long."""
         limit = monotonic() - IDLE_SECONDS
         for session in self:
+            session.replay.drop_old()
             if session.is_idle and session.used_at < limit:
                 await self.end(session)
