@@ -38,7 +38,9 @@ from mcpagg_runtime.serve.lifecycle import QUEUED, STARTING
 
 PREFIX = '{"jsonrpc":"2.0",'
 SIGNED: Json = {"_meta": {SERVER_KEY: {"name": "test", "version": "1"}}}
-DENIED = failure(2, -32602, "Unknown or expired requestState, or one of another call")
+DENIED = failure(
+    2, -32602, "Unknown or expired requestState, or of another call: make the request anew without"
+)
 FORM: Json = {"message": "m", "requestedSchema": {"type": "object"}}
 ASKED: Json = {**FORM, "message": "[a] m", **by("a")}
 ACCEPTED: Json = {"action": "accept", "content": {"n": 1}}

@@ -29,7 +29,7 @@ from mcpagg_runtime.base.protocol import (
 )
 from mcpagg_runtime.http.exchange import EVENTS, JSON, Refused
 from mcpagg_runtime.http.outgoing import KEEP_ALIVE_SECONDS, Outgoing, event
-from mcpagg_runtime.http.streams import PRIMED_VERSION, lost
+from mcpagg_runtime.http.streams import MAXIMUM_REPLAY_BYTES, PRIMED_VERSION, lost
 from mcpagg_runtime.serve.repeated import MARK, mismatch
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 from mcpagg_runtime.start.values import quote
@@ -99,7 +99,7 @@ class Endpoints:
             if batch:
                 raise Refused(400, "initialize does not stand in a batch")
             # It begins a session, whatever old one the client names.
-            session = await self._sessions.open()
+            session = await self._sessions.open(MAXIMUM_REPLAY_BYTES)
             headers[SESSION_HEADER] = session.identifier
         else:
             session = self._sessions.find(exchange.header(SESSION_HEADER))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 from mcpagg_runtime.http.exchange import Refused
-from mcpagg_runtime.http.streams import MAXIMUM_REPLAY_BYTES, Replay, Stream, lost, position
+from mcpagg_runtime.http.streams import Replay, Stream, lost, position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -227,7 +227,7 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter([*self._sessions.values()])
 
-    async def open(self, replayed: int = MAXIMUM_REPLAY_BYTES) -> Session:
+    async def open(self, replayed: int) -> Session:
         """Begin a session; where there are too many, one ends that is not in use. See Session.
 
         Raises:

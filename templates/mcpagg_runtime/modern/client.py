@@ -322,7 +322,7 @@ class ModernClients:
         call.resume(retry)
 
     def _refuse(self, asking: ModernRequest) -> None:
-        why = "Unknown or expired requestState, or one of another call"
+        why = "Unknown or expired requestState, or of another call: make the request anew without"
         asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
 
     def _knows_no_state(self, asking: ModernRequest) -> bool:
