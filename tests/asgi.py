@@ -354,7 +354,7 @@ def run(
         sites = [Site(servers, **choices) for _ in range(workers)]
         with (
             patch("mcpagg_runtime.http.bridge.ThreadPoolExecutor", lambda *_, **__: Inline()),
-            patch("mcpagg_runtime.http.endpoints.PATIENCE_SECONDS", patience),
+            patch("mcpagg_runtime.http.endpoints.STREAM_AFTER_SECONDS", patience),
         ):
             for site in sites:
                 with patch("mcpagg_runtime.http.bridge.Engine", site.engine):

@@ -1,4 +1,4 @@
-"""A proxy in several processes: workers of uvicorn, and workers behind nginx, one of which dies."""
+"""A proxy in several processes behind nginx, one of which dies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -30,7 +29,21 @@ EXAMPLE = Path(__file__).parents[2] / "generated/http"
 NAMES = ("w1", "w2", "w3", "w4")
 PATIENT = httpx2.Timeout(None)  # those of the SDK are too short for a busy machine
 
-pytestmark = [pytest.mark.slow, posix("workers find one another by sockets in the file system")]
+NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
+
+pytestmark = [pytest.mark.slow, posix("it ends process groups by signals")]
+
+
+class Worker(NamedTuple):
+    """One process of the proxy, and where it serves."""
+
+    process: subprocess.Popen[str]
+    url: str
+
+    def kill(self) -> None:
+        """End it and its servers, at once."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(TIMEOUT)
 
 
 def free_port() -> int:
@@ -87,36 +100,8 @@ async def converted(client: Client, value: int) -> bool:
     return True
 
 
-def test_a_session_is_served_by_whichever_worker_of_uvicorn_gets_its_requests() -> None:
-    port = free_port()
-    with (
-        TemporaryDirectory() as folder,  # a socket's path has 107 bytes at most
-        running(uvicorn(port, "--workers", "3"), MCP_PROXY_WORKER_DIRECTORY=folder),
-    ):
-        url = served(port)
-
-        async def one(number: int) -> None:
-            # No connection is kept: each request goes to any of the workers.
-            headers = {"connection": "close"}
-            async with (
-                create_mcp_http_client(headers, PATIENT) as http,
-                Client(streamable_http_client(url, http_client=http), mode="legacy") as client,
-            ):
-                for turn in range(5):
-                    assert await converted(client, number * 10 + turn)
-
-        async def scenario() -> None:
-            await asyncio.gather(*(one(number) for number in range(8)))
-
-        asyncio.run(scenario())
-        assert len(os.listdir(folder)) == 3
-
-
-NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-
-
 @pytest.fixture
-def workers(tmp_path: Path) -> Iterator[tuple[str, Mapping[str, subprocess.Popen[str]]]]:
+def workers(tmp_path: Path) -> Iterator[tuple[str, Mapping[str, Worker]]]:
     """Yield the URL of nginx in front of four workers, and those by name."""
     ports = {name: free_port() for name in NAMES}
     port = free_port()
@@ -126,25 +111,19 @@ def workers(tmp_path: Path) -> Iterator[tuple[str, Mapping[str, subprocess.Popen
     text = text.replace("listen 8080", f"listen 127.0.0.1:{port}")
     config = tmp_path / "nginx.conf"
     config.write_text(f"daemon off; pid {tmp_path}/nginx.pid; error_log stderr crit;\n{text}")
-    folder = tmp_path / "workers"
-    folder.mkdir(mode=0o700)
     assert NGINX is not None
     with ExitStack() as stack:
-        found = {
-            name: stack.enter_context(
-                running(uvicorn(own), MCP_PROXY_WORKER=name, MCP_PROXY_WORKER_DIRECTORY=str(folder))
-            )
-            for name, own in ports.items()
+        started = {
+            name: (stack.enter_context(running(uvicorn(own))), own) for name, own in ports.items()
         }
-        for own in ports.values():
-            served(own)
+        found = {name: Worker(process, served(own)) for name, (process, own) in started.items()}
         stack.enter_context(running([NGINX, "-p", str(tmp_path), "-c", str(config)]))
         yield served(port), found
 
 
 @pytest.mark.skipif(NGINX is None, reason="needs nginx")
 def test_of_a_worker_that_is_killed_under_load_only_the_calls_in_flight_fail(
-    workers: tuple[str, Mapping[str, subprocess.Popen[str]]],
+    workers: tuple[str, Mapping[str, Worker]],
 ) -> None:
     url, found = workers
     clients, turns = 16, 15
@@ -161,8 +140,7 @@ def test_of_a_worker_that_is_killed_under_load_only_the_calls_in_flight_fail(
             await connected.wait()
             for turn in range(turns):
                 if (number, turn) == (0, 5):
-                    os.killpg(found["w2"].pid, signal.SIGKILL)
-                    found["w2"].wait(TIMEOUT)
+                    found["w2"].kill()
                     killed.set()
                 later = killed.is_set()
                 try:
@@ -185,34 +163,40 @@ def test_of_a_worker_that_is_killed_under_load_only_the_calls_in_flight_fail(
 
 @pytest.mark.skipif(NGINX is None, reason="needs nginx")
 def test_behind_nginx_sessions_keep_their_worker_and_begin_anew_when_it_dies(
-    workers: tuple[str, Mapping[str, subprocess.Popen[str]]],
+    workers: tuple[str, Mapping[str, Worker]],
 ) -> None:
     url, found = workers
 
     async def handshake(http: Any) -> str:
         about = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x"}}
         hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
-        answer = await http.post(url, json=hello)
+        # Each on a connection of its own, as those of many clients are.
+        answer = await http.post(url, json=hello, headers={"connection": "close"})
         return str(answer.headers["mcp-session-id"])
+
+    async def ping(http: Any, where: str, session: str) -> int:
+        body = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        answer = await http.post(where, json=body, headers={"mcp-session-id": session})
+        return int(answer.status_code)
+
+    async def worker_of(http: Any, session: str) -> str:
+        _, _, own = session.partition(".")
+        [name] = [name for name in NAMES if await ping(http, found[name].url, own) == 200]
+        return name
 
     async def scenario() -> None:
         async with create_mcp_http_client(timeout=PATIENT) as http:
-            sessions = [await handshake(http) for _ in range(8)]
-            assert {session.partition("-")[0] for session in sessions} == {*NAMES}
-
-            async def ping(session: str) -> int:
-                body = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-                answer = await http.post(url, json=body, headers={"mcp-session-id": session})
-                return int(answer.status_code)
-
-            assert [await ping(session) for session in sessions] == [200] * 8
-            os.killpg(found["w3"].pid, signal.SIGKILL)
-            found["w3"].wait(TIMEOUT)
-            for session in sessions:
-                expected = 404 if session.startswith("w3-") else 200
-                assert await ping(session) == expected
-            again = [await handshake(http) for _ in range(6)]
-            assert {session.partition("-")[0] for session in again} == {"w1", "w2", "w4"}
+            sessions = [await handshake(http) for _ in range(24)]
+            owners = [await worker_of(http, session) for session in sessions]
+            assert len({*owners}) > 1
+            for _ in range(2):
+                assert [await ping(http, url, session) for session in sessions] == [200] * 24
+            killed = owners[0]
+            found[killed].kill()
+            for session, owner in zip(sessions, owners, strict=True):
+                assert await ping(http, url, session) == (404 if owner == killed else 200)
+            again = [await handshake(http) for _ in range(8)]
+            assert [await ping(http, url, session) for session in again] == [200] * 8
 
     asyncio.run(scenario())
 
@@ -221,7 +205,5 @@ def test_the_compose_file_and_that_of_nginx_name_the_same_workers() -> None:
     compose = (EXAMPLE / "compose.yaml").read_text("utf-8")
     nginx = (EXAMPLE / "nginx.conf").read_text("utf-8")
     for name in NAMES:
-        assert f"\n  {name}: {{" in compose
-        assert f"MCP_PROXY_WORKER: {name} " in compose
-        assert f'"~^{name}-" {name};' in nginx
-        assert nginx.count(f"server {name}:3006") == 3
+        assert f"\n  {name}: *worker\n" in compose
+        assert nginx.count(f"server {name}:3006") == 1

@@ -187,10 +187,10 @@ def test_what_is_kept_has_a_bound_in_bytes_and_one_in_time(
             site.say(db, told(asked["params"]["_meta"]["progressToken"], progress))
         site.say(db, result(asked["id"], FETCHED))
         await site.rest()
-        *progress, last = await site.listen(session, "2.0").events()
+        *steps, last = await site.listen(session, "2.0").events()
         assert last == result(1, FETCHED)
-        assert progress[-1] == told(7, 99)
-        assert 1 < len(progress) < 20
+        assert steps[-1] == told(7, 99)
+        assert 1 < len(steps) < 20
         monkeypatch.setattr("mcpagg_runtime.http.streams.REPLAY_SECONDS", -1.0)
         await site.sessions.end_idle()
         assert await site.listen(session, "2.0").status() == 405
@@ -267,6 +267,24 @@ def test_a_thousand_cancelled_calls_leave_nothing_open(patience: float) -> None:
         await delete(site, session)
 
     run(SERVERS, scenario, patience=patience)
+
+
+def test_a_cancellation_that_overtakes_its_call_counts() -> None:
+    """Each is a POST of its own, perhaps over another connection."""
+
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        await cancel(site, session, 1)
+        first = site.post(call(1, "db:query"), session)
+        second = site.post(call(2, "db:query"), session)
+        ended = await first.json()
+        assert ended["error"]["message"] == "The request was cancelled"
+        db = site.up("db")
+        [asked] = site.received(db)
+        site.say(db, result(asked["id"], FETCHED))
+        assert await second.events() == [result(2, FETCHED)]
+
+    run(SERVERS, scenario, patience=0)
 
 
 def test_a_cancelled_call_whose_connection_broke_is_no_longer_kept_waiting() -> None:

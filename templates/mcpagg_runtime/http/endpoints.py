@@ -48,7 +48,7 @@ SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
 LAST_EVENT_HEADER = "last-event-id"
 # A call that takes longer is answered by a stream, where its client can fetch the answer again.
-PATIENCE_SECONDS = 0.1
+STREAM_AFTER_SECONDS = 0.1
 STATUS_OF = {
     METHOD_NOT_FOUND: 404,
     **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
@@ -117,17 +117,18 @@ class Endpoints:
             session.forget(stream)
             raise
         version = session.client.version
-        patience = PATIENCE_SECONDS if version >= PRIMED_VERSION else KEEP_ALIVE_SECONDS
+        patience = STREAM_AFTER_SECONDS if version >= PRIMED_VERSION else KEEP_ALIVE_SECONDS
         stayed = await self._write(session, stream, outgoing, headers, patience)
         if headers and not stayed:
             await self._sessions.end(session)  # its client does not know its id
 
     async def _take(self, session: Session, messages: list[Message]) -> None:
-        """Take messages of a session; what it cancels has no answer."""
+        """Take messages of a session; what it cancels is answered no more."""
+        messages = [*messages, *session.overtook(_requests(messages))]
         await self._bridge.take(session.client, messages)
         for message in messages:
             if message.method == CANCELLED:
-                session.cancel(message.json("params").part("requestId"))
+                session.cancel(message)
 
     async def _listen(self, exchange: Exchange) -> None:
         """Open the stream of what a session is sent outside of answers, or one that broke off."""

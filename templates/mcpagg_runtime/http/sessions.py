@@ -29,6 +29,10 @@ IDLE_SECONDS = 1800.0
 # no longer than so many bytes; the oldest are dropped.
 MAXIMUM_KEPT = 100
 MAXIMUM_KEPT_BYTES = 1 << 16
+# A cancellation may overtake its request, as each is a POST of its own: those of requests that have
+# not come are remembered, so many for so long.
+MAXIMUM_OVERTAKING = 100
+OVERTAKING_SECONDS = 5.0
 # The number of the stream of a session that is of no request.
 NEWS = 0
 
@@ -57,6 +61,8 @@ class Session:
         """The same by the JSON text of its progress token."""
         self._kept: deque[Message] = deque(maxlen=MAXIMUM_KEPT)
         """What came while no stream was open for it."""
+        self._overtaking: deque[tuple[float, str, Message]] = deque(maxlen=MAXIMUM_OVERTAKING)
+        """Cancellations whose requests have not come: since when, and the ids of those."""
 
     @property
     def is_idle(self) -> bool:
@@ -190,17 +196,29 @@ class Session:
 
     # Requests that the engine will not answer
 
-    def cancel(self, identifier: str) -> None:
+    def cancel(self, cancellation: Message) -> None:
         """End the answer to a request that was taken back, as servers of the SDKs do.
 
         To a stream that ends without an answer, clients come back.
         """
+        identifier = cancellation.json("params").part("requestId")
         stream = self._replies.get(identifier)
-        if stream is self.news:
+        if stream is None:
+            self._overtaking.append((monotonic(), identifier, cancellation))
+        elif stream is self.news:
             del self._replies[identifier]
             self._settle(stream)
-        elif stream is not None:
+        else:
             self.receive(lost(identifier, "the request was cancelled"))
+
+    def overtook(self, requests: list[Message]) -> list[Message]:
+        """Return the cancellations that have come before these requests."""
+        limit, identifiers = monotonic() - OVERTAKING_SECONDS, {one.id_text for one in requests}
+        return [
+            cancellation
+            for at, identifier, cancellation in self._overtaking
+            if at > limit and identifier in identifiers
+        ]
 
     def forget(self, stream: Stream) -> None:
         """Owe nothing more in a stream: its requests were not taken."""
