@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
@@ -45,7 +46,13 @@ HELLO = {
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A proxy of two servers that serves HTTP."""
     servers = {
-        "a": stub_entry(tools=["echo", "slow", "never"], does={"never": {"do": "nothing"}}),
+        "a": stub_entry(
+            tools=["echo", "slow", "never"],
+            does={
+                "never": {"do": "nothing"},
+                "slow": {"do": "sleep", "seconds": 1},
+            },
+        ),
         "b": stub_entry(tools=["echo"]),
     }
     return compiled(tmp_path_factory.mktemp("http"), servers, "--serve", "stdio,http")
@@ -143,6 +150,57 @@ def test_a_client_of_the_older_transport_uses_it(served: Served) -> None:
         url = served.url.removesuffix("/mcp") + "/sse"
         async with Client(sse_client(url), mode="legacy") as client:
             await uses(client)
+
+    asyncio.run(scenario())
+
+
+def test_cancelled_calls_leave_no_connection_of_their_client_open(served: Served) -> None:
+    """A client of the SDK has a hundred."""
+
+    async def scenario() -> None:
+        async with Client(served.url, mode="legacy") as client:
+            for _ in range(150):
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(client.call_tool("a:never", {}), 0.02)
+            await uses(client)
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_whose_connection_was_cut_reaches_its_client(served: Served) -> None:
+    async def scenario() -> None:
+        parts = urlsplit(served.url)
+        called, cut = asyncio.Event(), asyncio.Event()
+        relays: list[asyncio.Task[Any] | None] = []
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            relays.append(asyncio.current_task())
+            back, forth = await asyncio.open_connection(parts.hostname, parts.port)
+
+            async def pass_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+                with suppress(OSError):
+                    while data := await source.read(1 << 16):
+                        sink.write(data)
+                        if b'"a:slow"' in data:
+                            called.set()
+                        elif called.is_set() and b"data: \n" in data and not cut.is_set():
+                            await sink.drain()
+                            sink.transport.abort()
+                            cut.set()
+                with suppress(OSError):
+                    sink.close()
+                    await sink.wait_closed()
+
+            await asyncio.gather(pass_on(reader, forth), pass_on(back, writer))
+
+        listener = await asyncio.start_server(relay, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}{parts.path}"
+        async with Client(url, mode="legacy") as client:
+            result = await client.call_tool("a:slow", {})
+            assert not result.is_error
+        assert cut.is_set()
+        listener.close()
+        await asyncio.gather(*filter(None, relays))
 
     asyncio.run(scenario())
 
