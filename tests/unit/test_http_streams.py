@@ -64,6 +64,16 @@ def test_what_is_answered_at_once_is_json_and_nothing_of_it_is_kept() -> None:
     run(SERVERS, scenario)
 
 
+@pytest.mark.parametrize("accept", ["application/json", "*/*", ""])
+def test_who_does_not_ask_for_events_gets_json_however_long_it_takes(accept: str) -> None:
+    async def scenario(site: Site) -> None:
+        answer, db, asked = await begun(site, await site.session(), accept=accept)
+        site.say(db, result(asked["id"], FETCHED))
+        assert await answer.json() == result(1, FETCHED)
+
+    run(SERVERS, scenario, patience=0)
+
+
 def test_an_answer_whose_connection_broke_is_fetched_again() -> None:
     async def scenario(site: Site) -> None:
         session = await site.session()

@@ -116,8 +116,9 @@ class Endpoints:
         except BaseException:
             session.forget(stream)
             raise
-        version = session.client.version
-        patience = STREAM_AFTER_SECONDS if version >= PRIMED_VERSION else KEEP_ALIVE_SECONDS
+        # Who names no type, or any, may well expect JSON.
+        resumes = session.client.version >= PRIMED_VERSION and EVENTS in exchange.header("accept")
+        patience = STREAM_AFTER_SECONDS if resumes else KEEP_ALIVE_SECONDS
         stayed = await self._write(session, stream, outgoing, headers, patience)
         if headers and not stayed:
             await self._sessions.end(session)  # its client does not know its id
