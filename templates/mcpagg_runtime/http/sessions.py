@@ -204,7 +204,8 @@ class Session:
         identifier = cancellation.json("params").part("requestId")
         stream = self._replies.get(identifier)
         if stream is None:
-            self._overtaking.append((monotonic(), identifier, cancellation))
+            if len(cancellation.line()) <= MAXIMUM_KEPT_BYTES:
+                self._overtaking.append((monotonic(), identifier, cancellation))
         elif stream is self.news:
             del self._replies[identifier]
             self._settle(stream)
