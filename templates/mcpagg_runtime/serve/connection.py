@@ -99,8 +99,6 @@ class Call:
         self.client = client
         self.answer = client.deliver
         """Takes the answer; see `overhear`."""
-        self.attended = True
-        """Whether somebody reads its answer at present."""
         self.method = message.method or ""
         self.identifier = message.id_text
         """The client's id as JSON text."""

@@ -126,23 +126,6 @@ class Core:
             self.modern = ModernClients(self.router, self._mint)
         return self.modern.receive(client, message)
 
-    def attend(self, client: Client, identifiers: Iterable[str]) -> list[Action]:
-        """Somebody reads the answers to these requests again, given as the JSON texts of ids."""
-        self._set_attended(client, identifiers, True)
-        return self.taken()
-
-    def unattend(self, client: Client, identifiers: Iterable[str]) -> list[Action]:
-        """Nobody reads the answers to these requests at present."""
-        self._set_attended(client, identifiers, False)
-        return self.taken()
-
-    def _set_attended(self, client: Client, identifiers: Iterable[str], attended: bool) -> None:
-        wanted = {*identifiers}
-        for child in self.children.values():
-            for call in child.calls.of(client):
-                if call.identifier in wanted:
-                    call.attended = attended
-
     def owes(self, client: Client) -> bool:
         """Whether a request of the client is still to be answered."""
         waits = self.modern is not None and self.modern.owes(client)
