@@ -72,6 +72,21 @@ def test_what_may_have_been_meant_is_said_on_stderr(file: Path, name: str, hint:
     assert hint in err
 
 
+def test_what_a_server_answers_a_call_with_is_fit_to_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "Zq7SuperSecretValue" + "9xK"
+    error = {"code": -1, "message": f"\x1b[2J\u202ebad key {secret}", "data": [secret]}
+    entry = {**stub_entry(answers={"tools/call": {"error": error}}), "env": {"APP_TOKEN": "${KEY}"}}
+    monkeypatch.setenv("KEY", secret)
+    file = compiled(tmp_path, {"one": entry})
+    status, out, err = asked(file, "--call", "one:echo")
+    assert (status, out) == (1, "")
+    assert err == 'mcp: ?bad key ${KEY} (code -1) ["${KEY}"]\n'
+    status, out, err = asked(file, "--call", "one:\x1b[2Jx")
+    assert (status, out, "\x1b" in err) == (1, "", False)
+
+
 def test_a_listing_shows_arguments_in_short_and_schemas_as_json(file: Path) -> None:
     _, out, _ = asked(file, "--list")
     assert out.splitlines()[:3] == [

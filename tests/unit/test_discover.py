@@ -332,6 +332,12 @@ def test_a_result_says_all_that_this_revision_wants(method: str, text: str, more
     assert json.loads(completed(Text(text), PLAN, method).text) == {**value, **more, **SIGNED}
 
 
+def test_a_completed_result_asks_nothing_of_parsers_that_ignore_case() -> None:
+    text = '{"resultType":"complete","ResultType":"input_required","InputRequests":{"1":{}}}'
+    answer = completed(Text(text), PLAN, "tools/call").value
+    assert answer == {"resultType": "complete", "content": [], **SIGNED}
+
+
 def test_a_completed_result_keeps_its_text() -> None:
     answer = completed(Text('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800"}'), PLAN, "tools/call")
     assert answer.text.startswith('{"content":[],"n":1.0,"e":1e999,"s":"\\ud800",')

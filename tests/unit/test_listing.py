@@ -49,7 +49,7 @@ def nested(depth: int) -> str:
         '{"name":"t"}',
         '{"name":"t","x":[1.7976931348623157e308,-5,0,1E5,null,true,12345678901234567890]}',
         '{"name":"t","x":"\\ud83d\\ude00 \\u0000 \\u2028 NaN Infinity"}',
-        '{"name":"t","inputSchema":{"properties":{"name":{"name":1}}},"Name":2}',
+        '{"name":"t","inputSchema":{"properties":{"name":{"name":1}}},"Title":2}',
         '{"name":"t","x":{"a":1,"a":2}}',
         nested(MAXIMUM_ENTRY_DEPTH),
     ],
@@ -81,6 +81,12 @@ def test_an_entry_for_which_strict_clients_refuse_the_whole_line_is_left_out(
 ) -> None:
     what = f"lists the tool 't' with {why}, which strict clients refuse; it is left out"
     assert read('{"name":"first"}', f'{entry},{{"name":"last"}}') == (["first", "last"], [what])
+
+
+def test_an_entry_that_some_clients_take_for_another_is_left_out() -> None:
+    what = "lists the tool 't' with a member 'Name', which some clients take for ours"
+    entries = '{"name":"t","Name":"b:t"}', '{"name":"last","NAMES":1}'
+    assert read(*entries) == (["last"], [f"{what}; it is left out"])
 
 
 def marked(mark: Any, kind: Any = "string") -> Any:

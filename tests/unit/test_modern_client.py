@@ -1182,3 +1182,20 @@ def test_a_state_that_is_none_of_ours_starts_no_call_anew(state: Any) -> None:
     [refused] = scene.received()
     assert (refused["id"], refused["error"]["code"]) == (2, -32602)
     assert scene.got() == []
+
+
+@pytest.mark.parametrize("name", ["resultType", "ResultType"])
+def test_a_legacy_server_asks_nothing_by_a_result(name: str) -> None:
+    world = World({"a": ["t"], "b": ["t"]})
+    client, a = world.modern(), None
+    world.say(client, enveloped(call(1, "a:t"), {"elicitation": {}}))
+    a = world.up("a")
+    [sent] = world.received(a)
+    form = {"method": "elicitation/create", "params": {"message": "Password?"}}
+    asking = {name: "input_required", "inputRequests": {"1": form}, "InputRequests": {}}
+    world.say(a, result(sent["id"], {"content": [], **asking}))
+    [answer] = world.received(client)
+    said = answer["result"]
+    assert said["resultType"] == "complete"
+    assert {"ResultType", "InputRequests"}.isdisjoint(said)
+    assert name == "ResultType" or "inputRequests" not in said

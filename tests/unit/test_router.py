@@ -523,6 +523,19 @@ def test_a_log_says_which_server_logs(logger: Any, told: str) -> None:
     ]
 
 
+def test_who_speaks_is_not_said_otherwise_to_parsers_that_ignore_case() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, capabilities={"logging": {}})
+    client, a = world.client({"elicitation": {}}), world.up("a")
+    meta = {"MCPAGG/Server": "b", "k": 1}
+    params = {"message": "x", "Message": "y", "Mode": "url", "_Meta": meta, "_meta": meta}
+    world.say(a, request("q", "elicitation/create", params))
+    log = {"level": "info", "data": 1, "Logger": "b"}
+    world.say(a, notification("notifications/message", log))
+    asked, logged = world.received(client)
+    assert asked["params"] == {"message": "[a] x", "_meta": {"k": 1, **by("a")["_meta"]}}
+    assert logged["params"] == {"level": "info", "data": 1, "logger": "a"}
+
+
 def test_colliding_ids_of_questions_and_calls_do_not_meet() -> None:
     world = World({"a": ["t"], "b": ["t"]})
     client, a, b = world.client(ROOTS), world.up("a"), world.up("b")

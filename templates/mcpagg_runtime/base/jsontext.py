@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.values import quote, scan, string_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     Span = tuple[int, int]
@@ -243,6 +243,12 @@ def extended(text: str, add: Mapping[str, str]) -> str:
     return end + comma + obj(add)[1:]
 
 
+def rivals(names: Iterable[str], ours: Iterable[str]) -> list[str]:
+    """Return which names a parser that ignores case takes for one of ours, and are none."""
+    folded = {one.casefold() for one in ours}
+    return [name for name in names if name.casefold() in folded and name not in ours]
+
+
 def spliced(text: str, changes: list[tuple[Span, str]]) -> str:
     """Return a text with some places of it replaced."""
     parts, done = [], 0
@@ -344,6 +350,14 @@ class Json:
             return Json(extended(self.text, add)) if add else self
         kept = {name: self.part(name) for name in known if name not in drop}
         return Json(obj({**kept, **add}))
+
+    def owned(self, add: Mapping[str, str], guarded: Collection[str] = ()) -> Json:
+        """Return the object with members of ours {name: JSON text}, whoever else has such.
+
+        Of these, and of those that are `guarded`, no other spelling stays: parsers that ignore case
+        take the last one.
+        """
+        return self.edited(rivals(self.value, {*add, *guarded}), add)
 
     def part(self, *path: str) -> str:
         """Return the JSON text of the value that `path` leads to, "" if there is none."""

@@ -15,8 +15,13 @@ def open_standard_files() -> None:
 
 
 def complain(text: str) -> None:
-    """Write a line on standard error, whatever the locale; nobody may be there to read it."""
+    """Write a line on standard error, whatever the locale; nobody may be there to read it.
+
+    What servers say is for `Engine.say`, which knows what their variables hold.
+    """
+    from mcpagg_runtime.rare.secrecy import shown
+
     try:
-        os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
+        os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
     except OSError:
         return

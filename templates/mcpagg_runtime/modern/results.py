@@ -9,24 +9,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import edited, obj
+from mcpagg_runtime.base.message import result
 from mcpagg_runtime.base.protocol import METHODS, OTHER, SERVER_KEY
 
 if TYPE_CHECKING:
     from mcpagg_runtime.base.jsontext import Json
+    from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
 
 # The result of a call that has none, and of one that says nothing of its own.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+# What is ours to say, or to see, in a result: whether it asks something, and how long it keeps.
+_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
 # What only this revision's results have.
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
 
-def completed(result: Json, plan: Plan, method: str) -> Json:
+def completed(said: Json, plan: Plan, method: str) -> Json:
     """Return the result of a child, whichever revision it speaks, as one of this revision.
 
     What is already there stays: a child of this revision says it all itself.
     """
-    value = result.value
+    value = said.value
     add = {}
     if value.get("resultType", "complete") == "complete":
         if "resultType" not in value:
@@ -39,18 +43,30 @@ def completed(result: Json, plan: Plan, method: str) -> Json:
     if type(meta) is not dict:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
-        add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
-    return result.edited(add=add)
+        add["_meta"] = edited(said.part("_meta"), add={SERVER_KEY: plan.info})
+    return said.owned(add, _OURS)
 
 
-def legacy_result(result: Json, wraps: bool) -> Json:
+def unasking(answer: Message) -> Message:
+    """Return the answer of a legacy server without what asks something in this revision alone.
+
+    Such a server asks by requests of its own, which say who asks.
+    """
+    said = answer.json("result")
+    if said.value.get("resultType", "complete") == "complete":
+        return answer
+    plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+    return result(answer.id_text, plain)
+
+
+def legacy_result(said: Json, wraps: bool) -> Json:
     """Return a result of this revision as one of an older one.
 
     `wraps` says that the tool's output schema was wrapped, see `legacy_item`; its structured
     content is then too, as is any that is no object.
     """
-    value = result.value
+    value = said.value
     add = {}
     if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
-        add["structuredContent"] = obj(result=result.part("structuredContent"))
-    return result.edited(MODERN_MEMBERS, add)
+        add["structuredContent"] = obj(result=said.part("structuredContent"))
+    return said.edited(MODERN_MEMBERS, add)

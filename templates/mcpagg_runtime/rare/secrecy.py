@@ -14,7 +14,7 @@ from mcpagg_runtime.spawn.variables import percent_encoded
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 # How much a name promises. What is only likely counts for values that look random.
@@ -237,6 +237,16 @@ def _encoded_runs(secret: bytes) -> Iterator[str]:
         run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
         yield run
         yield run.replace("+", "-").replace("/", "_")
+
+
+def shown(text: str, redact: Callable[[str], str] = str) -> str:
+    """Return a text as it may be shown: what all that is shown goes through, where it is written.
+
+    It has no secret, none that only shows once an escape sequence is gone either, and nothing that
+    a terminal would act upon. Lines behind the first are indented: none passes for one of ours.
+    """
+    lines = redact(text).rstrip("\n").split("\n")
+    return "\n  ".join([redact(printable(line)) for line in lines])
 
 
 def printable(text: str) -> str:

@@ -12,6 +12,7 @@ from mcpagg_runtime.base.message import error, failure, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
     INVALID_PARAMS,
+    LEGACY,
     METHOD_NOT_FOUND,
     METHODS,
     OTHER,
@@ -202,6 +203,10 @@ class CallQueue:
             if self._origins.are_asked_for:
                 self._origins.learn(message, connection.name)
             call = connection.calls[number]
+            if call.client.is_modern and self._lifecycle.era == LEGACY:
+                from mcpagg_runtime.modern.results import unasking
+
+                message = unasking(message)
             passed = call.succeeded(connection.name, message)
             call.answer(passed.under(call.identifier))
             del connection.calls[number]

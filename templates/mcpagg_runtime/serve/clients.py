@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
 
 
+# Of the params of a server's request, what is checked or written here.
+_CHECKED = ("message", "mode", "tools")
+
+
 class Clients:
     """Who is connected, and which notifications they get outside of their calls."""
 
@@ -168,7 +172,7 @@ def attributed_log(params: Json, server: str) -> str:
     """Return the params of a log message whose logger is `server`, or `server/logger`."""
     logger = params.value.get("logger")
     named = f"{server}/{logger}" if type(logger) is str and logger else server
-    return params.edited(add={"logger": quote(named)}).text
+    return params.owned({"logger": quote(named)}).text
 
 
 def attributed(
@@ -179,12 +183,12 @@ def attributed(
     Where the proxy has `several`, what a person reads of an elicitation begins with the name, as
     the names of resources do. `token` is the member of `_meta` with another progress token, if any.
     """
-    meta = params.part("_meta") if type(params.value.get("_meta")) is dict else "{}"
-    add = {"_meta": edited(meta, add={**token, SERVER_MARK: quote(server)})}
+    meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
+    add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
     message = params.value.get("message")
     if several and method == "elicitation/create" and type(message) is str:
         add["message"] = quote(f"[{server}] {message}")
-    return params.edited(add=add).text
+    return params.owned(add, _CHECKED).text
 
 
 def attributed_input(result: Json, server: str, several: bool) -> str:
@@ -196,7 +200,7 @@ def attributed_input(result: Json, server: str, several: bool) -> str:
         key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
         for key, (entry, begin, stop) in members(text)[0].items()
     }
-    return result.edited(add={"inputRequests": obj(requests)}).text
+    return result.owned({"inputRequests": obj(requests)}).text
 
 
 def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> str:
@@ -204,7 +208,8 @@ def _attributed_entry(value: Any, entry: Json, server: str, several: bool) -> st
     if type(method) is not str or type(value.get("params", {})) is not dict:
         return entry.text
     asked = Json(entry.part("params") or "{}")
-    return entry.edited(add={"params": attributed(method, asked, server, several)}).text
+    params = attributed(method, asked, server, several)
+    return entry.owned({"params": params}, ("method",)).text
 
 
 def relayed(client: Client) -> str:

@@ -232,13 +232,13 @@ class Engine:
             self._paid.release()
         alarm = self.core.effects.alarm
         if alarm < self._alarm.due and not self._alarm.set(alarm):
-            self._say(f"no time limit is kept: {NO_THREAD}")
+            self.say(f"no time limit is kept: {NO_THREAD}")
         return reached
 
     def _do(self, kind: str, peer: Any, what: Any) -> None:
         """Carry out an action that is no message."""
         if kind == SAY:
-            self._say(what)
+            self.say(what)
         elif kind == START:
             why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
             if why:
@@ -249,23 +249,26 @@ class Engine:
             self._lives.put_to_sleep(peer)
         elif kind == STATE and self.log is not None:
             state, reason = what
-            self.log.send(_state_line(peer.name, state, self.redact(reason)))
+            self.log.send(_state_line(peer.name, state, self.shown(reason)))
 
-    def _say(self, text: str) -> None:
-        """Write a line on standard error."""
-        self._stderr.send(f"{self.plan.name}: {self.redact(text)}\n".encode("utf-8", "replace"))
+    def say(self, text: str) -> None:
+        """Write a line on standard error; further lines of the text are indented."""
+        line = f"{self.plan.name}: {self.shown(text)}\n"
+        self._stderr.send(line.encode("utf-8", "backslashreplace"))
 
     def _report(self, fault: Exception) -> str:
         """Write a line about a fault of ours; return its kind and place."""
         from mcpagg_runtime.rare.secrecy import where
 
         place = where(fault)
-        self._say(f"internal fault: {place}")
+        self.say(f"internal fault: {place}")
         return place
 
-    def redact(self, text: str) -> str:
-        """Return a text without values of variables: servers may say what they were given."""
-        return self._lives.redact(text)
+    def shown(self, text: str) -> str:
+        """Return a text as it may be shown: servers may say what they were given."""
+        from mcpagg_runtime.rare.secrecy import shown
+
+        return shown(text, self._lives.redact)
 
     def _send_all(self, messages: dict[Client | Child, list[Message]]) -> None:
         """Send each peer its messages; one that has left gets none."""

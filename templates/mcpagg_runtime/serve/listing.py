@@ -11,6 +11,9 @@ the lists of all other servers included (`Listing`):
 - a member of its own that stands twice (section 4), which typed parsers in Rust refuse;
 - values nested deeper than such parsers go: 128 levels in Rust, 200 in the Python SDK.
 
+Nor is an entry listed whose name, or URI, some clients would take from elsewhere: parsers that
+ignore case, such as Go's, take the last of `name` and `Name`.
+
 So is a tool that cannot be called as its server wants: over HTTP, one that has headers repeat its
 arguments by a mark that is not valid (specification 2026-07-28, transports, `x-mcp-header`).
 """
@@ -27,6 +30,7 @@ from mcpagg_runtime.base.jsontext import (
     members,
     obj,
     read_members,
+    rivals,
 )
 from mcpagg_runtime.serve.mending import WRONG, Unmendable, mended, named, wrong
 from mcpagg_runtime.serve.repeated import MARK, mark_fault
@@ -179,6 +183,8 @@ class Listing:
         """Name that for which an entry is left out though strict clients read it, "" if nothing."""
         if len(text) > MAXIMUM_ENTRY_CHARACTERS:
             return TOO_LARGE
+        if rival := rivals(entry, {self.kind.label, self.kind.key}):
+            return f"a member {rival[0]!r}, which some clients take for ours"
         if not (self._repeats and MARK in text):
             return ""
         fault = mark_fault(entry.get("inputSchema"))

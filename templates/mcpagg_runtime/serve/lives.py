@@ -99,6 +99,8 @@ class Lives:
         """Those that children have now: a grandchild may hold the pipes of an older one."""
         self._started: list[Life] = []
         """Those of which something may be left."""
+        self._launches: dict[str, Launch] = {}
+        """How each server was started last: a line may be about one that has ended."""
         self._adopted: dict[Child, Spawned | Exception] = {}
         """Processes that ran before their children were started, until they are, or why not."""
         self._digest = ""
@@ -108,8 +110,8 @@ class Lives:
 
     def redact(self, text: str) -> str:
         """Return a text without values of variables; needs no lock."""
-        for life in self._started:
-            text = life.launch.redact(text)
+        for launch in [*self._launches.values()]:
+            text = launch.redact(text)
         return text
 
     def start(self, child: Child) -> bool:
@@ -200,6 +202,7 @@ class Lives:
         try:
             minimal = host.plan.options.env == "minimal"
             launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+            self._launches[child.name] = launch
             # Whoever closes the engine waits for a start under way, and none comes after.
             with self.spawning:
                 if host.is_closing:

@@ -11,12 +11,14 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import TOOLS
+from mcpagg_runtime.base.jsontext import rivals
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
 from mcpagg_runtime.tool.printing import print_json
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
@@ -52,10 +54,15 @@ def call_tool(plan: Plan, folder: str, name: str, given: list[str], save: str | 
     except (BadArgument, OSError) as problem:
         complain(f"{plan.name}: {problem}")
         return 2
-    answer = _answer(plan, folder, {"name": name, "arguments": arguments})
-    if "result" not in answer:
-        _explain(plan, name, known, answer["error"])
-        return 1
+    proxy = LocalClient(plan, folder)
+    try:
+        answer = _answer(proxy, {"name": name, "arguments": arguments})
+        if "result" not in answer:
+            for line in _told(plan, name, known, answer["error"]):
+                proxy.engine.say(line)
+            return 1
+    finally:
+        proxy.close()
     result = answer["result"]
     try:
         status = print_json(files.saved(result) if files is not None else result)
@@ -80,39 +87,37 @@ def _schemas(plan: Plan) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _answer(plan: Plan, folder: str, params: dict[str, Any]) -> dict[str, Any]:
+def _answer(proxy: LocalClient, params: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a call, for which no other server is started."""
     from threading import Event
 
-    proxy, has_come = LocalClient(plan, folder), Event()
+    has_come = Event()
     answers: list[Message | None] = []
 
     def keep(message: Message | None) -> None:
         answers.append(message)
         has_come.set()
 
-    try:
-        proxy.ask("tools/call", params, keep)
-        has_come.wait()
-    finally:
-        proxy.close()
+    proxy.ask("tools/call", params, keep)
+    has_come.wait()
     (message,) = answers
     answer: dict[str, Any] = json.loads(message.line()) if message is not None else {}
     return answer
 
 
-def _explain(plan: Plan, name: str, known: dict[str, Any], error: dict[str, Any]) -> None:
+def _told(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[str]:
     """Say what a call was answered with instead of a result, and what may have been meant."""
-    data = f" {json.dumps(error['data'])}" if "data" in error else ""
-    complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
+    answer = error if type(error) is dict else {"message": error}
+    data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
+    yield f"{answer.get('message')} (code {answer.get('code')}){data}"
     if name in known:
         return
     server, sign, _ = name.partition(plan.options.separator)
     if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
-        complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
+        yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
     near = suggestion(name, list(plan.routes["tools"]))
     if near:
-        complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
+        yield f"there was no tool '{name}' when this was compiled{near}"
 
 
 class BadArgument(Exception):
@@ -194,7 +199,10 @@ def suggestion(name: str, known: list[str]) -> str:
 
 
 class Files:
-    """The folder of `--save`. Names in it are ours, 1.png, 2.bin: servers cannot choose a place."""
+    """The folder of `--save`. Names in it are ours, 1.png, 2.bin: servers cannot choose a place.
+
+    Nor can they name one: whatever they call `file` themselves is left out.
+    """
 
     def __init__(self, path: str) -> None:
         """Make the folder, if there is none.
@@ -220,8 +228,10 @@ class Files:
     def _without_data(self, block: Any) -> Any:
         if type(block) is not dict:
             return block
+        block = _without_file(block)
         if type(block.get("resource")) is dict:
-            return {**block, "resource": self._replaced(block["resource"], "blob")}
+            resource = self._replaced(_without_file(block["resource"]), "blob")
+            return {**block, "resource": resource}
         return self._replaced(block, "data")
 
     def _replaced(self, holder: dict[str, Any], member: str) -> dict[str, Any]:
@@ -249,3 +259,9 @@ class Files:
             except FileExistsError:
                 continue
             return path
+
+
+def _without_file(holder: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without a member that could be taken for ours, whatever its case."""
+    theirs = {"file", *rivals(holder, ["file"])}
+    return {name: value for name, value in holder.items() if name not in theirs}

@@ -180,15 +180,15 @@ def _looked_at(child: Child) -> bool:
 def _health(child: Child, engine: Engine) -> dict[str, Any]:
     """Return how a child is, for programs; without values of variables."""
     life = child.lifecycle
-    drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
+    drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
     for one in child.lists:
         if life.is_ready and not one.compared:
             drift[one.kind.name] = "changes too often to be compared"
     started = life.ready_at < FOREVER
     return {
         "state": child.state,
-        "reason": engine.redact(life.reason) or None,
-        "protocol": engine.redact(life.protocol) or None,
+        "reason": engine.shown(life.reason) or None,
+        "protocol": engine.shown(life.protocol) or None,
         "drift": {name: text for name, text in drift.items() if text},
         "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
     }
