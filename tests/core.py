@@ -36,6 +36,7 @@ from mcpagg_runtime.serve.core import Core
 from mcpagg_runtime.serve.effects import SAY, SEND, SLEEP, START, STATE, STOP
 from mcpagg_runtime.serve.listing import offered
 from mcpagg_runtime.serve.routing import Dispatch
+from mcpagg_runtime.views.addresses import Addresses
 from mcpagg_runtime.views.narrowing import narrowed
 
 if TYPE_CHECKING:
@@ -153,8 +154,10 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
         for server, name, exposed, short in rows_:
             tables[kind][server][exposed] = [name, short]
     for kind, addresses in (("resources", resources), ("templates", templates)):
+        told = Addresses({server: (addresses or {}).get(server, ()) for server in servers}).told
         tables[kind] = {
-            server: {uri: [] for uri in uris} for server, uris in (addresses or {}).items()
+            server: {told(uri, server): [] if told(uri, server) == uri else [uri] for uri in uris}
+            for server, uris in (addresses or {}).items()
         }
     for name in tables.keys() - {"name", "compiler", "snapshot"}:
         tables[name] = json_text(parts) if name == "profiles" else json.dumps(tables[name])

@@ -204,7 +204,9 @@ def _tables(
         "LISTS": {
             kind.method: [kind.name, kind.member, kind.key, kind.label]
             for kind in listed
-            if _is_ready(kind, snapshot) and not (kind is TOOLS and linked.overlays)
+            if _is_ready(kind, snapshot)
+            and kind.name not in linked.told_apart
+            and not (kind is TOOLS and linked.overlays)
         },
     }
 
@@ -289,7 +291,8 @@ def _digest(child: ChildSnapshot) -> str:
 def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -> set[str]:
     """Return the modules and parts that this proxy has no use for."""
     children = linked.children.values()
-    skilled = [facts for facts in children if SKILLS.capability in facts.get("extensions", ())]
+    declared = {*linked.capabilities, *linked.capabilities.get("extensions", ())}
+    has_uris = not declared.isdisjoint({"resources", SKILLS.capability})
     modern = any(facts["protocol"] == MODERN_VERSION for facts in children)
     remote = any("url" in row for row in rows.values())
     used = {
@@ -299,7 +302,8 @@ def _unused(rows: Mapping[str, Mapping[str, Any]], linked: Linked, http: bool) -
         "urls": remote,
         "repeated": remote or http,
         "narrowing": bool(linked.profiles),
-        "entries": bool(linked.overlays) or len(skilled) > 1 or modern,
+        "entries": bool(linked.overlays) or modern,
+        "addresses": has_uris and len(rows) > 1,
         "http": http,
     }
     return {name for name, needed in used.items() if not needed}

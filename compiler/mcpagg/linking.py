@@ -14,10 +14,10 @@ from mcpagg.options import Options
 from mcpagg.problems import NameClash, Problem
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
-from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
+from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.rare.names import exposed_name, portable_names
 from mcpagg_runtime.serve.listing import hides_address, offered
-from mcpagg_runtime.views.entries import server_address
+from mcpagg_runtime.views.addresses import Addresses, uris_of
 
 Route = tuple[str, ...]
 
@@ -30,10 +30,12 @@ class Linked:
     """The tables of the emitted file.
 
     `routes` {kind: {exposed name: (server, own name, portable name)}} for tools and prompts, {kind:
-    {URI: (server,)}} for resources and templates; `children` what the runtime must know of each
-    server; `capabilities` what the proxy declares to clients with a handshake,
-    `modern_capabilities` to those without; `composed` its composite tools, which have the server
-    ""; `profiles` {name: what it offers}; `overlays` {server: {tool: JSON Merge Patch}}.
+    {URI: (server,)}} for resources and templates, {URI as clients are told: (server, its own URI)}
+    where that is another one; `told_apart` are the kinds of lists in which there are such.
+    `children` is what the runtime must know of each server; `capabilities` what the proxy declares
+    to clients with a handshake, `modern_capabilities` to those without; `composed` its composite
+    tools, which have the server ""; `profiles` {name: what it offers}; `overlays` {server: {tool:
+    JSON Merge Patch}}.
     """
 
     routes: dict[str, dict[str, Route]]
@@ -44,6 +46,7 @@ class Linked:
     composed: Composed
     profiles: dict[str, Subset] = field(default_factory=dict)
     overlays: dict[str, dict[str, Any]] = field(default_factory=dict)
+    told_apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +84,24 @@ def link(
             _add_composites(spec, composed, owners, clashes)
         portable = portable_names(owners)
         routes[kind.name] = {name: (*owner, portable[name]) for name, owner in owners.items()}
+    handed = {child.name: _handed_out(child, rows[child.name]) for child in snapshot.children}
+    addresses = Addresses(
+        {server: set().union(*found.values()) for server, found in handed.items()}
+    )
     for kind in (RESOURCES, TEMPLATES):
-        routes[kind.name] = _addresses(kind, paths, rows, snapshot, warnings)
-    routes[SKILLS.name] = _skills(snapshot)
+        routes[kind.name] = _addresses(kind, paths, rows, snapshot, addresses, warnings)
+    routes[SKILLS.name] = _skills(snapshot, addresses)
     if clashes:
         raise NameClash(spec.source, clashes)
     for child in snapshot.children:
         warnings += _nothing_left(paths[child.name], child, rows[child.name])
     warnings += extension_warnings(snapshot, paths)
+    told_apart = frozenset(
+        kind
+        for server, found in handed.items()
+        for kind, uris in found.items()
+        if any(addresses.told(uri, server) != uri for uri in uris)
+    )
     linked = Linked(
         routes,
         _facts(snapshot),
@@ -96,8 +109,23 @@ def link(
         declared_capabilities(snapshot),
         merged_instructions(snapshot),
         composed,
+        told_apart=told_apart,
     )
     return linked, tuple(warnings)
+
+
+def _handed_out(child: ChildSnapshot, row: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return {kind of list: the URIs that a server hands out in it}; the config filters them."""
+    return {
+        kind.name: {
+            uri
+            for item in child.items(kind)
+            if kind is not TOOLS or offered(item["name"], row)
+            for uri in uris_of(kind.name, item)
+            if kind is TOOLS or not hides_address(uri, row)
+        }
+        for kind in KINDS
+    }
 
 
 def _owners(
@@ -147,13 +175,21 @@ def _addresses(
     paths: Mapping[str, str],
     rows: Mapping[str, Mapping[str, Any]],
     snapshot: Snapshot,
+    addresses: Addresses,
     warnings: list[Problem],
 ) -> dict[str, Route]:
-    """Return {URI: (server,)}: a URI stays as it is, so the first server that offers it wins."""
+    """Return {URI: (server,)}: a URI stays as it is, so the first server that offers it wins.
+
+    But one of a page or a skill that several offer: {URI as clients are told: (server, its own)}.
+    """
     owners: dict[str, Route] = {}
     for child in snapshot.children:
         for address in dict.fromkeys(item[kind.key] for item in child.items(kind)):
             if hides_address(address, rows[child.name]):
+                continue
+            told = addresses.told(address, child.name)
+            if told != address:
+                owners[told] = child.name, address
                 continue
             first = owners.setdefault(address, (child.name,))[0]
             if first != child.name:
@@ -163,16 +199,13 @@ def _addresses(
     return owners
 
 
-def _skills(snapshot: Snapshot) -> dict[str, Route]:
-    """Return {URI as listed: (server, its own URI, URI as listed)}.
-
-    Where several servers have skills, those of two that have one URI are two skills.
-    """
+def _skills(snapshot: Snapshot, addresses: Addresses) -> dict[str, Route]:
+    """Return {URI as listed: (server, its own URI, URI as listed)}."""
     skilled = [child for child in snapshot.children if SKILLS.is_declared(child.capabilities)]
     routes: dict[str, Route] = {}
     for child in skilled:
         for uri in dict.fromkeys(item[SKILLS.key] for item in child.skills):
-            listed = server_address(uri, child.name) if len(skilled) > 1 else uri
+            listed = addresses.told(uri, child.name)
             routes.setdefault(listed, (child.name, uri, listed))
     return routes
 

@@ -35,8 +35,8 @@ def listed_items(snapshot: Snapshot, linked: Linked) -> dict[str, list[ListedIte
     names: dict[tuple[str, str, str], tuple[str, str]] = {}
     for kind in KINDS:
         for exposed, (server, *own) in linked.routes[kind.name].items():
-            key, portable = own or (exposed, exposed)
-            names[server, kind.name, key] = exposed, portable
+            key = own[0] if own else exposed
+            names[server, kind.name, key] = exposed, own[-1] if len(own) > 1 else exposed
     listed: dict[str, list[ListedItem]] = {}
     for child in snapshot.children:
         items = listed[child.name] = []

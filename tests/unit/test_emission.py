@@ -76,12 +76,11 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    assert (
-        "; without composite, entries, http, masking, narrowing, remote, repeated, urls)\n" in plain
-    )
+    without = "addresses, composite, entries, http, masking, narrowing, remote, repeated, urls"
+    assert f"; without {without})\n" in plain
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite
-    assert "; without entries, http, narrowing, remote, repeated, urls)\n" in composite
+    assert "; without addresses, entries, http, narrowing, remote, repeated, urls)\n" in composite
 
 
 def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
@@ -105,12 +104,12 @@ def test_only_a_proxy_that_serves_http_has_what_that_takes() -> None:
     }
 
 
-def test_a_proxy_where_several_servers_have_skills_has_what_lists_those() -> None:
+def test_a_proxy_where_several_servers_hand_out_uris_has_what_tells_them_apart() -> None:
     capabilities: dict[str, Any] = {"extensions": {"io.modelcontextprotocol/skills": {}}}
     children = [ChildSnapshot(name, "2025-11-25", capabilities=capabilities) for name in "ab"]
     config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot(tuple(children)), Options())
-    assert "; without composite, http, masking, narrowing, remote, repeated, urls)\n" in text
+    assert "; without composite, entries, http, masking, narrowing, remote, repeated, urls)\n" in text
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

@@ -1114,7 +1114,7 @@ def test_a_child_sends_no_notification_of_clients(method: str) -> None:
 def test_a_child_says_nothing_of_the_resources_of_another_one() -> None:
     world = World({"a": ["t"], "b": ["t"]}, resources={"a": ["file:///x"]})
     client, a, b = world.client(), world.up("a"), world.up("b")
-    client.watched["file:///x"] = "a"
+    client.watched["file:///x"] = "a", "file:///x"
     updated = notification("notifications/resources/updated", {"uri": "file:///x"})
     world.say(b, updated)
     assert world.lines(client) == []

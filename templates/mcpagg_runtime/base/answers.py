@@ -9,6 +9,7 @@ from mcpagg_runtime.base.client import ModernRequest, is_enveloped
 from mcpagg_runtime.base.jsontext import Malformed, obj, parse
 from mcpagg_runtime.base.message import decode, error, failure, read_message, result
 from mcpagg_runtime.base.protocol import (
+    APART,
     INITIALIZED,
     INVALID_PARAMS,
     LISTEN,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.views.addresses import Addresses
 
 LIST_MILLISECONDS = 3_600_000
 
@@ -44,11 +46,34 @@ class Answers:
         self.outages: set[str] = set()
         """The servers that are down: what they have has left the lists."""
         self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
+        with_uris = not self.declared.isdisjoint({"resources", SKILLS.capability})
+        self.has_addresses = with_uris and len(plan.servers) > 1
+        """Whether two servers may hand out one URI."""
+        self._addresses: tuple[int, Addresses] | None = None
+        """What the lists hand out, and their versions."""
         self._lists = {
             kind.method: self.catalogues[kind.name]
             for kind in KINDS
             if kind.capability in self.declared
         }
+
+    def addresses(self) -> Addresses:
+        """Return what the lists, as they are served now, hand out of pages and skills."""
+        from mcpagg_runtime.views.addresses import Addresses, uris_of
+
+        version = sum(catalogue.version for catalogue in self.catalogues.values())
+        if self._addresses is None or self._addresses[0] != version:
+            handed: dict[str, list[str]] = {server: [] for server in self.plan.servers}
+            for kind, catalogue in self.catalogues.items():
+                for server in handed if self._hands_out(catalogue) else ():
+                    for item in catalogue.served(server):
+                        handed[server] += uris_of(kind, parse(item.listed(item.original)))
+            self._addresses = version, Addresses(handed)
+        return self._addresses[1]
+
+    def _hands_out(self, catalogue: Catalogue) -> bool:
+        """Whether a list may hand out URIs of pages or skills."""
+        return self.has_addresses and any(map(catalogue.mentions, APART))
 
     def extenders(self, method: str) -> list[str]:
         """Return the servers that a request of an unknown method may be for, likeliest first.
@@ -94,7 +119,8 @@ class Answers:
             refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
             return failure(message.id_text, refusal)
         catalogue = self._lists[message.method or ""]
-        member, texts = catalogue.kind.member, catalogue.texts(client)
+        told = self.addresses().told if self._hands_out(catalogue) else None
+        member, texts = catalogue.kind.member, catalogue.texts(client, told)
         if not client.is_modern:
             return result(message.id_text, list_result(member, texts))
         ttl, scope = self._hints(catalogue)

@@ -14,11 +14,13 @@ from mcpagg_runtime.start.lists import cut_list
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.plan import Plan
+
+    Told = Callable[[str, str], str]
 
 # The members of a tool that only revisions with a handshake have (specification 2026-07-28, the
 # changes).
@@ -93,6 +95,11 @@ class Item:
         """Return the JSON text of the item under `name`."""
         return self.head + quote(name) + self.tail
 
+    def mentions(self, text: str) -> bool:
+        """Whether `text` may stand in the item, escaped or not; its URI is in there, or read."""
+        parts = (self.head, self.tail)
+        return text in self.original or any(text in one or "\\u00" in one for one in parts)
+
     def names(self, text: str) -> bool:
         """Whether `text` stands in the item as a string."""
         string = quote(text)
@@ -111,8 +118,8 @@ class Catalogue:
         """The routing table.
 
         {exposed name: (server, the server's own name, portable name)} for tools and prompts, {URI:
-        (server,)} for resources and templates, {listed URI: (server, its own URI, listed URI)} for
-        skills.
+        (server,)} for resources and templates, or {URI as it is told: (server, its own URI)} where
+        that is another one, {listed URI: (server, its own URI, listed URI)} for skills.
         """
         self.conditional = {
             server: frozenset(facts.get(server, {}).get("conditional", ()))
@@ -121,8 +128,8 @@ class Catalogue:
         """{server: the items that it offers only to a client with capabilities}."""
         self.live: dict[str, list[Item]] = {}
         """The lists that are served instead of the snapshot."""
-        self.apart = kind is SKILLS and len(plan.skilled) > 1
-        """Whether URIs are listed with their server, since several have such items."""
+        self.version = 0
+        """How often another list was served."""
         self._snapshot = plan.snapshot
         self._outages = outages
         self._modern = {
@@ -140,14 +147,34 @@ class Catalogue:
         self._recorded: dict[str, list[Item]] = {}
         self._names: dict[str, Item] = {}
 
-    def texts(self, client: Client) -> list[str]:
-        """Return the JSON texts of the items that a client is shown, as it knows such items."""
+    def texts(self, client: Client, told: Told | None = None) -> list[str]:
+        """Return the JSON texts of the items that a client is shown, as it knows such items.
+
+        `told` returns what it is told of in place of a server's URI, None for always the same.
+        """
         patches: Mapping[tuple[str, str], str] = {}
         if self._overlays:
             from mcpagg_runtime.views.entries import patches_of
 
             patches = patches_of(self._overlays)
-        return [self._text(item, client, patches) for item in self._shown(client)]
+        texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
+        if told is None:
+            return [text for _, text in texts]
+        from mcpagg_runtime.views.addresses import told_item
+
+        def spelled(server: str, text: str) -> str:
+            return told_item(self.kind.name, text, lambda uri: told(uri, server))
+
+        return [spelled(server, text) for server, text in texts]
+
+    def mentions(self, scheme: str) -> bool:
+        """Whether a URI of a scheme may stand in the list, escaped or not."""
+        kind, live = self.kind.name, self.live
+        for server in self.servers:
+            if server not in live and scheme in self._snapshot[server].get(kind, ""):
+                return True
+        items = [item for listed in live.values() for item in listed]
+        return any(item.mentions(scheme[:-2]) for item in items)
 
     def _shown(self, client: Client) -> list[Item]:
         """Return the items that a client is shown: conditional ones if it has capabilities."""
@@ -160,18 +187,17 @@ class Catalogue:
         ]
 
     def _text(self, item: Item, client: Client, patches: Mapping[tuple[str, str], str]) -> str:
-        text = item.listed(item.original if self.apart else getattr(item, client.spelling))
+        by_uri = self.kind.label == "uri"
+        text = item.listed(item.original if by_uri else getattr(item, client.spelling))
         if client.is_modern and '"execution"' in text:
             # Its items have no such member: tasks are not relayed.
             text = edited(text, drop=LEGACY_ONLY)
         patch = patches.get((item.server, item.original))
         wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
-        if not (self.apart or patch or wraps):
+        if not (patch or wraps):
             return text
-        from mcpagg_runtime.views.entries import legacy_item, moved_entry, overlaid
+        from mcpagg_runtime.views.entries import legacy_item, overlaid
 
-        if self.apart:
-            return moved_entry(text, item.server)
         if patch:
             text = overlaid(text, patch)
         return legacy_item(text) if wraps else text
@@ -205,6 +231,7 @@ class Catalogue:
     def serve(self, server: str, items: list[Item]) -> None:
         """Serve `items` for a child from now on."""
         self.live[server] = items
+        self.version += 1
         self._names = {}
 
     def find(self, name: str) -> Item | None:

@@ -91,8 +91,8 @@ class Client:
         """On whose behalf servers are started, None as long as it may not want any."""
         self.may_answer = True
         """Whether it may still send answers, before the end of its input."""
-        self.watched: dict[str, str] = {}
-        """{URI of a resource: the server that has agreed to tell of it}."""
+        self.watched: dict[str, tuple[str, str]] = {}
+        """{URI of a resource: (the server that has agreed to tell of it, its own URI)}."""
         self._last_id = 0
         self.deliver: Callable[[Message], None] = _lost
         """Takes what the router says to it."""

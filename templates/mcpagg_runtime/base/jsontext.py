@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.start.values import quote, scan, string_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any
 
     Span = tuple[int, int]

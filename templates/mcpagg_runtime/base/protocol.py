@@ -26,6 +26,11 @@ SERVER_MARK = "mcpagg/server"  # our own: which server asks a client
 # Extensions.
 TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+# URIs of pages, which tools name, and of skills. Where two servers have one, it is told apart.
+# https://github.com/modelcontextprotocol/ext-apps, https://github.com/modelcontextprotocol/ext-skills
+PAGE_SCHEME = "ui://"
+SKILL_SCHEME = "skill://"
+APART = (PAGE_SCHEME, SKILL_SCHEME)
 PAGES = "io.modelcontextprotocol/ui"  # of clients that show the pages of tools
 
 PARSE_ERROR = -32700
@@ -56,19 +61,21 @@ class Method:
 
     `capability` is what some server must have declared for it. `member` is the member of params
     that says what it is for, by which it is routed: "name", "uri", "ref", or "" for none; `kind`
-    is the name of the list (see KINDS) that a "name" is looked up in. `asks` says whether a modern
-    client may be asked for input before the result, `cached` whether a modern result has cache
-    hints, `repeated` whether a header of HTTP repeats `member`, and `modern` whether the modern
-    revision has the method.
+    is the name of the list (see KINDS) that a "name" is looked up in, and `lists` are those whose
+    withheld items it is refused for: that one, if there is no more to say. `asks` says whether a
+    modern client may be asked for input before the result, `cached` whether a modern result has
+    cache hints, `repeated` whether a header of HTTP repeats `member`, and `modern` whether the
+    modern revision has the method.
     """
 
-    __slots__ = ("asks", "cached", "capability", "kind", "member", "modern", "repeated")
+    __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
 
     def __init__(
         self,
         capability: str,
         member: str = "",
         kind: str = "",
+        lists: tuple[str, ...] = (),
         *,
         asks: bool = False,
         cached: bool = False,
@@ -78,22 +85,29 @@ class Method:
         self.capability = capability
         self.member = member
         self.kind = kind
+        self.lists = lists or (kind,)
         self.asks = asks
         self.cached = cached
         self.repeated = repeated
         self.modern = modern
 
 
+# What a URI may be of.
+_BY_URI = ("resources", "templates", "skills")
+_BY_REFERENCE = ("prompts", "resources", "templates")
+
 METHODS = {
     "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
     "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
-    "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
-    "resources/subscribe": Method("resources", "uri", modern=False),
-    "resources/unsubscribe": Method("resources", "uri", modern=False),
-    "completion/complete": Method("completions", "ref"),
+    "resources/read": Method(
+        "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
+    ),
+    "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+    "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+    "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
     "logging/setLevel": Method("logging", modern=False),
-    "skills/get": Method(SKILLS_EXTENSION, "uri", cached=True),
-    "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
+    "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
+    "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
 }
 OTHER = Method("", modern=False)  # what every method is that has no row
 LISTEN = "subscriptions/listen"

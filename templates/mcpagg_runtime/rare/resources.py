@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.message import Message, result
 from mcpagg_runtime.base.protocol import (
+    APART,
     INVALID_PARAMS,
     METHODS,
+    PAGE_SCHEME,
     RESOURCE_NOT_FOUND,
     SKILLS_EXTENSION,
 )
+from mcpagg_runtime.base.templates import fits, folder_of, lies_in
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.listing import hides_address
-from mcpagg_runtime.serve.uris import fits
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -28,12 +30,8 @@ if TYPE_CHECKING:
     from mcpagg_runtime.serve.routing import Dispatch
     from mcpagg_runtime.serve.uris import Origins
 
-# Pages of tools, which their tools name: https://github.com/modelcontextprotocol/ext-apps
-APP_SCHEME = "ui://"
 # What is asked of the servers that have skills.
 SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
-# What a URI that is listed for a skill is read by.
-READING_METHODS = SKILL_METHODS | {"resources/read"}
 
 
 class SubscriptionCall(Call):
@@ -41,15 +39,19 @@ class SubscriptionCall(Call):
 
     __slots__ = ("_origins",)
 
-    def __init__(self, client: Client, message: Message, uri: str, origins: Origins) -> None:
-        super().__init__(client, message, uri)
+    def __init__(
+        self, client: Client, message: Message, uri: str, own: str, origins: Origins
+    ) -> None:
+        """`own` is its child's own URI."""
+        super().__init__(client, message, uri, ("uri",), own)
         self._origins = origins
 
     def succeeded(self, server: str, message: Message) -> Message:
         """From now on the server tells the client of the resource, or no longer."""
         if self.method == "resources/subscribe":
-            self.client.watched[self.name] = server
-            self._origins.add(self.name, server)
+            self.client.watched[self.name] = server, self.original
+            if self.original == self.name:
+                self._origins.add(self.name, server)
         else:
             self.client.watched.pop(self.name, None)
         return message
@@ -58,20 +60,6 @@ class SubscriptionCall(Call):
         """Nobody tells of the resource."""
         if self.method == "resources/subscribe":
             self.client.watched.pop(self.name, None)
-
-
-class SkillCall(Call):
-    """A request about skills of several servers, whose result has URIs as they are listed."""
-
-    __slots__ = ()
-
-    def succeeded(self, server: str, message: Message) -> Message:
-        """Write the URIs in a result as they are listed."""
-        if type(message.value("result")) is not dict:
-            return message
-        from mcpagg_runtime.views.entries import moved_result
-
-        return result(message.id_text, moved_result(message.raw("result"), server))
 
 
 class ResourceRouting:
@@ -91,6 +79,7 @@ class ResourceRouting:
         self._clients = clients
         self._origins = origins
         self._dispatch = dispatch
+        self._guarded = answers.plan.options.on_drift == "refuse"
 
     def request(self, client: Client, message: Message) -> None:
         """Route what is about a resource."""
@@ -98,8 +87,6 @@ class ResourceRouting:
         if type(uri) is not str:
             text = f"{message.method} needs a uri in params"
             self._dispatch.deny(client, message, INVALID_PARAMS, text)
-        elif self._dispatch.refuse_withheld(client, message, uri):
-            return
         elif message.method == "resources/unsubscribe":
             self._unsubscribe(client, message, uri)
         else:
@@ -107,95 +94,119 @@ class ResourceRouting:
 
     def _find(self, client: Client, message: Message, uri: str) -> None:
         """Ask those who may have a resource, the likeliest first."""
-        owners, own = self._holders(message.method or "", uri)
+        method = message.method or ""
+        owners, own = self._meant(uri) or (self._listers(method, uri), uri)
+        if not owners and self._dispatch.refuse_withheld(client, message, own):
+            return
+        several = [] if owners else self._told(uri)
+        owners = owners or ([] if several else self._holders(method, uri))
         if owners:
             self._dispatch.send(self._call(client, message, uri, own), owners)
-        elif message.method in SKILL_METHODS:
+        elif method in SKILL_METHODS and not several:
             text = f"No skill is served at {uri}"
             self._dispatch.deny(client, message, INVALID_PARAMS, text)
         else:
-            text, data = f"Resource not found: {uri}", obj(uri=quote(uri))
+            say = f"; say {' or '.join(several)}" if several else ""
+            text, data = f"Resource not found: {uri}{say}", obj(uri=quote(uri))
             self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
+
+    def _meant(self, uri: str) -> tuple[list[Child], str] | None:
+        """Return the child whose URI clients know as this one, and that; None for any other URI."""
+        if not (self._answers.has_addresses and uri.startswith(APART)):
+            return None
+        meant = self._answers.addresses().meant(uri, self._origins.of)
+        if meant is None:
+            return None
+        child, own = self._children[meant[0]], meant[1]
+        return ([] if hides_address(own, child.row) else [child]), own
+
+    def _told(self, uri: str) -> list[str]:
+        """Return what clients know a URI as that several servers hand out, [] for any other."""
+        if not (self._answers.has_addresses and uri.startswith(APART)):
+            return []
+        addresses = self._answers.addresses()
+        told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
+        return [one for one in told if one != uri]
+
+    def _listers(self, method: str, uri: str) -> list[Child]:
+        """Return who lists a URI, and is alone then."""
+        kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
+        items = [self._catalogues[kind].find(uri) for kind in kinds]
+        found = [self._children[item.server] for item in items if item is not None]
+        return [] if self._told(uri) else found[:1]
 
     def _call(self, client: Client, message: Message, uri: str, own: str) -> Call:
         """Return the call for a request; `own` is its child's own URI."""
         if message.method in ("resources/subscribe", "resources/unsubscribe"):
-            return SubscriptionCall(client, message, uri, self._origins)
-        if own != uri:
-            return SkillCall(client, message, uri, ("uri",), own)
-        skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
-        return (SkillCall if skilled else Call)(client, message, uri)
+            return SubscriptionCall(client, message, uri, own, self._origins)
+        return Call(client, message, uri, ("uri",), own)
 
     def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
         """End a subscription: at its child too, unless another client has it, or it is gone."""
-        server = client.watched.pop(uri, None)
-        if server is None:
+        server, own = client.watched.pop(uri, ("", uri))
+        if not server:
             self._find(client, message, uri)
             return
         child = self._dispatch.serving(client, server)
-        if not child.lifecycle.is_ready or child.is_watched(uri):
+        if not child.lifecycle.is_ready or child.is_watched(own):
             client.deliver(result(message.id_text, "{}"))
         else:
-            self._dispatch.send(self._call(client, message, uri, uri), [child])
+            self._dispatch.send(self._call(client, message, uri, own), [child])
 
     def complete(self, client: Client, message: Message, uri: str) -> None:
         """Ask the owner of a template for completions."""
-        item = self._catalogues["templates"].find(uri)
-        owners = [self._children[item.server]] if item is not None else self.owners(uri)
+        owners, own = self._meant(uri) or ([], uri)
+        if not owners:
+            item = self._catalogues["templates"].find(uri)
+            owners = [self._children[item.server]] if item is not None else self.owners(uri)
         able = [child for child in owners if "completions" in child.lifecycle.declared]
         if owners:
-            self._dispatch.send(Call(client, message, uri), able or owners)
+            self._dispatch.send(Call(client, message, uri, ("ref", "uri"), own), able or owners)
         else:
             self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
 
-    def _holders(self, method: str, uri: str) -> tuple[list[Child], str]:
-        """Return who may have what a URI is of, the likeliest first, and their own URI for it."""
-        skilled = [self._children[name] for name in self._answers.plan.skilled]
-        listed = self._catalogues["resources"].find(uri) is not None
-        if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
-            from mcpagg_runtime.views.entries import own_address
-
-            for child in skilled:
-                own = own_address(uri, child.name)
-                if own is not None:
-                    return [child], own
+    def _holders(self, method: str, uri: str) -> list[Child]:
+        """Return who may have what nobody lists, the likeliest first."""
         owners = self.owners(uri)
         if method in SKILL_METHODS:
-            item = self._catalogues["skills"].find(uri)
-            first = [self._children[item.server]] if item is not None else []
-            owners = [*first, *(child for child in owners if child in skilled), *skilled]
-            return list(dict.fromkeys(owners)), uri
+            skilled = [self._children[name] for name in self._answers.plan.skilled]
+            likely = [child for child in owners if child in skilled]
+            return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
         if method == "resources/subscribe":
-            owners = [child for child in owners if _tells_of_resources(child)] or owners
-        return owners, uri
+            return [child for child in owners if _tells_of_resources(child)] or owners
+        return owners
 
     def owners(self, uri: str) -> list[Child]:
         """Return who may have a resource, the likeliest first.
 
-        Whoever lists it is alone. Else it is those whose templates fit, whoever named the URI in a
-        result or in the description of a tool, and then every other child that has resources.
-        Those that are down come last: they can only say that they are. Under `refuse` nobody is
-        asked for what does not fit: it may be another spelling of what is withheld.
+        Whoever lists it is alone. Else it is those whose templates fit, or in whose skills it lies,
+        whoever named the URI in a result or in the description of a tool, and then every other
+        child that has resources. Those that are down come last: they can only say that they are.
+        Under `refuse` nobody is asked for what does not fit: it may be another spelling of what is
+        withheld.
         """
         item = self._catalogues["resources"].find(uri)
         if item is not None:
             return [self._children[item.server]]
-        templates, tools = self._catalogues["templates"], self._catalogues["tools"]
-        servers = [
-            server
-            for server in self._children
-            if any(fits(item.original, uri) for item in templates.served(server))
-        ]
-        guarded = self._answers.plan.options.on_drift == "refuse"
-        if not guarded:
+        servers = [server for server in self._children if self._fits(server, uri)]
+        if not self._guarded:
             servers += [self._origins.of(uri) or ""]
-        if uri.startswith(APP_SCHEME):
+        if uri.startswith(PAGE_SCHEME):
+            tools = self._catalogues["tools"]
             servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
-        if not guarded:
+        if not self._guarded:
             servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
         owners = [self._children[name] for name in dict.fromkeys(servers) if name]
         shown = [child for child in owners if not hides_address(uri, child.row)]
         return sorted(shown, key=lambda child: child.state == DOWN)
+
+    def _fits(self, server: str, uri: str) -> bool:
+        """Whether a template of a server fits a URI, or a skill has it: its folder, or its list."""
+        templates, skills = self._catalogues["templates"], self._catalogues["skills"]
+        return any(fits(item.original, uri) for item in templates.served(server)) or any(
+            lies_in(uri, folder_of(item.original)) or item.names(uri)
+            for item in skills.served(server)
+        )
 
 
 def _tells_of_resources(child: Child) -> bool:

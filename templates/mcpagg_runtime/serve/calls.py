@@ -165,7 +165,8 @@ class CallQueue:
 
     def _is_withheld(self, call: Call) -> bool:
         """Refuse a call for what is withheld, or no longer served: it may have waited."""
-        reason = self._lists.withheld(call.method, call.name)
+        by_uri = call.path[-1:] == ("uri",)
+        reason = self._lists.withheld(call.method, call.original if by_uri else call.name)
         if reason is not None:
             self.fail(call, reason)
             return True
@@ -200,8 +201,7 @@ class CallQueue:
                 call.others, call.refusal = [], ""
             self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
         else:
-            if self._origins.are_asked_for:
-                self._origins.learn(message, connection.name)
+            message = self._origins.learn(message, connection.name)
             call = connection.calls[number]
             if call.client.is_modern and self._lifecycle.era == LEGACY:
                 from mcpagg_runtime.modern.results import unasking

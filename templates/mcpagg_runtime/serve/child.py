@@ -72,6 +72,7 @@ class Child:
         self._clients = clients
         self._catalogues = answers.catalogues
         self._outages = answers.outages
+        self._told = origins.told
         self.connection = Connection(self, self.receive, self.row, plan.options, effects)
         self.lifecycle = Lifecycle(self.connection, plan, era, audience)
         self._loss_said = False
@@ -249,7 +250,7 @@ class Child:
         What it logs while calls of several clients are under way may be about any of them.
         """
         callers = {call.client for call in self.connection.calls.values()}
-        reached = self._clients.pass_on(self.name, message, callers, self._serves)
+        reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)
         is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
         if is_lost and not self._loss_said:
             self._loss_said = True

@@ -21,6 +21,7 @@ from mcpagg_runtime.base.protocol import (
     SERVER_MARK,
     TASKS,
 )
+from mcpagg_runtime.base.templates import lies_in
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -62,9 +63,9 @@ class Clients:
         del self._connected[client]
 
     def watched(self, server: str, serves: Callable[[Client], bool]) -> list[str]:
-        """Return the URIs of the resources that a server tells those clients of, each once."""
-        watched = [one.watched.items() for one in self if one.watched and serves(one)]
-        return list(dict.fromkeys([u for uris in watched for u, owner in uris if owner == server]))
+        """Return its own URIs of the resources that a server tells those clients of, each once."""
+        watched = [one.watched.values() for one in self if one.watched and serves(one)]
+        return list(dict.fromkeys([u for uris in watched for owner, u in uris if owner == server]))
 
     def settle_level(self) -> bool:
         """Find the level that children are asked for; return whether it is another one now.
@@ -98,16 +99,22 @@ class Clients:
         message: Message,
         callers: set[Client],
         serves: Callable[[Client], bool],
+        told: Callable[[str, str], str],
     ) -> bool:
         """Give a server's notification (log, resource, unknown) to the clients that it concerns.
 
-        Return whether there was one. `serves` says which clients the server's instance has.
+        Return whether there was one. `serves` says which clients the server's instance has, `told`
+        what clients are told of in place of a server's own URI.
+
         `callers` are those whose calls the server has in hand. What it says meanwhile may be about
         those calls, so nobody else gets it; where they came over several connections, nobody does.
         """
         method, params = message.method or "", message.raw("params")
         if method == LOG_MESSAGE:
             params = attributed_log(message.json("params"), server)
+        uri = message.params.get("uri")
+        if method == RESOURCE_UPDATED and type(uri) is str and told(uri, server) != uri:
+            params = message.json("params").owned({"uri": quote(told(uri, server))}).text
         passed = notification(method, params)
         connections = {caller.connection for caller in callers}
         reached = set()
@@ -117,7 +124,7 @@ class Clients:
                 continue
             about_others = bool(connections - {client.connection})
             if method == RESOURCE_UPDATED:
-                concerned = _watches(client, server, message.params.get("uri"))
+                concerned = _watches(client, server, uri)
             elif method == LOG_MESSAGE and not about_others:
                 # It is logged once over one connection, whoever speaks over it.
                 is_loud = self._logs and _is_loud(message.params.get("level"), client.level)
@@ -132,8 +139,8 @@ class Clients:
 
 def _watches(client: Client, server: str, uri: Any) -> bool:
     """Whether a client gets updates of a resource from a server, or of what it lies within."""
-    watched = [one for one, owner in client.watched.items() if owner == server]
-    return type(uri) is str and any(_lies_in(uri, one) for one in watched)
+    watched = [one for owner, one in client.watched.values() if owner == server]
+    return type(uri) is str and any(lies_in(uri, one) for one in watched)
 
 
 def inability(client: Client, message: Message) -> str:
@@ -159,13 +166,6 @@ def inability(client: Client, message: Message) -> str:
 def _is_loud(level: object, threshold: str) -> bool:
     """Whether a log message is to reach who asked for `threshold`, "" for all of them."""
     return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
-
-
-def _lies_in(uri: str, watched: str) -> bool:
-    """Whether a URI is the one that is watched, or of something within that resource."""
-    if not uri.startswith(watched):
-        return False
-    return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
 
 
 def attributed_log(params: Json, server: str) -> str:

@@ -32,6 +32,7 @@ from mcpagg_runtime.base.jsontext import (
     read_members,
     rivals,
 )
+from mcpagg_runtime.base.protocol import APART
 from mcpagg_runtime.serve.mending import WRONG, Unmendable, mended, named, wrong
 from mcpagg_runtime.serve.repeated import MARK, mark_fault
 from mcpagg_runtime.start.lists import labelled
@@ -210,7 +211,7 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
     """Return those of a child's items that the proxy lists, each under its names.
 
     The config filters tools and resources; what has the name or the URI of another child's is left
-    out, as the compiler does.
+    out, as the compiler does, but for pages and skills: see `Addresses`.
     """
     kind, server, row = catalogue.kind, connection.name, connection.row
     items = [item for item in items if not is_hidden(kind, item.original, row)]
@@ -218,14 +219,13 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
         return _named(items, catalogue, connection)
     if kind.label == "name":
         routes, own = catalogue.routes, (server,)
-        items = [item for item in items if routes.get(item.original, own)[0] == server]
+        items = [
+            item
+            for item in items
+            if routes.get(item.original, own)[0] == server or item.original.startswith(APART)
+        ]
         for item in items:
             item.exposed = item.portable = labelled(server, item.exposed)
-    elif catalogue.apart:
-        from mcpagg_runtime.views.entries import server_address
-
-        for item in items:
-            item.exposed = item.portable = server_address(item.original, server)
     return items
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.catalogue import KINDS, TEMPLATES, TOOLS
+from mcpagg_runtime.base.catalogue import KINDS, SKILLS, TEMPLATES, TOOLS
 from mcpagg_runtime.base.jsontext import Malformed
 from mcpagg_runtime.base.protocol import METHOD_NOT_FOUND, METHODS, MODERN, OTHER, PAGES
+from mcpagg_runtime.base.templates import fits, folder_of, lies_in
 from mcpagg_runtime.serve.differences import Difference, differs, drift
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.listing import Listing, listed
-from mcpagg_runtime.serve.uris import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -295,7 +295,7 @@ class ListReader:
 
     def _withhold(self, reasons: Mapping[Item, str]) -> None:
         """Refuse these items from now on, by any name that clients may use for them."""
-        named = self.kind.key == self.kind.label
+        named = self.kind.key == "name"
         self.refused = {
             name: reason
             for item, reason in reasons.items()
@@ -344,19 +344,24 @@ class ListReader:
 
     def withheld(self, method: str, name: str) -> str | None:
         """Return why what a client asks for by `name` is withheld, None if it is not."""
-        kind = self.kind
-        # A prompt may be called like a tool; what is completed is a prompt or a template.
-        row = METHODS.get(method, OTHER)
-        if row.kind:
-            meant = row.kind == kind.name
-        elif row.member == "ref":
-            meant = kind is not TOOLS
-        else:
-            meant = method.startswith((kind.name, kind.capability))
-        for refused, reason in self.refused.items() if meant else ():
-            if name == refused or (kind is TEMPLATES and fits(refused, name)):
+        is_meant = self.kind.name in METHODS.get(method, OTHER).lists
+        for refused, reason in self.refused.items() if is_meant else ():
+            if name == refused or self._is_part(name, refused):
                 return reason
         return None
+
+    def _is_part(self, uri: str, refused: str) -> bool:
+        """Whether a URI is of a template that is withheld, or in the folder of such a skill.
+
+        A skill that is served may lie within that.
+        """
+        if self.kind is TEMPLATES:
+            return fits(refused, uri)
+        if self.kind is not SKILLS or not lies_in(uri, folder_of(refused)):
+            return False
+        served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
+        around = [folder for folder in served if lies_in(uri, folder)]
+        return all(len(folder) <= len(folder_of(refused)) for folder in around)
 
 
 class Lists:

@@ -65,9 +65,7 @@ class Router:
         self.plan = answers.plan
         self.effects = effects
         self.clients = Clients("logging" in answers.declared)
-        # Where resources are not served, or by one server alone, nobody asks.
-        several = len(self.plan.servers) > 1
-        self._origins = Origins("resources" in answers.declared and several)
+        self._origins = Origins(answers.has_addresses, answers.addresses)
         self.servers = {
             name: Instances(name, answers, effects, self.clients, self._origins)
             for name in self.plan.servers
@@ -125,8 +123,9 @@ class Router:
     def disconnect(self, client: Client) -> None:
         """Let a client go: nobody will read what it is still owed."""
         calls = self._calls_of(client)
-        asked = {c.name: s.name for s, c in calls if c.method == "resources/subscribe"}
-        watched = {**asked, **client.watched}
+        subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
+        asked = [(s.name, c.original or c.name) for s, c in subscribing]
+        watched = dict.fromkeys([*asked, *client.watched.values()])
         self.clients.disconnect(client)
         # One that is a single request comes and goes with a level of its own.
         if client.connection is client:
@@ -138,7 +137,7 @@ class Router:
                 child.requests.refuse_for(client)
             else:
                 child.requests.hand_over(client)
-        for uri, server in watched.items():
+        for server, uri in watched:
             self.servers[server].of(client).unwatch(uri)
         for instances in self.servers.values():
             instances.left(client)

@@ -1,17 +1,20 @@
-"""What URIs tell: whether one is absolute, or fits a template (RFC 6570), and who named it."""
+"""What URIs tell: whether one is absolute, who named it, and as what clients are told of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.message import result
+from mcpagg_runtime.base.protocol import APART
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
+    from mcpagg_runtime.views.addresses import Addresses
 
 
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
 MAXIMUM_URIS = 10_000
 LONGEST_URI = 2_000
 _IN_SCHEME = str.maketrans("", "", "+-.")
@@ -21,37 +24,8 @@ _NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
 _NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
 # How many items of one result are looked at.
 MAXIMUM_ITEMS = 1_000
-
-
-def fits(template: str, uri: str) -> bool:
-    """Whether some values of its variables would expand `template` to `uri`.
-
-    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
-    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
-    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
-    server itself decides whether it has such a resource.
-    """
-    first, *parts = template.split("{")
-    if not uri.startswith(first):
-        return False
-    index = len(first)
-    plain, pending = True, False
-    for part in parts:
-        expression, _, literal = part.partition("}")
-        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-        pending = True
-        if not literal:
-            continue
-        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-        if found < 0 or (plain and _crosses(uri[index:found])):
-            return False
-        index, plain, pending = found + len(literal), True, False
-    rest = uri[index:]
-    return not (plain and _crosses(rest)) if pending else not rest
-
-
-def _crosses(text: str) -> bool:
-    return any(mark in text for mark in "/?#")
+# What stands in a result that names such a URI, escaped or not.
+_MARKS = (*(scheme[:-2] for scheme in APART), "\\u00")
 
 
 def is_absolute(uri: str) -> bool:
@@ -113,11 +87,20 @@ def _is_number(address: str, version: int) -> bool:
 
 
 class Origins:
-    """Which server each URI came from last; the oldest is forgotten first."""
+    """Which server each URI came from last; the oldest is forgotten first.
 
-    def __init__(self, are_asked_for: bool = True) -> None:
-        """`are_asked_for` says whether anyone is to know; else nothing need be learned."""
+    Also what clients are told of in place of URIs that two servers hand out, see `Addresses`.
+    """
+
+    def __init__(
+        self, are_asked_for: bool = True, addresses: Callable[[], Addresses] | None = None
+    ) -> None:
+        """`are_asked_for` says whether anyone is to know; else nothing need be learned.
+
+        `addresses` returns what the lists hand out now.
+        """
         self.are_asked_for = are_asked_for
+        self._addresses = addresses
         self._servers: dict[str, str] = {}
 
     def add(self, uri: str, server: str) -> None:
@@ -129,11 +112,33 @@ class Origins:
         if len(self._servers) > MAXIMUM_URIS:
             del self._servers[next(iter(self._servers))]
 
-    def learn(self, answer: Message, server: str) -> None:
-        """Note the URIs that the result of a server names."""
-        result = answer.members.get("result")
-        if result is not None and '"uri"' in result.text and type(result.value) is dict:
-            for uri in _uris_in(result.value):
+    def told(self, uri: str, server: str) -> str:
+        """Return what clients are told of in place of a server's URI, most often the same."""
+        if self._addresses is None or not uri.startswith(APART):
+            return uri
+        return self._addresses().told(uri, server, self.of(uri))
+
+    def learn(self, answer: Message, server: str) -> Message:
+        """Note the URIs that the result of a server names; return it as clients are told it."""
+        said = answer.members.get("result")
+        if not self.are_asked_for or said is None:
+            return answer
+        names = '"uri"' in said.text
+        may_name = self._addresses is not None and any(mark in said.text for mark in _MARKS)
+        if not (names or may_name) or type(said.value) is not dict:
+            return answer
+        self._note(_uris_in(said.value), server)
+        if not may_name:
+            return answer
+        from mcpagg_runtime.views.addresses import pages_of, told_result
+
+        self._note(pages_of(said.value), server)
+        text = told_result(said.text, lambda uri: self.told(uri, server))
+        return answer if text == said.text else result(answer.id_text, text)
+
+    def _note(self, uris: Iterable[str], server: str) -> None:
+        for uri in uris:
+            if self.told(uri, server) == uri:
                 self.add(uri, server)
 
     def of(self, uri: str) -> str | None:

@@ -21,9 +21,9 @@ def cut_list(
 
     `key` is the member that an item is asked for by, `label` that of its name; `rows` {exposed
     name: (own name, portable name)} are those of the routing table, {URI: ()} of what is found by
-    that. In the compiler's text (`literal.list_text`) an item begins a line without a space, each
-    of its own members a line with one; what is deeper is indented more, and strings hold no line
-    ends.
+    that, {URI as it is told: (own URI,)} where that is another one. In the compiler's text
+    (`literal.list_text`) an item begins a line without a space, each of its own members a line with
+    one; what is deeper is indented more, and strings hold no line ends.
     """
     mark, address = f'\n "{label}": ', f'\n "{key}": '
     found = {}
@@ -36,7 +36,7 @@ def cut_list(
         own = row[0] if row else exposed
         name, head, tail = found[own]
         shown = labelled(server, name)
-        yield own, (exposed, row[1]) if row else (shown, shown), head, tail
+        yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
 
 
 def _joined(text: str) -> str:

@@ -87,7 +87,8 @@ def offered_by(
                 known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
     for exposed, (owner, *names) in plan.routes[kind.name].items():
         if owner == server:
-            yield exposed, tuple(names), known[(names or [exposed])[0]]
+            item = known[(names or [exposed])[0]]
+            yield exposed, tuple(names) if len(names) > 1 else (), item
 
 
 def _in_short(item: dict[str, Any]) -> str:

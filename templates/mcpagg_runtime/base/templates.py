@@ -1,0 +1,51 @@
+"""What a URI tells: whether it fits a template (RFC 6570), and what it lies in."""
+
+from __future__ import annotations
+
+from mcpagg_runtime.base.protocol import SKILL_SCHEME
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+
+
+def fits(template: str, uri: str) -> bool:
+    """Whether some values of its variables would expand `template` to `uri`.
+
+    A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
+    `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
+    stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
+    server itself decides whether it has such a resource.
+    """
+    first, *parts = template.split("{")
+    if not uri.startswith(first):
+        return False
+    index = len(first)
+    plain, pending = True, False
+    for part in parts:
+        expression, _, literal = part.partition("}")
+        plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+        pending = True
+        if not literal:
+            continue
+        found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+        if found < 0 or (plain and _crosses(uri[index:found])):
+            return False
+        index, plain, pending = found + len(literal), True, False
+    rest = uri[index:]
+    return not (plain and _crosses(rest)) if pending else not rest
+
+
+def _crosses(text: str) -> bool:
+    return any(mark in text for mark in "/?#")
+
+
+def lies_in(uri: str, whole: str) -> bool:
+    """Whether a URI is the one given, or of something within that resource."""
+    if not uri.startswith(whole):
+        return False
+    return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
+
+
+def folder_of(uri: str) -> str:
+    """Return what is told apart as a whole with a URI: of a skill its folder, else itself."""
+    inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
+    return uri.rpartition("/")[0] if inner else uri
