@@ -27,6 +27,7 @@ from mcpagg_runtime.base.protocol import (
     MODERN,
     MODERN_VERSION,
     SERVER_MARK,
+    SKILLS_EXTENSION,
     VERSION_KEY,
 )
 from mcpagg_runtime.modern.child import ModernChildPort
@@ -77,6 +78,7 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
     prompts: Mapping[str, list[str]] | None = None,
     resources: Mapping[str, list[str]] | None = None,
     templates: Mapping[str, list[str]] | None = None,
+    skills: Mapping[str, list[str]] | None = None,
     declares: Mapping[str, Json] | None = None,
     facts: Mapping[str, Json] | None = None,
     capabilities: Json | None = None,
@@ -87,9 +89,10 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
 ) -> Plan:
     """Return what the compiler would emit for servers {name: tools}, a tool by name or whole.
 
-    `prompts` {server: names}, `resources` and `templates` {server: URIs} are for those that have
-    some, `facts` {server: what else Plan.children has of it}. `declares` {server: capabilities} is
-    what the servers said that they can do, `capabilities` what the proxy does besides lists.
+    `prompts` {server: names}, `resources`, `templates` and `skills` {server: URIs} are for those
+    that have some, `facts` {server: what else Plan.children has of it}. `declares` {server:
+    capabilities} is what the servers said that they can do, `capabilities` what the proxy does
+    besides lists.
     `profiles` {name: {server: its tools}} are those to choose from, and `profile` the one chosen;
     `overlays` {server: {tool: patch}}.
     """
@@ -115,6 +118,10 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
     for server, uris in (templates or {}).items():
         found = [{"uriTemplate": uri, "name": "r"} for uri in uris]
         snapshot[server]["templates"] = list_text(found)
+    for server, uris in (skills or {}).items():
+        snapshot[server]["skills"] = list_text([{"uri": uri} for uri in uris])
+        extension: Json = {"extensions": [SKILLS_EXTENSION]}
+        facts = {**(facts or {}), server: {**(facts or {}).get(server, {}), **extension}}
     for server, able in (declares or {}).items():
         snapshot[server]["server"] = json_text({"serverInfo": {}, "capabilities": able})
     kinds = ["tools", *(["prompts"] if prompts else []), *(["resources"] if resources else [])]
@@ -159,6 +166,11 @@ def plan(  # noqa: PLR0913 - as many as a plan has parts
             server: {told(uri, server): [] if told(uri, server) == uri else [uri] for uri in uris}
             for server, uris in (addresses or {}).items()
         }
+    told = Addresses(skills or {}).told
+    tables["skills"] = {
+        server: {told(uri, server): [uri, told(uri, server)] for uri in uris}
+        for server, uris in (skills or {}).items()
+    }
     for name in tables.keys() - {"name", "compiler", "snapshot"}:
         tables[name] = json_text(parts) if name == "profiles" else json.dumps(tables[name])
     whole = Plan(tables)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,8 @@ from wire import (
     tool_names,
     wait_until,
 )
+
+from mcpagg.cli import main
 
 SKILLS = "io.modelcontextprotocol/skills"
 URI = "skill://refunds/SKILL.md"
@@ -139,6 +143,36 @@ def test_a_method_that_one_server_knows_is_sent_on_to_it(tmp_path: Path) -> None
         assert asked(wire, "com.example/x/go", k=1) == {"n": 1.0}
         assert wire.request("com.example/x/none")["error"]["code"] == -32601
         assert wire.request("tasks/get")["error"]["code"] == -32601
+
+
+def test_a_host_shows_the_page_of_the_server_whose_tool_was_called(tmp_path: Path) -> None:
+    page = "ui://widget/main.html"
+    shows = {"name": "show", "inputSchema": {"type": "object"}, "_meta": {"ui/resourceUri": page}}
+
+    def paged(server: str) -> Json:
+        answers = {
+            "resources/list": {"result": {"resources": [{"uri": page, "name": "w"}]}},
+            "resources/read": {"result": {"contents": [{"uri": page, "text": server}]}},
+        }
+        return stub_entry(
+            tools=[shows], capabilities={"tools": {}, "resources": {}}, answers=answers
+        )
+
+    file = compiled(tmp_path, {"a": paged("a"), "b": paged("b")})
+    with served(file) as wire:
+        for name, tool in zip("ab", asked(wire, "tools/list")["tools"], strict=True):
+            uri = tool["_meta"]["ui/resourceUri"]
+            assert asked(wire, "resources/read", uri=uri) == {
+                "contents": [{"uri": f"ui://{name}/widget/main.html", "text": name}]
+            }
+        uris = [one["uri"] for one in asked(wire, "resources/list")["resources"]]
+        assert uris == [f"ui://{name}/widget/main.html" for name in "ab"]
+    assert main(["--check", "--offline", "-o", str(file)]) == 0
+    for flags in ((), ("--json",)):
+        done = subprocess.run(
+            [sys.executable, "-I", str(file), "--list", *flags], capture_output=True, check=True
+        )
+        assert b"[b] w" in done.stdout or b"ui://b/widget/main.html" in done.stdout
 
 
 PAGES: Json = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html;profile=mcp-app"]}}

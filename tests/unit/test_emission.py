@@ -76,7 +76,7 @@ def test_every_function_knows_its_line_of_the_file() -> None:
 
 def test_what_a_proxy_cannot_use_is_left_out_by_name() -> None:
     plain, composite = (emitted(GOLDEN / name) for name in ("plain", "composite"))
-    without = "addresses, composite, entries, http, masking, narrowing, remote, repeated, urls"
+    without = "composite, entries, http, masking, narrowing, remote, repeated, urls"
     assert f"; without {without})\n" in plain
     assert "# serve/composite.py: " not in plain
     assert "# serve/composite.py: " in composite

@@ -184,3 +184,24 @@ def test_a_server_of_which_the_filters_leave_no_tool_is_named(globs: list[str]) 
         " --skip it, or correct the filters"
     ]
     assert linked(server, hide={"a": ["*"]})[1] == []  # said when the config was read
+
+
+def test_a_page_of_two_servers_is_listed_twice_without_a_warning_unless_one_hides_it() -> None:
+    page = "ui://w/main.html"
+    resources: tuple[Json, ...] = ({"uri": page, "name": "r"},)
+    children = [ChildSnapshot(name, LEGACY, resources=resources) for name in "ab"]
+    tables, warnings = linked(*children)
+    assert tables.routes["resources"] == {
+        "ui://a/w/main.html": ("a", page),
+        "ui://b/w/main.html": ("b", page),
+    }
+    assert (set(tables.told_apart), warnings) == ({"resources"}, [])
+    tables, warnings = linked(*children, hide={"a": [page]})
+    assert tables.routes["resources"] == {page: ("b",)}
+    assert (tables.told_apart, warnings) == (frozenset(), [])
+
+
+def test_a_page_that_no_list_has_is_told_apart_too() -> None:
+    shows: Json = {"name": "t", "_meta": {"ui": {"resourceUri": "ui://w"}}, "inputSchema": {}}
+    tables, _ = linked(*(ChildSnapshot(name, LEGACY, tools=(shows,)) for name in "ab"))
+    assert tables.told_apart == {"tools"}

@@ -325,3 +325,76 @@ def test_under_refuse_nobody_is_asked_for_what_may_be_withheld_under_another_nam
     up(world, "a"), up(world, "b")
     assert world.router.resources.owners("FILE:///a.txt") == []
     assert world.ask(client, about(1, "read"))["error"]["code"] == -32002
+
+
+# --- Skills under refuse ----------------------------------------------------------------------
+
+SKILLS: Json = {"io.modelcontextprotocol/skills": {"directoryRead": True}}
+KEPT, CHANGED, INNER = (f"skill://{name}/SKILL.md" for name in ("kept", "new", "new/inner"))
+
+
+def guarded() -> tuple[World, Client, Child]:
+    """Return a world under `refuse`, where one of the skills of a server has changed."""
+    able = {"resources": {}, "extensions": SKILLS}
+    world = World(
+        {"a": [], "b": ["t"]},
+        skills={"a": [KEPT, CHANGED, INNER]},
+        declares={"a": able, "b": {}},
+        capabilities=able,
+        on_drift="refuse",
+    )
+    client, a = world.client(), world.ready("a", able)
+    skills = [{"uri": KEPT}, {"uri": CHANGED, "x": 1}, {"uri": INNER}]
+    lists = {"resources": [], "resourceTemplates": [], "skills": skills}
+    members = {"resources/list": "resources", "skills/list": "skills"}
+    for _ in range(2):
+        for line in world.received(a):
+            if "id" in line:
+                member = members.get(line["method"], "resourceTemplates")
+                world.say(a, result(line["id"], {member: lists[member]}))
+        world.wait(1)
+    world.lines(a)
+    world.lines(client)
+    return world, client, a
+
+
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("skills/get", KEPT),
+        ("resources/read", KEPT),
+        ("resources/read", "skill://kept/lib/a.md"),
+        ("resources/directory/read", "skill://kept"),
+        ("resources/read", "skill://new/inner/a.md"),
+    ],
+)
+def test_a_skill_that_is_unchanged_is_read_under_refuse(method: str, uri: str) -> None:
+    world, client, a = guarded()
+    world.say(client, request(1, method, {"uri": uri}))
+    assert asked(world, a)["params"] == {"uri": uri}
+
+
+@pytest.mark.parametrize(
+    ("method", "uri"),
+    [
+        ("skills/get", CHANGED),
+        ("resources/read", CHANGED),
+        ("resources/read", "skill://new/lib/a.md"),
+        ("resources/subscribe", "skill://new/a.md"),
+        ("resources/directory/read", "skill://new"),
+        ("resources/directory/read", "skill://new/lib"),
+    ],
+)
+def test_a_skill_that_is_withheld_is_withheld_with_its_folder(method: str, uri: str) -> None:
+    world, client, a = guarded()
+    answer = world.ask(client, request(1, method, {"uri": uri}))
+    assert "that changed since this proxy was compiled" in answer["error"]["message"]
+    assert requests(world, a) == []
+
+
+@pytest.mark.parametrize("method", ["skills/get", "resources/read", "resources/directory/read"])
+def test_a_skill_that_is_withheld_is_asked_for_by_no_other_spelling(method: str) -> None:
+    world, client, a = guarded()
+    for uri in ("skill://%6eew/SKILL.md", "SKILL://new/SKILL.md", "skill://", "skill://a/new/x"):
+        assert "error" in world.ask(client, request(1, method, {"uri": uri}))
+    assert requests(world, a) == []

@@ -43,7 +43,7 @@ class SubscriptionCall(Call):
         self, client: Client, message: Message, uri: str, own: str, origins: Origins
     ) -> None:
         """`own` is its child's own URI."""
-        super().__init__(client, message, uri, ("uri",), own)
+        super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
         self._origins = origins
 
     def succeeded(self, server: str, message: Message) -> Message:
@@ -139,7 +139,7 @@ class ResourceRouting:
         """Return the call for a request; `own` is its child's own URI."""
         if message.method in ("resources/subscribe", "resources/unsubscribe"):
             return SubscriptionCall(client, message, uri, own, self._origins)
-        return Call(client, message, uri, ("uri",), own)
+        return Call(client, message, uri, _replaced(uri, own, "uri"), own)
 
     def _unsubscribe(self, client: Client, message: Message, uri: str) -> None:
         """End a subscription: at its child too, unless another client has it, or it is gone."""
@@ -161,7 +161,8 @@ class ResourceRouting:
             owners = [self._children[item.server]] if item is not None else self.owners(uri)
         able = [child for child in owners if "completions" in child.lifecycle.declared]
         if owners:
-            self._dispatch.send(Call(client, message, uri, ("ref", "uri"), own), able or owners)
+            call = Call(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+            self._dispatch.send(call, able or owners)
         else:
             self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
 
@@ -207,6 +208,11 @@ class ResourceRouting:
             lies_in(uri, folder_of(item.original)) or item.names(uri)
             for item in skills.served(server)
         )
+
+
+def _replaced(uri: str, own: str, *path: str) -> tuple[str, ...]:
+    """Return what leads to a URI in params that a child has another one for, () if it has not."""
+    return path if own != uri else ()
 
 
 def _tells_of_resources(child: Child) -> bool:
