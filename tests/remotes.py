@@ -58,7 +58,7 @@ class Request:
         self.headers = {name.lower(): value for name, value in handler.headers.items()}
         size = int(self.headers.get("content-length", 0))
         self.body = handler.rfile.read(size)
-        self.message: Json = json.loads(self.body) if self.body else {}
+        self.message: Json = json.loads(self.body) if self.body[:1] in (b"{", b"[") else {}
         self.method = self.message.get("method", self.verb)
         """The method of the message, or that of HTTP where there is none."""
         self.id = self.message.get("id")

@@ -32,14 +32,16 @@ from mcpagg.environment import check_environment
 from mcpagg.options import Source
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
-from mcpagg_runtime.remote.login import Login, issued
+from mcpagg_runtime.remote.connections import is_this_machine
+from mcpagg_runtime.remote.login import Login, issued, unsafe
 from mcpagg_runtime.spawn.launch import Launch, prepare
 from mcpagg_runtime.spawn.variables import MissingVariable, resolve
 from mcpagg_runtime.start.greeting import LEGACY_VERSIONS
 
 LOGIN_SECONDS = 600.0
 REQUEST_SECONDS = 30.0
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+METADATA = "/.well-known/"
+"""What stands in the path of all metadata (RFC 8615)."""
 PAGE = "<!doctype html><title>mcpagg</title><p>{}. You can close this page."
 
 
@@ -148,7 +150,7 @@ async def _flow(
             auth=provider,
             headers={**launch.headers, "MCP-Protocol-Version": LEGACY_VERSIONS[0]},
             timeout=REQUEST_SECONDS,
-            event_hooks={"request": [_refuse_plain], "response": []},
+            event_hooks={"request": [provider.check], "response": []},
         ) as client:
             # Whatever it answers, who must log in sees that first.
             method = "GET" if server.transport == "sse" else "POST"
@@ -172,10 +174,43 @@ class _Provider(OAuthClientProvider):
                 token_endpoint_auth_method="none",  # noqa: S106 - a program on a desktop keeps no secret
             ),
             _Given(oauth, uri),
-            redirect.send,
+            self._send_off,
             redirect.come_back,
         )
         self._scopes = oauth.scopes
+        self._redirect = redirect
+
+    async def check(self, request: httpx2.Request) -> None:
+        """Let no request go where none may, whoever named that."""
+        self.refuse_unsafe(str(request.url))
+
+    async def _send_off(self, url: str) -> None:
+        """Send a person to the authorization server."""
+        self.refuse_unsafe(url)
+        await self._redirect.send(url)
+
+    def refuse_unsafe(self, url: str) -> None:
+        """Refuse a URL that nothing of the login may go to: see `unsafe`.
+
+        On this machine, that is any but those of the server, and of the authorization server that
+        it names, which must have said by its metadata that it is one before it is sent anything.
+
+        Raises:
+            OAuthFlowError: it is such a URL.
+        """
+        context = self.context
+        parts = urlsplit(url)
+        place = f"{parts.scheme}://{parts.hostname}"
+        if why := unsafe(url, context.server_url):
+            raise OAuthFlowError(f"{place} {why}")
+        issuer = urlsplit(context.auth_server_url or context.server_url)
+        is_asked = parts.netloc == issuer.netloc and (
+            context.oauth_metadata is not None or METADATA in parts.path
+        )
+        is_own = parts.netloc == urlsplit(context.server_url).netloc
+        if is_this_machine(parts.hostname or "") and not (is_own or is_asked):
+            what = "is of this machine, and neither the server nor its authorization server"
+            raise OAuthFlowError(f"{place}:{parts.port} {what}")
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
         if self._scopes:  # the SDK takes those that the metadata say
@@ -291,9 +326,3 @@ class _Redirect:
             pass  # no request of a browser
         finally:
             writer.close()
-
-
-async def _refuse_plain(request: httpx2.Request) -> None:
-    """Let nothing of a login go over a network in the clear (RFC 9700)."""
-    if request.url.scheme != "https" and request.url.host not in LOOPBACK:
-        raise OAuthFlowError(f"{request.url.scheme}://{request.url.host} is not safe: https only")

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from proxies import posix, served
+from remotes import Remote, Request
 from wire import Wire, call, text
 
 from mcpagg import Aggregator
@@ -174,9 +175,7 @@ def test_a_login_that_is_refused_says_why(
     private: str, log_in: LogIn, monkeypatch: pytest.MonkeyPatch, state: Path
 ) -> None:
     def refuse(url: str) -> bool:
-        asked = {key: values[0] for key, values in parse_qs(urlsplit(url).query).items()}
-        said = urlencode({"error": "access_denied", "state": asked["state"]})
-        assert b"Not logged in" in get(f"{asked['redirect_uri']}?{said}")
+        assert b"Not logged in" in _come_back(url, error="access_denied")
         return True
 
     monkeypatch.setattr("webbrowser.open", refuse)
@@ -302,3 +301,76 @@ def test_the_live_aggregator_is_logged_in_too(
     assert asyncio.run(asked(private)) == ["far.whoami"]
     pressed(private, "expire")
     assert asyncio.run(asked(private)) == ["far.whoami"]
+
+
+def naming(issuer: str, **endpoints: str) -> Callable[[Request], None]:
+    """Return what makes a server ask for a login at `issuer`, which has these endpoints."""
+
+    def behave(request: Request) -> None:
+        own = f"http://{request.headers['host']}"
+        named = issuer or own
+        about = {
+            "issuer": named,
+            "authorization_endpoint": f"{named}/authorize",
+            "token_endpoint": f"{named}/token",
+            "registration_endpoint": f"{named}/register",
+            "response_types_supported": ["code"],
+            **endpoints,
+        }
+        if "protected-resource" in request.path:
+            found: Json = {"resource": f"{own}/mcp", "authorization_servers": [named]}
+            request.reply(200, json.dumps(found), "application/json")
+        elif "authorization-server" in request.path:
+            request.reply(200, json.dumps(about), "application/json")
+        elif request.path == "/register":
+            client = {**request.message, "client_id": "c"}
+            request.reply(201, json.dumps(client), "application/json")
+        elif request.path == "/token":
+            request.reply(200, '{"access_token": "t", "token_type": "Bearer"}', "application/json")
+        elif "authorization" not in request.headers:
+            request.reply(401)
+
+    return behave
+
+
+def test_metadata_sends_nobody_to_plain_http_or_to_other_ports_of_this_machine(
+    log_in: LogIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def browse(url: str) -> bool:
+        opened.append(url)
+        return bool(_come_back(url, error="access_denied"))
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    with Remote() as other:
+        bystander = other.url.removesuffix("/mcp")
+        for endpoint, url, why in (
+            ("authorization_endpoint", "http://auth.example.com/", "is not safe: https only"),
+            ("authorization_endpoint", f"{bystander}/authorize", "neither the server nor its"),
+            ("registration_endpoint", f"{bystander}/register", "neither the server nor its"),
+        ):
+            with Remote(naming("", **{endpoint: url})) as server:
+                status, said = log_in({"url": server.url})
+            assert (status, why in said) == (4, True), said
+        assert opened == []
+        with Remote(naming(bystander)) as server:  # no authorization server is there
+            assert log_in({"url": server.url})[0] == 4
+        assert [one for one in other.requests if ".well-known" not in one.path] == []
+    assert not any(url.startswith(bystander) for url in opened)
+
+
+def test_a_server_on_this_machine_may_name_an_authorization_server_there(log_in: LogIn) -> None:
+    with Remote(naming("")) as login:
+        issuer = login.url.removesuffix("/mcp")
+        with Remote(naming(issuer)) as server, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("webbrowser.open", lambda url: _come_back(url, code="x"))
+            status, said = log_in({"url": server.url})
+            assert (status, Login(server.url).bearer()) == (0, "t"), said
+        assert {"/register", "/token"} <= {one.path for one in login.requests}
+
+
+def _come_back(url: str, **said: str) -> bytes:
+    """Come back from an authorization server as a browser does; return the page."""
+    asked = {key: values[0] for key, values in parse_qs(urlsplit(url).query).items()}
+    return get(f"{asked['redirect_uri']}?{urlencode({**said, 'state': asked['state']})}")

@@ -45,7 +45,7 @@ WAYS = {
     "compiler.cli": "asks who watches",
     "compiler.arguments": "help and usage, through say and show",
     "runtime.tool.commands._read": "help and usage; what it quotes is what the caller typed",
-    "compiler.login._Redirect.send": "the browser: a URL that `_refuse_unsafe` has let pass",
+    "compiler.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
     "compiler.login._Redirect._serve": "a page that has no text of anybody's",
     # Logs and documents for programs.
     "runtime.tool.commands._log": "JSON in ASCII; reasons are shown",

@@ -18,9 +18,9 @@ from urllib.parse import parse_qsl
 import pytest
 from proxies import posix
 
-from mcpagg_runtime.remote.login import Login, LoginNeeded, issued, state_folder
+from mcpagg_runtime.remote.login import Login, LoginNeeded, issued, state_folder, unsafe
 
-SERVER = "https://mcp.example.com/mcp"
+SERVER = "https://localhost/mcp"
 
 
 class TokenEndpoint(ThreadingHTTPServer):
@@ -115,8 +115,8 @@ def test_a_login_is_a_file_for_its_owner_alone(state: Path) -> None:
 @pytest.mark.parametrize(
     "spelling",
     [
-        "https://MCP.example.com/mcp",
-        "https://mcp.example.com:443/mcp#there",
+        "https://LocalHost/mcp",
+        "https://localhost:443/mcp#there",
         "https://u:p@" + SERVER[8:],
     ],
 )
@@ -278,3 +278,39 @@ def test_how_long_a_token_lives_is_read_as_servers_write_it() -> None:
 def test_a_relative_state_folder_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", "state")
     assert os.path.isabs(state_folder())
+
+
+@pytest.mark.parametrize(
+    ("url", "server", "why"),
+    [
+        ("https://auth.example.com/t", "https://mcp.example.com", ""),
+        ("https://auth.example.com/t", "http://localhost:1", ""),
+        ("http://127.0.0.1:2/t", "http://localhost:1", ""),
+        ("http://[::1]:2/t", "http://127.0.0.1:1", ""),
+        ("http://auth.example.com/t", "https://mcp.example.com", "https only"),
+        ("http://auth.example.com/t", "http://localhost:1", "https only"),
+        ("file:///etc/passwd", "http://localhost:1", "https only"),
+        ("javascript:alert(1)", "http://localhost:1", "https only"),
+        ("ftp://localhost/x", "http://localhost:1", "https only"),
+        ("https://[::1", "https://mcp.example.com", "is no URL"),
+        *(
+            (f"{scheme}://{host}:6379/t", "https://mcp.example.com", "is on this machine")
+            for scheme in ("http", "https")
+            for host in (
+                *("localhost", "LOCALHOST.", "a.localhost", "127.0.0.1", "127.9.9.9"),
+                *("127.1", "2130706433", "0x7f.1", "[::1]", "[::]", "[::ffff:127.0.0.1]", "0"),
+            )
+        ),
+    ],
+)
+def test_where_a_login_may_be_sent(url: str, server: str, why: str) -> None:
+    assert why in unsafe(url, server)
+    assert bool(why) == bool(unsafe(url, server))
+
+
+def test_a_token_is_not_refreshed_where_none_may_be_sent(endpoint: TokenEndpoint) -> None:
+    login = Login("https://mcp.example.com/mcp")
+    login.save(record(endpoint))
+    with pytest.raises(LoginNeeded, match="its token endpoint is on this machine"):
+        login.refreshed("a1")
+    assert endpoint.asked == []

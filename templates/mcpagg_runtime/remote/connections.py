@@ -12,6 +12,7 @@ import os
 import socket
 from binascii import b2a_base64
 from contextlib import suppress
+from ipaddress import ip_address
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
@@ -104,7 +105,7 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> tuple[str, Addres
     name = f"{address.scheme}_proxy"
     name = name if environ.get(name) else name.upper()
     value = environ.get(name, "").strip()
-    if not value or _is_local(address.host):
+    if not value or is_this_machine(address.host):
         return None
     exceptions = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     if any(_matches(entry.strip().lower(), address) for entry in exceptions.split(",")):
@@ -117,8 +118,18 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> tuple[str, Addres
     return name, Address(value)
 
 
-def _is_local(host: str) -> bool:
-    return host in ("localhost", "::1") or host.endswith(".localhost") or host.startswith("127.")
+def is_this_machine(host: str) -> bool:
+    """Whether a host is this machine, by a name or a number of its own."""
+    name = host.lower().rstrip(".")
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    with suppress(OSError):  # 127.1 is one, too
+        return socket.inet_aton(name)[0] in (0, 127)
+    with suppress(ValueError):
+        found = ip_address(name)
+        mapped = getattr(found, "ipv4_mapped", None) or found
+        return mapped.is_loopback or mapped.is_unspecified
+    return False
 
 
 def _matches(entry: str, address: Address) -> bool:

@@ -20,6 +20,7 @@ from time import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
+from mcpagg_runtime.remote.connections import is_this_machine
 from mcpagg_runtime.remote.faults import FORBIDDEN, UNAUTHORIZED, NotSent, RemoteFault
 from mcpagg_runtime.spawn.platforms import WINDOWS
 from mcpagg_runtime.spawn.variables import percent_encoded
@@ -43,6 +44,7 @@ NO_LOGIN = 'it wants a login, or a header such as "Authorization": "Bearer ${TOK
 EXPIRED_LOGIN = "its login has expired, and cannot be refreshed"
 ENDED_LOGIN = "its login has expired, or was revoked"
 UNREADABLE_LOGIN = "its login cannot be read"
+UNSAFE_LOGIN = "its login cannot be refreshed: its token endpoint"
 # What a token is called where a server's words are shown, in which it may stand.
 TOKEN_NAME = "LOGIN"  # noqa: S105 no secret
 
@@ -118,6 +120,7 @@ class Login:
     def __init__(self, url: str) -> None:
         self.name = hashlib.sha256(_canonical_url(url).encode("utf-8")).hexdigest()[:32]
         self.path = os.path.join(state_folder(), f"{self.name}.json")
+        self._url = url
         self._known: Record = {}
         """The record as last read or written, so that a request costs no file."""
 
@@ -189,6 +192,8 @@ class Login:
         Most servers end a refresh token with its use, and what replaces it must not be lost: where
         nothing can be written, nothing is asked for.
         """
+        if why := unsafe(str(record["token_endpoint"]), self._url):
+            raise LoginNeeded(f"{UNSAFE_LOGIN} {why}")
         self._replace(record)
         grant = {"grant_type": "refresh_token", "refresh_token": record["refresh_token"]}
         try:
@@ -241,6 +246,24 @@ class Login:
             yield
         finally:
             os.close(lock)
+
+
+def unsafe(url: str, server: str) -> str:
+    """Say why nothing of a login at a server may go to a URL, "" if it may.
+
+    Whatever a server's metadata say, that is https (RFC 9700), and not this machine, on which other
+    programs take requests for their user's. A server on this machine, as those under development
+    are, may have its login on this machine as well.
+    """
+    try:
+        parts, own = urlsplit(url), urlsplit(server)
+    except ValueError:
+        return "is no URL"
+    is_here = is_this_machine(parts.hostname or "")
+    if is_here and not is_this_machine(own.hostname or ""):
+        return "is on this machine, and the server is not"
+    is_plain = parts.scheme == "http" and is_here
+    return "" if parts.scheme == "https" or is_plain else "is not safe: https only"
 
 
 def state_folder() -> str:
@@ -365,7 +388,7 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     elif secret:
         form["client_secret"] = secret
     body = urlencode(form).encode("ascii")
-    request = Request(record["token_endpoint"], body, headers)  # noqa: S310 - https, see login.py
+    request = Request(record["token_endpoint"], body, headers)  # noqa: S310 - see `unsafe`
     try:
         with _no_redirects().open(request, timeout=TOKEN_SECONDS) as response:
             answer = json.loads(response.read(ANSWER_BYTES))
