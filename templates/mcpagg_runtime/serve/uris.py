@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.jsontext import LARGE
 from mcpagg_runtime.base.message import result
 from mcpagg_runtime.base.protocol import APART
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
@@ -22,10 +23,8 @@ _WITH_HOST = ("http", "https", "ws", "wss", "ftp")
 # What no host may hold (https://url.spec.whatwg.org/#forbidden-host-code-point).
 _NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
 _NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
-# How many items of one result are looked at.
-MAXIMUM_ITEMS = 1_000
 # What stands in a result that names such a URI, escaped or not.
-_MARKS = (*(scheme[:-2] for scheme in APART), "\\u00")
+_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
 
 
 def is_absolute(uri: str) -> bool:
@@ -123,23 +122,26 @@ class Origins:
         said = answer.members.get("result")
         if not self.are_asked_for or said is None:
             return answer
-        names = '"uri"' in said.text
-        may_name = self._addresses is not None and any(mark in said.text for mark in _MARKS)
-        if not (names or may_name) or type(said.value) is not dict:
+        may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
+        if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
             return answer
-        self._note(_uris_in(said.value), server)
-        if not may_name:
+        if not may_differ:
+            self._note([*_uris_in(said.value)], server)
             return answer
         from mcpagg_runtime.views.addresses import pages_of, told_result
 
-        self._note(pages_of(said.value), server)
+        are_same = self._note([*_uris_in(said.value), *pages_of(said.value)], server)
+        if are_same and len(said.text) <= LARGE:  # of a large one, not all has been seen
+            return answer
         text = told_result(said.text, lambda uri: self.told(uri, server))
         return answer if text == said.text else result(answer.id_text, text)
 
-    def _note(self, uris: Iterable[str], server: str) -> None:
-        for uri in uris:
-            if self.told(uri, server) == uri:
-                self.add(uri, server)
+    def _note(self, uris: list[str], server: str) -> bool:
+        """Note those URIs that clients are told of as they are; return whether all are."""
+        same = [uri for uri in uris if self.told(uri, server) == uri]
+        for uri in same[:MAXIMUM_URIS]:
+            self.add(uri, server)
+        return len(same) == len(uris)
 
     def of(self, uri: str) -> str | None:
         """Return the server that a URI came from, None if it is not known."""
@@ -147,20 +149,22 @@ class Origins:
 
 
 def _uris_in(result: dict[str, Any]) -> Iterator[str]:
-    """Yield the URIs in a result: links, embedded resources, contents, entries of a folder."""
+    """Yield the URIs in a result: links, embedded resources, contents, a skill, a folder."""
+    skill = result.get("skill")
+    holders = [result, skill] if type(skill) is dict else [result]
     parts: list[Any] = [message.get("content") for message in _items(result, "messages")]
-    for member in ("content", "contents", "resources"):
-        parts += _items(result, member)
-    for part in parts:
+    for holder in holders:
+        for member in ("content", "contents", "resources"):
+            parts += _items(holder, member)
+    for part in [skill, *parts]:
         if type(part) is dict:
-            embedded = part.get("resource")
-            uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
-            if type(uri) is str:
-                yield uri
+            for one in (part, part.get("resource")):
+                uri = one.get("uri") if type(one) is dict else None
+                if type(uri) is str:
+                    yield uri
 
 
 def _items(result: dict[str, Any], member: str) -> list[dict[str, Any]]:
     """Return the objects in a list of a result."""
     value = result.get(member)
-    some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
-    return [item for item in some if type(item) is dict]
+    return [item for item in value if type(item) is dict] if type(value) is list else []
