@@ -26,7 +26,7 @@ from core import (
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.message import LARGE
-from mcpagg_runtime.base.protocol import METHODS, Method
+from mcpagg_runtime.base.protocol import CANCELLED, METHODS, PROGRESS, Method
 from mcpagg_runtime.serve.child import Child
 from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST
 
@@ -534,6 +534,39 @@ def test_who_speaks_is_not_said_otherwise_to_parsers_that_ignore_case() -> None:
     asked, logged = world.received(client)
     assert asked["params"] == {"message": "[a] x", "_meta": {"k": 1, **by("a")["_meta"]}}
     assert logged["params"] == {"level": "info", "data": 1, "logger": "a"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"_Meta": {"progressToken": 1}},
+        {"_meta": {"ProgressToken": 1}},
+        {"_meta": {"IO.modelcontextprotocol/clientInfo": {}}},
+    ],
+)
+def test_no_call_is_another_ones_to_servers_that_ignore_case(more: Json) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.up("a")
+    asked = call(1, "a:t")
+    answer = world.ask(client, {**asked, "params": {**asked["params"], **more}})
+    assert answer["error"]["code"] == -32602
+    assert world.received(a) == []
+
+
+def test_what_is_cancelled_and_progresses_is_the_same_to_parsers_that_ignore_case() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(ROOTS), world.up("a")
+    world.say(client, call("c", "a:t", token=4))
+    [sent] = world.received(a)
+    token = sent["params"]["_meta"]["progressToken"]
+    world.say(a, notification(PROGRESS, {"progressToken": token, "ProgressToken": "q", "n": 1}))
+    assert world.received(client) == [notification(PROGRESS, {"progressToken": 4, "n": 1})]
+    world.say(a, request("q", "roots/list"))
+    [asked] = world.received(client)
+    world.say(a, notification(CANCELLED, {"requestId": "q", "RequestId": "x"}))
+    assert world.received(client) == [notification(CANCELLED, {"requestId": asked["id"]})]
+    world.say(client, notification(CANCELLED, {"requestId": "c", "requestID": 7}))
+    assert world.received(a) == [notification(CANCELLED, {"requestId": sent["id"]})]
 
 
 def test_colliding_ids_of_questions_and_calls_do_not_meet() -> None:

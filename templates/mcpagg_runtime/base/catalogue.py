@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import edited, members
+from mcpagg_runtime.base.jsontext import edited, members, rivals
 from mcpagg_runtime.base.protocol import MODERN_VERSION, SKILLS_EXTENSION
 from mcpagg_runtime.start.lists import cut_list
 from mcpagg_runtime.start.values import quote
@@ -200,6 +200,7 @@ class Catalogue:
 
         if patch:
             text = overlaid(text, patch)
+            text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
         return legacy_item(text) if wraps else text
 
     def left_out(self, server: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import wraps_output
-from mcpagg_runtime.base.jsontext import edited, members, obj
+from mcpagg_runtime.base.jsontext import Json, edited, members, obj
 from mcpagg_runtime.base.message import (
     Fragment,
     error,
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     from mcpagg_runtime.base.answers import Answers
     from mcpagg_runtime.base.client import Client
-    from mcpagg_runtime.base.jsontext import Json
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.child import Child
 
@@ -235,7 +234,7 @@ class ModernChildPort:
             return
         self._take_back(one)
         if one.sent:
-            params = message.json("params").edited(add={"requestId": str(one.sent)}).text
+            params = message.json("params").owned({"requestId": str(one.sent)}).text
             self._send(notification(CANCELLED, params))
         self._settle_lost()
 
@@ -463,5 +462,5 @@ def _question(number: str, value: Any, text: str) -> Message:
     asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
     if params is not None and params.get("mode") == "url":
         # Older revisions know each visit by an id.
-        asked = edited(asked, add={"elicitationId": quote(number)})
+        asked = Json(asked).owned({"elicitationId": quote(number)}).text
     return request(number, value["method"], asked)

@@ -86,7 +86,7 @@ class PendingCall:
 
     def cancel(self, message: Message) -> None:
         """Take the call back; nothing more is said of it."""
-        params = edited(_unenveloped(message), add={"requestId": str(CALL)})
+        params = Json(_unenveloped(message)).owned({"requestId": str(CALL)}).text
         self._say(notification(CANCELLED, params))
 
     def end(self) -> None:
@@ -119,7 +119,7 @@ class PendingCall:
         elif asking.identifier and message.method == PROGRESS:
             # Whoever resumed the call may want none.
             if asking.token:
-                params = message.json("params").edited(add={"progressToken": asking.token}).text
+                params = message.json("params").owned({"progressToken": asking.token}).text
                 self._answer(notification(PROGRESS, params))
         elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
             self._answer(message)
@@ -146,11 +146,11 @@ class PendingCall:
         if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
             return
         if code == URL_ELICITATION_REQUIRED:
-            text = edited(text, add={"code": str(INTERNAL_ERROR)})
+            text = Json(text).owned({"code": str(INTERNAL_ERROR)}).text
         elif code == RESOURCE_NOT_FOUND:
             uri = params.get("uri")
             data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
-            text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+            text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
         elif method == "tools/call" and _names_no_tool(text, params.get("name")):
             text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
         self._answer(failure(self.request.identifier, text))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import edited, obj
+from mcpagg_runtime.base.jsontext import Json, obj
 from mcpagg_runtime.base.message import result
 from mcpagg_runtime.base.protocol import METHODS, OTHER, SERVER_KEY
 
 if TYPE_CHECKING:
-    from mcpagg_runtime.base.jsontext import Json
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.base.plan import Plan
 
@@ -43,7 +42,7 @@ def completed(said: Json, plan: Plan, method: str) -> Json:
     if type(meta) is not dict:
         add["_meta"] = plan.signature
     elif SERVER_KEY not in meta:
-        add["_meta"] = edited(said.part("_meta"), add={SERVER_KEY: plan.info})
+        add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
     return said.owned(add, _OURS)
 
 

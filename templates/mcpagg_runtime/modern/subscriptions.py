@@ -142,7 +142,7 @@ class Subscription:
         if message.method not in self._methods:
             return
         if self._held is None:
-            params = message.json("params").edited(add={"_meta": self._mark()}).text
+            params = message.json("params").owned({"_meta": self._mark()}).text
             self.request.connection.deliver(notification(message.method or "", params))
         elif len(self._held) < MAXIMUM_HELD:
             self._held.append(message)

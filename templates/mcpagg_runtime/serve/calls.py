@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import obj, spliced
+from mcpagg_runtime.base.jsontext import obj, rivals, spliced
 from mcpagg_runtime.base.message import error, failure, notification
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -230,8 +230,11 @@ class CallQueue:
         if call is not None and call.token:
             call.progressed(self._effects.clock())
             params = message.json("params")
-            changes = [(params.place(("progressToken",)), call.token)]
-            call.client.deliver(notification(PROGRESS, spliced(params.text, changes)))
+            if rivals(params.value, ("progressToken",)):
+                text = params.owned({"progressToken": call.token}).text
+            else:
+                text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+            call.client.deliver(notification(PROGRESS, text))
 
     # Calls that end otherwise
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, edited, obj
+from mcpagg_runtime.base.jsontext import Json, Malformed, NotAnObject, obj
 from mcpagg_runtime.base.message import error, failure, is_id, notification, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -258,7 +258,9 @@ class Router:
         """Ask the servers with extensions of their own in turn, until one knows the method."""
         method = message.method or ""
         children = [self.children[name] for name in self.answers.extenders(method)]
-        if children:
+        if children and (fault := ambiguity(message)):
+            self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+        elif children:
             self._dispatch.send(ExtensionCall(client, message, method), children)
         else:
             fault = f"Method not found: {method}"
@@ -291,5 +293,5 @@ class Router:
         if found:
             # An id may be used again: the youngest is meant.
             child, call = found[-1]
-            params = message.params_text
-            self._dispatch.withdraw(call, child, lambda n: edited(params, add={"requestId": n}))
+            params = Json(message.params_text)
+            self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import TOOLS, Item, Kind
-from mcpagg_runtime.base.jsontext import Json
+from mcpagg_runtime.base.jsontext import Json, rivals
 from mcpagg_runtime.base.message import error, failure
-from mcpagg_runtime.base.protocol import INVALID_PARAMS, METHODS, OTHER
+from mcpagg_runtime.base.protocol import ENVELOPE, INVALID_PARAMS, METHODS, OTHER
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.connection import Call
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     Dispatching = Callable[[Mapping[str, Instances]], "Dispatch"]
 
 
+_OF_META = ("progressToken", *ENVELOPE)
 _OF_REFERENCE = ("type", "name", "uri")
 
 
@@ -222,9 +223,15 @@ def ambiguity(message: Message) -> str:
     """Say what a request names more than once of what it is for, "" for nothing.
 
     What an object means that has a name twice is not defined (RFC 8259, section 4): a server may
-    read another one of the two than the proxy has checked and replaced. Some ignore case, too.
+    read another one of the two than the proxy has checked and replaced. Some ignore case, too: they
+    would take the progress token, or the envelope, of somebody else's call from a second spelling.
     """
     member = METHODS.get(message.method or "", OTHER).member
+    meta = message.params.get("_meta")
+    twice = rivals(message.params, ("_meta",))
+    twice += rivals(meta, _OF_META) if type(meta) is dict else []
+    if twice:
+        return f"{twice[0]} in params is another member's name, but for its case"
     if not member or not message.params:
         return ""
     params = message.members["params"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import edited
+from mcpagg_runtime.base.jsontext import Json
 from mcpagg_runtime.base.message import error, failure, is_id, notification, request, result
 from mcpagg_runtime.base.protocol import (
     CANCELLED,
@@ -350,7 +350,7 @@ class ServerRequests:
         """Pass a client's progress on to the child, under the child's own token."""
         asked = self._find(client, number)
         if asked is not None and asked.token:
-            params = message.json("params").edited(add={"progressToken": asked.token})
+            params = message.json("params").owned({"progressToken": asked.token})
             self._connection.send(notification(PROGRESS, params.text))
 
     # Requests that end otherwise
@@ -358,8 +358,8 @@ class ServerRequests:
     def _end(self, asked: ServerRequest, params: str = "{}") -> None:
         """Forget a request; its client need not answer it. `params` say more of that."""
         self.pending.remove(asked)
-        cancelled = edited(params, add={"requestId": str(asked.number)})
-        asked.client.deliver(notification(CANCELLED, cancelled))
+        cancelled = Json(params).owned({"requestId": str(asked.number)})
+        asked.client.deliver(notification(CANCELLED, cancelled.text))
 
     def _refuse(self, message: Message, code: int, why: str) -> None:
         self._connection.send(failure(message.id_text, error(code, why)))
