@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from core import Json, World, call, enveloped, failure, notification, request, result, tool
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.serve.child import Child
@@ -260,6 +262,29 @@ def test_a_uri_that_looks_like_another_servers_is_its_own() -> None:
     assert addresses.meant("skill://a/s/SKILL.md", lambda uri: None) is None
 
 
+@pytest.mark.parametrize(
+    ("uri", "theirs"),
+    [
+        ("ui://x", "ui://a/x"),
+        ("ui://{x}", "ui://a/foo"),
+        ("skill://s/SKILL.md", "skill://a/s/SKILL.md"),
+        ("skill://s/SKILL.md", "skill://a/s/lib/SKILL.md"),
+    ],
+)
+def test_nobody_hands_out_what_stands_for_the_page_or_skill_of_another(
+    uri: str, theirs: str
+) -> None:
+    told = told_of(a=[uri], b=[uri], c=[theirs])
+    assert (told["a"], told["c"]) == ([apart("a", uri)], [apart("c", theirs)])
+    told = told_of(a=[], b=["ui://x"], c=["ui://a/x"])  # a may name it in a result
+    assert told == {"a": [], "b": ["ui://x"], "c": ["ui://c/a/x"]}
+
+
+@pytest.mark.parametrize("uri", ["ui://" + "x" * 2_000, "skill://" + "/".join("x" * 40)])
+def test_a_uri_beyond_all_bounds_is_one_like_any_other(uri: str) -> None:
+    assert told_of(a=[uri], b=[uri]) == {"a": [uri], "b": [uri]}
+
+
 def test_a_skill_goes_with_its_folder() -> None:
     skills = ["skill://s/SKILL.md"]
     addresses = Addresses({"a b": skills, "b": [*skills, "skill://t/SKILL.md"], "c": []})
@@ -290,3 +315,25 @@ def test_other_uris_stay(uri: str) -> None:
 def test_what_has_another_shape_stays_as_it_is_written(text: str) -> None:
     assert told_result(text, lambda uri: "told") == text
     assert told_item("tools", text, lambda uri: "told") == text
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+URIS = st.builds(
+    lambda scheme, path: f"{scheme}://{'/'.join(path)}",
+    st.sampled_from(["ui", "skill"]),
+    st.lists(st.sampled_from(["a", "b", "x", "SKILL.md"]), min_size=1, max_size=4),
+)
+
+
+@given(st.dictionaries(NAMES, st.sets(URIS, max_size=5), min_size=2))
+def test_whatever_is_told_is_of_one_server_and_leads_back_to_it(
+    handed: dict[str, set[str]],
+) -> None:
+    addresses = Addresses(handed)
+    found: dict[str, tuple[str, str]] = {}
+    for server, uris in handed.items():
+        for uri in uris:
+            told = addresses.told(uri, server)
+            assert found.setdefault(told, (server, uri)) == (server, uri)
+            meant = addresses.meant(told, lambda one: None)
+            assert meant == ((server, uri) if told != uri else None), told

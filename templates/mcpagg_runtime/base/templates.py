@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from mcpagg_runtime.base.protocol import SKILL_SCHEME
+from mcpagg_runtime.base.protocol import APART, SKILL_SCHEME
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+# Of a URI that may be told apart: characters, segments.
+LONGEST_APART = 2_000
+DEEPEST_APART = 32
 
 
 def fits(template: str, uri: str) -> bool:
@@ -49,3 +52,9 @@ def folder_of(uri: str) -> str:
     """Return what is told apart as a whole with a URI: of a skill its folder, else itself."""
     inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
     return uri.rpartition("/")[0] if inner else uri
+
+
+def is_told_apart(uri: str) -> bool:
+    """Whether a URI is one of those that are; beyond these bounds, none is."""
+    bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
+    return bounded and uri.startswith(APART)

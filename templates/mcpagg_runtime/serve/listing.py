@@ -32,7 +32,7 @@ from mcpagg_runtime.base.jsontext import (
     read_members,
     rivals,
 )
-from mcpagg_runtime.base.protocol import APART
+from mcpagg_runtime.base.templates import is_told_apart
 from mcpagg_runtime.serve.mending import WRONG, Unmendable, mended, named, wrong
 from mcpagg_runtime.serve.repeated import MARK, mark_fault
 from mcpagg_runtime.start.lists import labelled
@@ -222,7 +222,7 @@ def listed(items: list[Item], catalogue: Catalogue, connection: Connection) -> l
         items = [
             item
             for item in items
-            if routes.get(item.original, own)[0] == server or item.original.startswith(APART)
+            if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
         ]
         for item in items:
             item.exposed = item.portable = labelled(server, item.exposed)

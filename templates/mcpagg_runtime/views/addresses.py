@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Json, elements, members
-from mcpagg_runtime.base.protocol import APART, SKILL_SCHEME
-from mcpagg_runtime.base.templates import fits, folder_of
+from mcpagg_runtime.base.templates import fits, folder_of, is_told_apart
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -39,38 +38,46 @@ class Addresses:
         self._servers = {_encoded(server): server for server in handed}
         self._owners: dict[str, set[str]] = {}
         """{URI of a page, or folder of a skill: who hands it out}."""
-        for server, uris in handed.items():
-            for uri in uris:
-                if uri.startswith(APART):
-                    self._owners.setdefault(folder_of(uri), set()).add(server)
+        listed = [(uri, server) for server, uris in handed.items() for uri in uris]
+        listed = [(uri, server) for uri, server in listed if is_told_apart(uri)]
+        for uri, server in listed:
+            self._owners.setdefault(folder_of(uri), set()).add(server)
+        for uri, server in listed:  # what is a file to one may be a folder to another
+            self._owners[self._place(uri)].add(server)
         self._templates = [one for one, by in self._owners.items() if "{" in one and len(by) > 1]
-        self._keep_clear()
+        while self._clears({uri for uri, _ in listed}):
+            pass
 
-    def _keep_clear(self) -> None:
-        """See that no server hands out what another one's URI is told as."""
-        todo = [(place, server) for place, by in self._owners.items() for server in by]
-        while todo:
-            place, server = todo.pop()
-            told = self.told(place, server)
-            owners = self._owners.get(told, ())
-            if told != place and len(owners) == 1:
-                todo += [(told, owner) for owner in owners]
-                self._owners[told].add(_SEVERAL)
+    def _clears(self, uris: set[str]) -> bool:
+        """See that no URI stays as it is that is told in place of another; return whether one did.
+
+        Each that is moved for that has one segment more, so this comes to an end.
+        """
+        taken = [uri for uri in uris if self._is_alone(uri) and self._stands_for(uri) is not None]
+        for uri in taken:
+            self._owners[self._place(uri)].add(_SEVERAL)
+        return bool(taken)
+
+    def _is_alone(self, uri: str) -> bool:
+        """Whether one server alone hands out a URI, or what it lies in."""
+        return len(self._owners.get(self._place(uri), ())) == 1
 
     def owners(self, uri: str) -> set[str]:
         """Return the servers whose lists hand out a URI of a page or a skill."""
         place = self._place(uri)
-        if place or not uri.startswith(APART):
+        if place or not is_told_apart(uri):
             return self._owners.get(place, set())
         fitting = [self._owners[one] for one in self._templates if fits(one, uri)]
         return set().union(*fitting)
 
     def _place(self, uri: str) -> str:
         """Return the URI, or the innermost folder of a skill, that is handed out; "" for none."""
+        if not is_told_apart(uri):
+            return ""
         while uri not in self._owners:
-            if not uri.startswith(SKILL_SCHEME) or "/" not in uri[len(SKILL_SCHEME) :]:
+            if folder_of(uri) == uri:
                 return ""
-            uri = uri.rpartition("/")[0]
+            uri = folder_of(uri)
         return uri
 
     def told(self, uri: str, server: str, origin: str | None = None) -> str:
@@ -79,7 +86,7 @@ class Addresses:
         That is another one where another server hands it out too: in a list, or else in a result,
         where `origin` was the first.
         """
-        if not uri.startswith(APART):
+        if not is_told_apart(uri):
             return uri
         owners = self.owners(uri) or ({origin} if origin else set())
         return server_address(uri, server) if owners - {server} else uri
@@ -89,14 +96,22 @@ class Addresses:
 
         `origin` returns who was the first to hand out a URI in a result.
         """
+        meant = self._stands_for(uri, origin)
+        if meant is None or not self._is_alone(uri):
+            return meant
+        server, own = meant
+        # A skill of one server may lie in what is the folder of another's.
+        moved = server_address(self._place(own), server)
+        return meant if server in self.owners(own) and len(moved) > len(self._place(uri)) else None
+
+    def _stands_for(
+        self, uri: str, origin: Callable[[str], str | None] = lambda uri: None
+    ) -> tuple[str, str] | None:
+        """Return the server, and its own URI, that would be told as this one."""
         scheme, _, path = uri.partition("://")
         first, mark, rest = path.partition("/")
         server, own = self._servers.get(first), f"{scheme}://{rest}"
-        if server is None or not mark or self.told(own, server, origin(own)) != uri:
-            return None
-        plain = self._place(uri)
-        moved = server_address(self._place(own) or own, server)
-        if len(self._owners.get(plain, ())) == 1 and len(plain) >= len(moved):
+        if server is None or not mark or self.told(own, server, origin(own)) == own:
             return None
         return server, own
 
