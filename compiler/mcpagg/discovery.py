@@ -29,6 +29,7 @@ from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.base.protocol import MODERN_VERSION, PAGES
+from mcpagg_runtime.rare.secrecy import shown
 from mcpagg_runtime.spawn.launch import Launch, mentioned_by_all, prepare
 
 RELAYED: Json = {
@@ -235,7 +236,7 @@ class Discovery:
                 self._close(child)
             if may_be_modern:
                 found = self._in_both_eras(found, child)
-            self._remarks[server.name] = [launch.redact(remark) for remark in child.remarks]
+            self._remarks[server.name] = [shown(remark, launch.redact) for remark in child.remarks]
             self.children[server.name] = replace(found, seconds=seconds)
             took = self._time.now() - self._began
             text = f"{count(len(found.tools), 'tool')}, {took:.1f} s"

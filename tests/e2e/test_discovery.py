@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import pytest
 from clock import LIMIT, skipping
+from remotes import HELLO, Remote, Request
 from wire import STUB, TIMEOUT, Process, events, received, started, stub_entry
 
 from mcpagg.config import read_config
@@ -612,3 +613,22 @@ def test_the_reference_servers_in_python_are_read() -> None:
     snapshot, warnings = survey(servers, {**os.environ, "PATH": path})
     assert [len(found.tools) for found in snapshot.children] == [2, 12]
     assert warnings == ()
+
+
+def test_what_is_remarked_of_a_server_passes_for_no_line_of_ours() -> None:
+    def behave(request: Request) -> None:
+        """Give a list of prompts that is an error with hidden characters, over several lines."""
+        able: Json = {"tools": {}, "prompts": {}}
+        if request.method == "initialize":
+            request.result({**HELLO, "capabilities": able})
+        elif request.method == "tools/list":
+            request.result({"tools": []})
+        elif request.method == "prompts/list":
+            error = '{"code":-1,\n"message":"\x9b\u202e"}'
+            text = f'{{"jsonrpc":"2.0","id":{request.id},"error":{error}}}'
+            request.reply(200, text, "application/json")
+
+    with Remote(behave) as server:
+        _, warnings = survey({"stub": {"url": server.url}})
+    assert "answered prompts/list with error -1: ??" in warnings[0].what
+    assert all(str(warning).isprintable() for warning in warnings)

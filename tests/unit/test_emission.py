@@ -109,7 +109,9 @@ def test_a_proxy_where_several_servers_hand_out_uris_has_what_tells_them_apart()
     children = [ChildSnapshot(name, "2025-11-25", capabilities=capabilities) for name in "ab"]
     config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
     text = of_snapshot(config, Snapshot(tuple(children)), Options())
-    assert "; without composite, entries, http, masking, narrowing, remote, repeated, urls)\n" in text
+    assert (
+        "; without composite, entries, http, masking, narrowing, remote, repeated, urls)\n" in text
+    )
 
 
 @pytest.mark.parametrize("tool", [("black",), ("ruff", "format"), ("ruff", "check", "--fix")])

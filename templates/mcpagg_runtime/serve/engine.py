@@ -253,8 +253,8 @@ class Engine:
 
     def say(self, text: str) -> None:
         """Write a line on standard error; further lines of the text are indented."""
-        line = f"{self.plan.name}: {self.shown(text)}\n"
-        self._stderr.send(line.encode("utf-8", "backslashreplace"))
+        line = self.shown(f"{self.plan.name}: {text}")
+        self._stderr.send(f"{line}\n".encode("utf-8", "backslashreplace"))
 
     def _report(self, fault: Exception) -> str:
         """Write a line about a fault of ours; return its kind and place."""
