@@ -52,6 +52,7 @@ WAYS = {
     "runtime.tool.commands._opened": "the log, where the user wants it",
     "runtime.tool.calling.Files": "the folder that the caller names; names in it are ours",
     "runtime.tool.approval.signer_of": "a signature of ours, for ssh-keygen",
+    "runtime.tool.approval._alternatives": "the user's own file of signers, for ssh-keygen",
     "runtime.remote.login": "JSON in ASCII, in the user's state folder, under a digest",
     "compiler.output": "FILE and its other forms, where the user wants them",
     "compiler.results": "the same",

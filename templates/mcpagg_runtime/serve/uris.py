@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.jsontext import LARGE
 from mcpagg_runtime.base.message import result
 from mcpagg_runtime.base.protocol import APART
 
@@ -130,8 +129,7 @@ class Origins:
             return answer
         from mcpagg_runtime.views.addresses import pages_of, told_result
 
-        are_same = self._note([*_uris_in(said.value), *pages_of(said.value)], server)
-        if are_same and len(said.text) <= LARGE:  # of a large one, not all has been seen
+        if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
             return answer
         text = told_result(said.text, lambda uri: self.told(uri, server))
         return answer if text == said.text else result(answer.id_text, text)
