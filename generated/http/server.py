@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:056ee1c04fba84f7bcf967a58066436d119ba25a0d2ca96c2a0fb98b1a5018e6 (mcpagg 0.1.0; without composite, entries, masking, narrowing, remote)
+#   runtime:  sha256:f131332ce4381d69a27c436e45ee0403a1fe1b07f8e098eb8a2726dc6d4f9243 (mcpagg 0.1.0; without addresses, composite, entries, masking, narrowing, remote, urls)
 
 import sys
 
@@ -80,9 +80,9 @@ ROUTES = r"""{
 }"""
 
 # What else was learnt of each server: the protocol version that it speaks (up to 2025-11-25 by a
-# handshake, since 2026-07-28 without), the tools that it offers only to a client with capabilities
-# (sampling, elicitation, roots), how long, and by whom, it lets its lists be kept, the variables that
-# it needs, and a digest of all that it said.
+# handshake, since 2026-07-28 without), the one with a handshake that it speaks as well, the tools
+# that it offers only to a client with capabilities (sampling, elicitation, roots), how long, and by
+# whom, it lets its lists be kept, the variables that it needs, and a digest of all that it said.
 CHILDREN = r"""{
 "units": {
  "protocol": "2025-11-25",
@@ -252,7 +252,7 @@ def cut_list(
   own = row[0] if row else exposed
   name, head, tail = found[own]
   shown = labelled(server, name)
-  yield own, (exposed, row[1]) if row else (shown, shown), head, tail
+  yield own, (exposed, row[1]) if len(row) > 1 else (shown, shown), head, tail
 
 def _joined(text):
  return "".join([line.lstrip(" ") for line in text.split("\n")])
@@ -267,6 +267,7 @@ def list_result(member, items):
 ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
+ABOVE = "MCPAGG_ABOVE"
 
 class Opening:
  def __init__(self):
@@ -296,7 +297,7 @@ class Prepared:
  def may_serve(self):
   needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
   set_ = all(name.encode() in environ for name in needs)
-  return set_ and LOG_DIRECTORY.encode() not in environ
+  return set_ and LOG_DIRECTORY.encode() not in environ and ABOVE.encode() not in environ
  def serve(self):
   opening = self.opening
   try:
@@ -460,6 +461,13 @@ define_part("spawn", r'''
 import errno
 import os
 import sys
+try:
+ from _sha2 import sha256
+except ImportError:
+ try:
+  from _sha256 import sha256
+ except ImportError:
+  from hashlib import sha256
 
 # spawn/platforms.py: Where systems differ: names of variables, programs, the processes of a child.
 WINDOWS = sys.platform == "win32"
@@ -515,6 +523,7 @@ class SessionGroup:
 CONFIG_FOLDER = "workspaceFolder"
 _DIGITS = "0123456789"
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
+_UNRESERVED = frozenset(_LETTERS + _DIGITS + ".~-")
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 class MissingVariable(Exception):
@@ -522,44 +531,51 @@ class MissingVariable(Exception):
   super().__init__(name)
   self.name = name
 
+class BadUrl(ValueError):
+ pass
+
 def references(text):
- return [(name, default) for _, name, default in _pieces(text) if name and name != CONFIG_FOLDER]
+ return [(name, default) for _, name, default in pieces(text) if name and name != CONFIG_FOLDER]
 
 def resolve(text, lookup):
  parts = []
- for literal, name, default in _pieces(text):
+ for literal, name, default in pieces(text):
   parts.append(literal)
-  if not name:
-   continue
-  value = lookup(name)
-  if default is not None:
-   value = value or default
-  elif value is None:
-   raise MissingVariable(name)
-  parts.append(value)
+  if name:
+   parts.append(value_of(name, default, lookup))
  return "".join(parts)
 
-def _pieces(text):
- start = index = 0
- while True:
-  index = text.find("$", index)
-  if index < 0:
-   yield text[start:], "", None
-   return
-  if text.startswith("$$", index):
-   yield text[start : index + 1], "", None
-   start = index = index + 2
-   continue
-  reference = reference_at(text, index)
-  if reference is None:
-   index += 1
-   continue
-  name, default, end = reference
-  yield text[start:index], name, default
-  start = index = end
+def value_of(name, default, lookup):
+ value = lookup(name)
+ if default is not None:
+  return value or default
+ if value is None:
+  raise MissingVariable(name)
+ return value
 
-def reference_at(text, index):
+def pieces(text):
+ start = 0
+ for index, end, name, default in dollars(text):
+  yield text[start : index if name else index + 1], name, default
+  start = end
+ yield text[start:], "", None
+
+def dollars(text):
+ closed = text.rfind("}")
+ index = text.find("$")
+ while index >= 0:
+  if text.startswith("$$", index):
+   yield index, index + 2, "", None
+   end = index + 2
+  else:
+   name, default, end = _reference_at(text, index, closed)
+   if name:
+    yield index, end, name, default
+  index = text.find("$", end)
+
+def _reference_at(text, index, closed):
  braced = text.startswith("${", index)
+ none = "", None, index + 1
  start = index + 1 + braced
  if text.startswith("env:", start) and braced:
   start += 4
@@ -567,18 +583,26 @@ def reference_at(text, index):
  while end < len(text) and (text[end] in _LETTERS or (end > start and text[end] in _DIGITS)):
   end += 1
  name = text[start:end]
- if not name:
-  return None
- if not braced:
-  return name, None, end
- close = text.find("}", end)
- if close < 0:
-  return None
- if close == end:
+ if not name or not braced:
+  return (name, None, end) if name else none
+ if text.startswith("}", end):
   return name, None, end + 1
- if text.startswith(":-", end):
+ if text.startswith(":-", end) and end < closed:
+  close = text.find("}", end)
   return name, text[end + 2 : close], close + 1
- return None
+ return none
+
+def percent_encoded(text, kept=""):
+ return "".join(
+  [
+   (
+    char
+    if char in _UNRESERVED or char in kept
+    else "".join([f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape")])
+   )
+   for char in text
+  ]
+ )
 
 def parse_env_file(text):
  if "\0" in text:
@@ -720,27 +744,37 @@ def mentioned(row):
  names = {name for _, text in strings(row) for name, _ in references(text)}
  return names | set(row.get("env", {}))
 
+def mentioned_by_all(rows):
+ return {variable_key(name) for row in rows.values() for name in mentioned(row)}
+
 def prepare(
  name,
  rows,
  environ,
  folder,
  minimal=False,
+ known=None,
 ):
  row = rows[name]
  own = row.get("env", {})
  environ = _keyed(environ)
  folder = os.path.abspath(folder)
  scope = _LaunchScope(own, environ, folder)
- env = _inherited_by(name, rows, environ, minimal)
+ known = mentioned_by_all(rows) if known is None else known
+ env = _inherited_by(row, known, environ, minimal)
  missing = []
+ unfit = None
  values = {}
  for location, text in strings(row):
   owner = str(location.key) if location.field == "env" else None
   try:
-   value = resolve(text, scope.lookup(owner))
+   fill = resolve_url if location.field == "url" else resolve
+   value = fill(text, scope.lookup(owner))
   except MissingVariable:
    missing += [(location, variable) for variable in _missing(text, scope.lookup(owner))]
+   continue
+  except BadUrl as problem:
+   unfit = problem
    continue
   values[location] = value
   if location.field == "env_file":
@@ -751,6 +785,8 @@ def prepare(
     scope.add_file(parse_env_file(file.read()))
  if missing:
   raise MissingVariables(missing)
+ if unfit is not None:
+  raise unfit
  env.update(scope.file)
  env.update(_keyed({key: values[Location("env", key)] for key in own}))
  cwd = values.get(Location("cwd"))
@@ -787,13 +823,13 @@ def _keyed(variables):
  return {variable_key(name): value for name, value in variables.items()}
 
 def _inherited_by(
- name, rows, environ, minimal
+ row, known, environ, minimal
 ):
  if minimal:
-  return {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
- others = {variable for other in rows if other != name for variable in mentioned(rows[other])}
- hidden = _keys(others) - _keys(mentioned(rows[name])) - _keys(COMMON_VARIABLES)
- return {key: value for key, value in environ.items() if key not in hidden}
+  basic = BASIC_VARIABLES | {ABOVE}
+  return {key: value for key, value in environ.items() if key in basic}
+ shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
+ return {key: value for key, value in environ.items() if key not in known or key in shown}
 
 class _LaunchScope:
  def __init__(self, own, environ, folder):
@@ -826,6 +862,42 @@ class _LaunchScope:
  def _remember(self, name, value):
   if len(value) > 3:
    self.mentioned[value] = name
+
+# spawn/nesting.py: Which servers stand above a process: none of them is started again from there.
+_NOT_SIGNED = ("approval", "compiler")
+_IDENTITY_DIGITS = 32
+
+def data_digest(tables):
+ signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
+ digest = sha256(_sorted_text(signed).encode("ascii")).hexdigest()
+ return f"sha256:{digest}"
+
+def _sorted_text(value):
+ if type(value) is str:
+  return quote(value)
+ return "{" + ", ".join([f"{quote(k)}: {_sorted_text(value[k])}" for k in sorted(value)]) + "}"
+
+def identity(digest, server):
+ text = sha256(f"{digest} {server}".encode("utf-8", "surrogatepass")).hexdigest()
+ return text[:_IDENTITY_DIGITS]
+
+def standing_above(
+ tables, servers, environ
+):
+ above = environ.get(ABOVE, "").split()
+ digest = data_digest(tables) if above else ""
+ return [name for name in servers if above and identity(digest, name) in above]
+
+def with_identity(
+ env, digest, server, environ
+):
+ above = environ.get(ABOVE, "").split()
+ own = identity(digest, server)
+ if own in above:
+  raise ValueError(
+   f"it has started this proxy, which would start itself without end ({ABOVE})"
+  )
+ return {**env, ABOVE: " ".join([*above, own])}
 
 # spawn/spawning.py: Starts the process of a server; reading it and writing to it come after that.
 ALLOWED_SIGNERS = "MCPAGG_ALLOWED_SIGNERS"
@@ -861,7 +933,9 @@ def spawn_early(tables, file, server):
  folder = os.path.dirname(os.path.realpath(file))
  minimal = options.get("env") == "minimal"
  try:
-  return spawn(prepare(server, rows, os.environ, folder, minimal))
+  launch = prepare(server, rows, os.environ, folder, minimal)
+  launch.env = with_identity(launch.env, data_digest(tables), server, os.environ)
+  return spawn(launch)
  except Exception as problem:
   return problem
 
@@ -908,7 +982,7 @@ def _start_directly(launch, streams):
    setsid=True,
    setsigdef=[SIGPIPE, SIGXFSZ],
   )
- except NotImplementedError:
+ except (NotImplementedError, OSError):
   return None
  return DirectProcess(pid), SessionGroup(pid)
 
@@ -967,8 +1041,6 @@ except ImportError:
 
 # base/jsontext.py: Takes JSON apart by its text, and writes it: values are cut out where they stand.
 BLANK = " \t\r\n"
-LARGE = 1 << 20
-LONG_STRING = 1 << 24
 
 class Malformed(ValueError):
  pass
@@ -1010,11 +1082,10 @@ def read_members(
  start,
  found,
  names=None,
- levels=3,
  inner={},
 ):
  try:
-  return _read_members(text, start, found, names, levels, inner)
+  return _read_members(text, start, found, names, inner)
  except IndexError:
   raise Malformed("it ends too early") from None
  except (ValueError, SystemError) as problem:
@@ -1027,7 +1098,6 @@ def _read_members(
  start,
  found,
  names,
- levels,
  inner,
 ):
  if text[start] != "{":
@@ -1037,7 +1107,6 @@ def _read_members(
   index = skip(text, index)
   if text[index] == "}":
    return index + 1
- is_large = len(text) > LARGE
  while True:
   if text[index] != '"':
    index = _behind_blanks(text, index, '"', "member name")
@@ -1045,9 +1114,9 @@ def _read_members(
   if text[index] != ":":
    index = _behind_blanks(text, index, ":", "colon")
   begin = index + 2 if text[index + 1] == " " else index + 1
-  if is_large or key in inner:
+  if key in inner:
    begin = skip(text, begin) if text[begin] in BLANK else begin
-   value, index = _member_value(text, begin, levels, inner.get(key))
+   value, index = _noted_value(text, begin, inner[key])
   else:
    try:
     value, index = scan(text, begin)
@@ -1070,41 +1139,17 @@ def _behind_blanks(text, index, wanted, what):
   raise Malformed(f"no {what} at character {index}")
  return index
 
-def _member_value(text, index, levels, noted):
- if noted is not None and text[index] == "{":
-  found, names = noted
-  if names:
-   found.clear()
-   names.clear()
-  end = _read_members(text, index, found, names, levels - 1, {})
-  return values_of(found), end
- if len(text) - index <= LARGE:
+def _noted_value(text, index, noted):
+ if text[index] != "{":
   return value_at(text, index)
- return outline(text, index, levels)
+ found, names = noted
+ if names:
+  found.clear()
+  names.clear()
+ end = _read_members(text, index, found, names, {})
+ return values_of(found), end
 
-def outline(text, index, levels=3):
- kind = text[index : index + 1]
- if kind == "{" and levels:
-  found = {}
-  end = read_members(text, index, found, levels=levels - 1)
-  return values_of(found), end
- if kind not in ("{", "[", '"'):
-  return value_at(text, index)
- _, end = extent(text, index)
- if kind == '"' and end - index <= LONG_STRING:
-  return value_at(text, index)
- return {"{": {}, "[": [], '"': ""}[kind], end
-
-def extent(text, index):
- load_part("rare")
- try:
-  return levels_at(text, index)
- except ValueError as problem:
-  raise Malformed(str(problem)) from None
-
-def elements(
- text, start, read=value_at
-):
+def elements(text, start):
  try:
   if text[start] != "[":
    raise Malformed("not a JSON array")
@@ -1112,7 +1157,7 @@ def elements(
   if text[index] == "]":
    return
   while True:
-   value, end = read(text, index)
+   value, end = value_at(text, index)
    yield value, index, end
    index = skip(text, end)
    if text[index] == "]":
@@ -1154,6 +1199,10 @@ def extended(text, add):
  comma = "" if end.rstrip(BLANK).endswith("{") else ","
  return end + comma + obj(add)[1:]
 
+def rivals(names, ours):
+ folded = {one.casefold() for one in ours}
+ return [name for name in names if name.casefold() in folded and name not in ours]
+
 def spliced(text, changes):
  parts, done = [], 0
  for (start, end), replacement in sorted(changes):
@@ -1163,7 +1212,7 @@ def spliced(text, changes):
 UNREAD = object()
 
 class Json:
- __slots__ = ("_base", "_end", "_noted", "_source", "_start", "_value")
+ __slots__ = ("_base", "_end", "_line", "_noted", "_source", "_start", "_value")
  def __init__(
   self,
   source,
@@ -1171,20 +1220,27 @@ class Json:
   end=-1,
   value=UNREAD,
   noted=None,
+  line=b"",
  ):
   self._source = source
   self._start = self._base = start
   self._end = end if end >= 0 else len(source)
   self._value = value
   self._noted = noted
+  self._line = line
  @property
- def pieces(self):
-  return ()
+ def size(self):
+  return self._end - self._start
+ @property
+ def octets(self):
+  if self._line:
+   return memoryview(self._line)[self._start : self._end]
+  return self.text.encode("utf-8")
  @property
  def text(self):
   if self._end - self._start < len(self._source):
    self._source = self._source[self._start : self._end]
-   self._start, self._end = 0, len(self._source)
+   self._start, self._end, self._line = 0, len(self._source), b""
   return self._source
  @property
  def value(self):
@@ -1211,16 +1267,14 @@ class Json:
  def edited(self, drop=(), add={}):
   known = self.value
   if not any(name in known for name in (*drop, *add)):
-   return Json(extended(self.text, add))
+   return Json(extended(self.text, add)) if add else self
   kept = {name: self.part(name) for name in known if name not in drop}
   return Json(obj({**kept, **add}))
+ def owned(self, add, guarded=()):
+  return self.edited(rivals(self.value, {*add, *guarded}), add)
  def part(self, *path):
   start, end = self.place(path)
   return self.text[start:end]
- def mentions(self, text):
-  return text in self.text
- def whole(self):
-  return self
 
 # base/protocol.py: What the protocol defines: versions, methods, names of members, error codes.
 BATCH_VERSION = "2025-03-26"
@@ -1237,6 +1291,9 @@ SUBSCRIPTION_KEY = "io.modelcontextprotocol/subscriptionId"
 SERVER_MARK = "mcpagg/server"
 TASKS = "io.modelcontextprotocol/tasks"
 SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+PAGE_SCHEME = "ui://"
+SKILL_SCHEME = "skill://"
+APART = (PAGE_SCHEME, SKILL_SCHEME)
 PAGES = "io.modelcontextprotocol/ui"
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -1257,12 +1314,13 @@ CLIENT_METHODS = {
 }
 
 class Method:
- __slots__ = ("asks", "cached", "capability", "kind", "member", "modern", "repeated")
+ __slots__ = ("asks", "cached", "capability", "kind", "lists", "member", "modern", "repeated")
  def __init__(
   self,
   capability,
   member="",
   kind="",
+  lists=(),
   *,
   asks=False,
   cached=False,
@@ -1272,20 +1330,25 @@ class Method:
   self.capability = capability
   self.member = member
   self.kind = kind
+  self.lists = lists or (kind,)
   self.asks = asks
   self.cached = cached
   self.repeated = repeated
   self.modern = modern
+_BY_URI = ("resources", "templates", "skills")
+_BY_REFERENCE = ("prompts", "resources", "templates")
 METHODS = {
  "tools/call": Method("tools", "name", "tools", asks=True, repeated=True),
  "prompts/get": Method("prompts", "name", "prompts", asks=True, repeated=True),
- "resources/read": Method("resources", "uri", asks=True, cached=True, repeated=True),
- "resources/subscribe": Method("resources", "uri", modern=False),
- "resources/unsubscribe": Method("resources", "uri", modern=False),
- "completion/complete": Method("completions", "ref"),
+ "resources/read": Method(
+  "resources", "uri", lists=_BY_URI, asks=True, cached=True, repeated=True
+ ),
+ "resources/subscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+ "resources/unsubscribe": Method("resources", "uri", lists=_BY_URI, modern=False),
+ "completion/complete": Method("completions", "ref", lists=_BY_REFERENCE),
  "logging/setLevel": Method("logging", modern=False),
- "skills/get": Method(SKILLS_EXTENSION, "uri", cached=True),
- "resources/directory/read": Method(SKILLS_EXTENSION, "uri"),
+ "skills/get": Method(SKILLS_EXTENSION, "uri", lists=("skills",), cached=True),
+ "resources/directory/read": Method(SKILLS_EXTENSION, "uri", lists=_BY_URI),
 }
 OTHER = Method("", modern=False)
 LISTEN = "subscriptions/listen"
@@ -1315,6 +1378,8 @@ PROTOCOL_METHODS = frozenset(
 )
 
 # base/catalogue.py: What the proxy lists: the snapshot of each child, or what it says now where that is served.
+LEGACY_ONLY = ("execution",)
+
 class Kind:
  def __init__(
   self,
@@ -1358,6 +1423,9 @@ class Item:
   self.compared = None
  def listed(self, name):
   return self.head + quote(name) + self.tail
+ def mentions(self, text):
+  parts = (self.head, self.tail)
+  return text in self.original or any(text in one or "\\u00" in one for one in parts)
  def names(self, text):
   string = quote(text)
   return string in self.tail or string in self.head
@@ -1373,7 +1441,7 @@ class Catalogue:
    for server in self.servers
   }
   self.live = {}
-  self.apart = kind is SKILLS and len(plan.skilled) > 1
+  self.version = 0
   self._snapshot = plan.snapshot
   self._outages = outages
   self._modern = {
@@ -1385,12 +1453,25 @@ class Catalogue:
    self._rows.setdefault(server, {})[exposed] = row
   self._recorded = {}
   self._names = {}
- def texts(self, client):
+ def texts(self, client, told=None):
   patches = {}
   if self._overlays:
    load_part("views")
    patches = patches_of(self._overlays)
-  return [self._text(item, client, patches) for item in self._shown(client)]
+  texts = [(item.server, self._text(item, client, patches)) for item in self._shown(client)]
+  if told is None:
+   return [text for _, text in texts]
+  load_part("views")
+  def spelled(server, text):
+   return told_item(self.kind.name, text, lambda uri: told(uri, server))
+  return [spelled(server, text) for server, text in texts]
+ def mentions(self, scheme):
+  kind, live = self.kind.name, self.live
+  for server in self.servers:
+   if server not in live and scheme in self._snapshot[server].get(kind, ""):
+    return True
+  items = [item for listed in live.values() for item in listed]
+  return any(item.mentions(scheme[:-2]) for item in items)
  def _shown(self, client):
   return [
    item
@@ -1400,19 +1481,21 @@ class Catalogue:
    if client.capable or item.original not in self.conditional[server]
   ]
  def _text(self, item, client, patches):
-  text = item.listed(item.original if self.apart else getattr(item, client.spelling))
+  by_uri = self.kind.label == "uri"
+  text = item.listed(item.original if by_uri else getattr(item, client.spelling))
   if client.is_modern and '"execution"' in text:
-   text = edited(text, drop=("execution",))
+   text = edited(text, drop=LEGACY_ONLY)
   patch = patches.get((item.server, item.original))
   wraps = item.server in self._modern and not client.is_modern and wraps_output(text)
-  if not (self.apart or patch or wraps):
+  if not (patch or wraps):
    return text
   load_part("views")
-  if self.apart:
-   return moved_entry(text, item.server)
   if patch:
    text = overlaid(text, patch)
+   text = edited(text, drop=rivals(members(text)[0], members(patch)[0]))
   return legacy_item(text) if wraps else text
+ def left_out(self, server):
+  return LEGACY_ONLY if server in self._modern else ()
  def served(self, server):
   return self.live[server] if server in self.live else self.recorded(server)
  def recorded(self, server):
@@ -1429,6 +1512,7 @@ class Catalogue:
   return self._recorded[server]
  def serve(self, server, items):
   self.live[server] = items
+  self.version += 1
   self._names = {}
  def find(self, name):
   if not self._names:
@@ -1448,7 +1532,7 @@ def wraps_output(text):
 
 # base/message.py: JSON-RPC messages: read from lines, passed on as objects, printed once where they leave.
 MAXIMUM_LINE_BYTES = 1 << 28
-LARGE_BYTES = 1 << 18
+LARGE = 1 << 18
 NOTED = 1 << 13
 _BOM = b"\xef\xbb\xbf"
 _PRINTED = ("params", "result", "error")
@@ -1462,6 +1546,7 @@ class Message:
   "is_versioned",
   "members",
   "method",
+  "repeats",
  )
  def __init__(
   self,
@@ -1474,6 +1559,7 @@ class Message:
   self.method = method
   self.id_text = id_text
   self.is_versioned = True
+  self.repeats = False
   self._id = identifier
   self._params = None
   self._line = b""
@@ -1513,6 +1599,14 @@ class Message:
   shaped = type(problem) is dict and type(problem.get("code")) is int
   return shaped or (self.is_versioned and (problem is not None or "result" in self.members))
  @property
+ def contradiction(self):
+  if self.repeats:
+   return "one of its members stands twice"
+  if self.method is None or not self.id_text:
+   return ""
+  is_answer = self.value("result") is not None or self.is_error
+  return "it is a request and an answer at once" if is_answer else ""
+ @property
  def code(self):
   problem = self.value("error")
   code = problem.get("code") if type(problem) is dict else None
@@ -1524,18 +1618,12 @@ class Message:
   name = "error" if self.is_error else "result"
   return Message({name: self.members.get(name, _EMPTY)}, None, id_text)
  def pieces(self):
-  large = self.members["result"].pieces if "result" in self.members else ()
-  if not large:
-   params = self.raw("params") if [*self.members] == ["params"] else ""
-   if len(params) <= LARGE_BYTES:
-    return (self.line(),)
-   head, _, end = self.changed({"params": "0"}).line().rpartition(b"0")
-   return (head, params.encode("utf-8"), end)
-  tail = f',"jsonrpc":"2.0","id":{self.id_text}}}\n'
-  return (b'{"result":', *large, tail.encode("utf-8"))
+  names = [*self.members]
+  if len(names) != 1 or self.members[names[0]].size <= LARGE:
+   return (self.line(),)
+  head, _, end = self.changed({names[0]: "0"}).line().rpartition(b"0")
+  return (head, self.members[names[0]].octets, end)
  def line(self):
-  if not self._line and "result" in self.members and self.members["result"].pieces:
-   self._line = b"".join(self.pieces())
   if not self._line:
    parts = ['{"jsonrpc":"2.0"']
    if self.id_text:
@@ -1579,7 +1667,7 @@ def decode(line):
  except UnicodeDecodeError as problem:
   raise Malformed(f"not UTF-8 at byte {problem.start}") from None
 
-def read_message(text):
+def read_message(text, line=b""):
  start = 0
  if not text.startswith("{"):
   start = skip(text, 0)
@@ -1589,18 +1677,20 @@ def read_message(text):
  noted = {"params": ({}, [])}
  if len(text) > NOTED:
   noted["result"] = {}, []
- end = read_members(text, start, found, inner=noted)
+ names = []
+ end = read_members(text, start, found, names, noted)
  if end != len(text) and skip(text, end) != len(text):
   raise Malformed(f"unexpected text at character {end}")
+ repeats = len(names) > len(found)
  method = found.pop("method")[0] if "method" in found else None
  identifier, start, end = found.pop("id", (None, 0, 0))
  is_versioned = found.pop("jsonrpc", None) is not None
  members_ = {}
  for name, (value, a, b) in found.items():
-  members_[name] = Json(text, a, b, value, noted.get(name))
+  members_[name] = Json(text, a, b, value, noted.get(name), line)
  method = method if type(method) is str else None
  message = Message(members_, method, text[start:end], identifier)
- message.is_versioned = is_versioned
+ message.is_versioned, message.repeats = is_versioned, repeats
  return message
 
 def read_messages(line, batches):
@@ -1648,15 +1738,13 @@ class Lines:
   lines = data.split(b"\n")
   if self.size:
    self._keep(lines[0])
-   lines[0] = self.ended()
+   lines[0] = self.rest()
    if self.size > MAXIMUM_LINE_BYTES:
     del lines[0]
   rest = lines.pop()
   self.parts = [rest] if rest else []
   self.size = len(rest)
   return lines
- def ended(self):
-  return self.rest()
  def _keep(self, data):
   was_short = self.size <= MAXIMUM_LINE_BYTES
   self.size += len(data)
@@ -1677,6 +1765,7 @@ class Client:
   "capable",
   "connection",
   "deliver",
+  "era",
   "extensions",
   "info",
   "initialized",
@@ -1702,20 +1791,22 @@ class Client:
   self.initialized = False
   self.level = ""
   self.connection = self
+  self.era = LEGACY
   self.audience = None
   self.starter = None
   self.may_answer = True
   self.watched = {}
   self._last_id = 0
   self.deliver = _lost
+ @property
+ def party(self):
+  return self.connection
  def mint(self):
   self._last_id += 1
   return self._last_id
  def shake_hands(self):
   self.initialized = True
   self.starter = self
- def wanted(self, method):
-  return {}
  def introduce(self, message):
   self.version = spoken(message.params.get("protocolVersion"))
   text = message.params_text
@@ -1748,8 +1839,12 @@ class ModernRequest(Client):
  def __init__(self, client, message):
   super().__init__(client.names)
   self.connection = client
+  self.era = MODERN
   self.version = MODERN_VERSION
   self.resume(message)
+ @property
+ def party(self):
+  return self if self.connection.audience is not None else self.connection
  def resume(self, message):
   text = message.json("params").part("_meta")
   meta, _ = members(text)
@@ -1763,9 +1858,6 @@ class ModernRequest(Client):
   self.fault = _fault(values_of(meta))
  def release(self):
   self.message = _RELEASED
- def wanted(self, method):
-  load_part("modern")
-  return completed_members(method)
 _RELEASED = Message({})
 
 def _text(text, found, name):
@@ -1790,15 +1882,33 @@ LIST_MILLISECONDS = 3_600_000
 class Answers:
  def __init__(self, plan):
   self.plan = plan
-  declared = parse(plan.capabilities)
-  self.declared = frozenset([*declared, *declared.get("extensions", ())])
+  declared = [parse(text) for text in {plan.capabilities, plan.modern_capabilities}]
+  self.declared = frozenset(
+   [name for one in declared for name in (*one, *one.get("extensions", ()))]
+  )
   self.outages = set()
   self.catalogues = {kind.name: Catalogue(kind, plan, self.outages) for kind in KINDS}
+  with_uris = not self.declared.isdisjoint({"resources", SKILLS.capability})
+  self.has_addresses = with_uris and len(plan.servers) > 1
+  self._addresses = None
   self._lists = {
    kind.method: self.catalogues[kind.name]
    for kind in KINDS
    if kind.capability in self.declared
   }
+ def addresses(self):
+  load_part("views")
+  version = sum(catalogue.version for catalogue in self.catalogues.values())
+  if self._addresses is None or self._addresses[0] != version:
+   handed = {server: [] for server in self.plan.servers}
+   for kind, catalogue in self.catalogues.items():
+    for server in handed if self._hands_out(catalogue) else ():
+     for item in catalogue.served(server):
+      handed[server] += uris_of(kind, parse(item.listed(item.original)))
+   self._addresses = version, Addresses(handed)
+  return self._addresses[1]
+ def _hands_out(self, catalogue):
+  return self.has_addresses and any(map(catalogue.mentions, APART))
  def extenders(self, method):
   if method in METHODS or method in PROTOCOL_METHODS:
    return []
@@ -1832,7 +1942,8 @@ class Answers:
    refusal = error(INVALID_PARAMS, "Unknown cursor: the list has one page")
    return failure(message.id_text, refusal)
   catalogue = self._lists[message.method or ""]
-  member, texts = catalogue.kind.member, catalogue.texts(client)
+  told = self.addresses().told if self._hands_out(catalogue) else None
+  member, texts = catalogue.kind.member, catalogue.texts(client, told)
   if not client.is_modern:
    return result(message.id_text, list_result(member, texts))
   ttl, scope = self._hints(catalogue)
@@ -1855,7 +1966,8 @@ class Answers:
   plan = self.plan
   about = {"instructions": quote(plan.instructions)} if plan.instructions else {}
   versions = f"[{quote(MODERN_VERSION)}]"
-  members = {"supportedVersions": versions, "capabilities": plan.capabilities, **about}
+  declared = plan.modern_capabilities
+  members = {"supportedVersions": versions, "capabilities": declared, **about}
   return self._cacheable(members, LIST_MILLISECONDS, "public")
  def _cacheable(self, members, ttl, scope):
   head = {"resultType": '"complete"', **members, "ttlMs": str(ttl)}
@@ -1914,6 +2026,7 @@ class Plan:
   self.children = parse(tables["children"])
   self.version = version_of(self.children)
   self.capabilities = tables["capabilities"]
+  self.modern_capabilities = tables.get("modern_capabilities", self.capabilities)
   self.instructions = "\n\n".join(parse(tables["instructions"]))
   self.options = Options(parse(tables["options"]))
   self.subtools = parse(tables.get("subtools", "{}"))
@@ -2006,14 +2119,16 @@ def open_standard_files():
    return
 
 def complain(text):
+ load_part("rare")
  try:
-  os.write(2, (text + "\n").encode("utf-8", "backslashreplace"))
+  os.write(2, (shown(text) + "\n").encode("utf-8", "backslashreplace"))
  except OSError:
   return
 
 # base/writer.py: Writes lines to a descriptor without ever making the sender wait.
 LOOK_SECONDS = 1.0
 MAXIMUM_PIECES = 1000
+RETURNED = 1 << 22
 
 class Writer:
  def __init__(
@@ -2104,6 +2219,7 @@ class Writer:
 DRAIN_SECONDS = 5.0
 FLUSH_SECONDS = 1.0
 UNREADABLE = 2
+ENDLESS = 2
 MISSING_VARIABLE = 3
 
 class Stdio:
@@ -2121,8 +2237,9 @@ class Stdio:
   self.stopped = False
   self.input = _input(self.writer)
  def run(self, opening):
-  if not may_start(self.answers, self.folder):
-   return MISSING_VARIABLE
+  fault = start_fault(self.answers, self.folder)
+  if fault:
+   return fault
   if os.isatty(0):
    waits = "waiting for the JSON-RPC messages of an MCP client on standard input"
    complain(f"{self.answers.plan.name}: {waits}; -h shows what else it does")
@@ -2241,10 +2358,16 @@ class Stdio:
   if self.waiting:
    raise Stopped
 
-def may_start(answers, folder):
+def start_fault(answers, folder):
  plan = answers.plan
+ if ABOVE in os.environ:
+  load_part("rare")
+  why = endless(plan, os.environ)
+  if why:
+   complain(f"{plan.name}: {why}")
+   return ENDLESS
  if all(name in os.environ for name in plan.needs):
-  return True
+  return 0
  load_part("rare")
  missing = unset(plan.servers, os.environ, folder)
  for server, problem in missing.items():
@@ -2252,9 +2375,9 @@ def may_start(answers, folder):
  if missing and not plan.options.allow_failed:
   remedy = "set it in the environment, or in the client's `env` for this program"
   complain(f"{plan.name}: nothing was started; {remedy}")
-  return False
+  return MISSING_VARIABLE
  answers.outages.update(missing)
- return True
+ return 0
 
 class _Input:
  def __init__(self, output):
@@ -2303,6 +2426,46 @@ def run(tables, file, opening):
  else:
   status = Stdio(plan, folder).run(opening)
  os._exit(status)
+
+# base/templates.py: What a URI tells: whether it fits a template (RFC 6570), and what it lies in.
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
+LONGEST_APART = 2_000
+DEEPEST_APART = 32
+
+def fits(template, uri):
+ first, *parts = template.split("{")
+ if not uri.startswith(first):
+  return False
+ index = len(first)
+ plain, pending = True, False
+ for part in parts:
+  expression, _, literal = part.partition("}")
+  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
+  pending = True
+  if not literal:
+   continue
+  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
+  if found < 0 or (plain and _crosses(uri[index:found])):
+   return False
+  index, plain, pending = found + len(literal), True, False
+ rest = uri[index:]
+ return not (plain and _crosses(rest)) if pending else not rest
+
+def _crosses(text):
+ return any(mark in text for mark in "/?#")
+
+def lies_in(uri, whole):
+ if not uri.startswith(whole):
+  return False
+ return len(uri) == len(whole) or whole.endswith("/") or uri[len(whole)] in "/?#"
+
+def folder_of(uri):
+ inner = uri.startswith(SKILL_SCHEME) and "/" in uri[len(SKILL_SCHEME) :]
+ return uri.rpartition("/")[0] if inner else uri
+
+def is_told_apart(uri):
+ bounded = len(uri) <= LONGEST_APART and uri.count("/") <= DEEPEST_APART
+ return bounded and uri.startswith(APART)
 ''')
 define_part("serve", r'''
 from binascii import Error, a2b_base64, b2a_base64
@@ -2365,6 +2528,8 @@ class Effects:
   return actions
 
 # serve/clients.py: The clients: who is connected, which notifications they get, and what servers learn of them.
+_CHECKED = ("message", "mode", "tools")
+
 class Clients:
  def __init__(self, logs):
   self.level = ""
@@ -2378,9 +2543,9 @@ class Clients:
   self._connected[client] = None
  def disconnect(self, client):
   del self._connected[client]
- def watched(self, server):
-  found = [uri for one in self for uri, owner in one.watched.items() if owner == server]
-  return list(dict.fromkeys(found))
+ def watched(self, server, serves):
+  watched = [one.watched.values() for one in self if one.watched and serves(one)]
+  return list(dict.fromkeys([u for uris in watched for owner, u in uris if owner == server]))
  def settle_level(self):
   asked = [one.level for one in self if one.level]
   before, self.level = self.level, min(asked, key=LEVELS.index, default=self.level)
@@ -2398,19 +2563,29 @@ class Clients:
    if served and catalogue.kind.announcement not in announced:
     announced.add(catalogue.kind.announcement)
     self.list_changed(catalogue, server, [item.original for item in served])
- def pass_on(self, server, message, callers):
+ def pass_on(
+  self,
+  server,
+  message,
+  callers,
+  serves,
+  told,
+ ):
   method, params = message.method or "", message.raw("params")
   if method == LOG_MESSAGE:
    params = attributed_log(message.json("params"), server)
+  uri = message.params.get("uri")
+  if method == RESOURCE_UPDATED and type(uri) is str and told(uri, server) != uri:
+   params = message.json("params").owned({"uri": quote(told(uri, server))}).text
   passed = notification(method, params)
   connections = {caller.connection for caller in callers}
   reached = set()
   for client in self:
-   if not client.initialized and callers != {client}:
+   if not (client.initialized or callers == {client}) or not serves(client):
     continue
    about_others = bool(connections - {client.connection})
    if method == RESOURCE_UPDATED:
-    concerned = _watches(client, server, message.params.get("uri"))
+    concerned = _watches(client, server, uri)
    elif method == LOG_MESSAGE and not about_others:
     is_loud = self._logs and _is_loud(message.params.get("level"), client.level)
     concerned = is_loud and client.connection not in reached
@@ -2419,10 +2594,11 @@ class Clients:
    if concerned:
     reached.add(client.connection)
     client.deliver(passed)
+  return bool(reached)
 
 def _watches(client, server, uri):
- watched = [one for one, owner in client.watched.items() if owner == server]
- return type(uri) is str and any(_lies_in(uri, one) for one in watched)
+ watched = [one for owner, one in client.watched.values() if owner == server]
+ return type(uri) is str and any(lies_in(uri, one) for one in watched)
 
 def inability(client, message):
  method = message.method or ""
@@ -2441,25 +2617,20 @@ def inability(client, message):
 def _is_loud(level, threshold):
  return level not in LEVELS or not threshold or LEVELS.index(level) >= LEVELS.index(threshold)
 
-def _lies_in(uri, watched):
- if not uri.startswith(watched):
-  return False
- return len(uri) == len(watched) or watched.endswith("/") or uri[len(watched)] in "/?#"
-
 def attributed_log(params, server):
  logger = params.value.get("logger")
  named = f"{server}/{logger}" if type(logger) is str and logger else server
- return params.edited(add={"logger": quote(named)}).text
+ return params.owned({"logger": quote(named)}).text
 
 def attributed(
  method, params, server, several, token={}
 ):
- meta = params.part("_meta") if type(params.value.get("_meta")) is dict else "{}"
- add = {"_meta": edited(meta, add={**token, SERVER_MARK: quote(server)})}
+ meta = Json(params.part("_meta") if type(params.value.get("_meta")) is dict else "{}")
+ add = {"_meta": meta.owned({**token, SERVER_MARK: quote(server)}).text}
  message = params.value.get("message")
  if several and method == "elicitation/create" and type(message) is str:
   add["message"] = quote(f"[{server}] {message}")
- return params.edited(add=add).text
+ return params.owned(add, _CHECKED).text
 
 def attributed_input(result, server, several):
  if type(result.value.get("inputRequests")) is not dict:
@@ -2469,14 +2640,15 @@ def attributed_input(result, server, several):
   key: _attributed_entry(entry, Json(text[begin:stop]), server, several)
   for key, (entry, begin, stop) in members(text)[0].items()
  }
- return result.edited(add={"inputRequests": obj(requests)}).text
+ return result.owned({"inputRequests": obj(requests)}).text
 
 def _attributed_entry(value, entry, server, several):
  method = value.get("method") if type(value) is dict else None
  if type(method) is not str or type(value.get("params", {})) is not dict:
   return entry.text
  asked = Json(entry.part("params") or "{}")
- return entry.edited(add={"params": attributed(method, asked, server, several)}).text
+ params = attributed(method, asked, server, several)
+ return entry.owned({"params": params}, ("method",)).text
 
 def relayed(client):
  extensions = _passing_extensions(client)
@@ -2500,8 +2672,8 @@ READY = "ready"
 DOWN = "down"
 TRANSITIONS = {
  CREATED: (QUEUED,),
- QUEUED: (STARTING,),
- STARTING: (READY, DOWN),
+ QUEUED: (STARTING, CREATED),
+ STARTING: (READY, DOWN, CREATED),
  READY: (CREATED, DOWN),
  DOWN: (QUEUED,),
 }
@@ -2516,16 +2688,21 @@ class IllegalTransition(Exception):
  pass
 
 class Lifecycle:
- def __init__(self, connection, plan):
+ def __init__(
+  self, connection, plan, era, audience
+ ):
+  self._audience = audience
   self._connection = connection
   self._effects = connection.effects
   self._plan = plan
-  self._recorded = plan.children.get(connection.name, {}).get("protocol")
+  facts = plan.children.get(connection.name, {})
+  recorded = facts.get("protocol")
+  self._handshake = facts.get("handshake", recorded)
   self.state = CREATED
   self.is_ready = False
   self.is_alive = False
   self.reason = ""
-  self.era = MODERN if self._recorded == MODERN_VERSION else LEGACY
+  self.era = era or (MODERN if recorded == MODERN_VERSION else LEGACY)
   self._era_switched = False
   self._failures = 0
   self._retry_at = -FOREVER
@@ -2560,13 +2737,15 @@ class Lifecycle:
    return self.capabilities
   about = parse(self._plan.snapshot[self._connection.name].get("server", "{}"))
   declared = about.get("capabilities", {})
+  if self.era == LEGACY:
+   declared = about.get("handshakeCapabilities", declared)
   return declared
  def touch(self):
   self.active_at = self._effects.clock()
  def want(self, client):
   if self.state == CREATED or (self.state == DOWN and self._may_retry()):
    self.enter(QUEUED)
-   self.client = client.connection.audience or client
+   self.client = self._audience or client.connection.audience or client
  def start(self):
   self.enter(STARTING)
   self._launch()
@@ -2576,8 +2755,8 @@ class Lifecycle:
   self._deadline = self._effects.arm(self.starting_at + limit)
   self._effects.start(self._connection.child)
  def introduction(self):
-  legacy = self._recorded in LEGACY_VERSIONS
-  version = str(self._recorded) if legacy else LEGACY_VERSIONS[0]
+  known = self._handshake in LEGACY_VERSIONS
+  version = str(self._handshake) if known else LEGACY_VERSIONS[0]
   able, info = "{}", ""
   if self.client is not None:
    version = min(version, self.client.version)
@@ -2678,6 +2857,7 @@ class CallQueue:
   lists,
   catalogues,
   origins,
+  instances,
  ):
   self._connection = connection
   self._effects = connection.effects
@@ -2686,6 +2866,7 @@ class CallQueue:
   self._lists = lists
   self._catalogues = catalogues
   self._origins = origins
+  self._instances = instances
   self._guarded = connection.options.on_drift == "refuse"
   self._may_sleep = bool(connection.options.idle_stop)
   self.seconds = connection.row.get("timeout") or connection.options.timeout
@@ -2731,26 +2912,25 @@ class CallQueue:
   if self._lifecycle.state != READY:
    return
   requests = self._requests
-  if requests.pending:
-   requests.flush_replies()
+  if requests.held:
+   requests.settle()
   if self._guarded and not self._lists.compared:
    self._give_up_waiting()
    return
   if not self._waiting:
    return
   waiting, self._waiting = self._waiting, []
-  full = asked = False
   for call in waiting:
-   full = full or (requests.asks and requests.blocks(call.client))
    if self._guarded and self._is_withheld(call):
     continue
-   if full:
-    requests.hurry(call.client)
+   if not requests.holds_back(call):
+    self._forward(call)
+    continue
+   instance = self._instances.serving(call.client)
+   if instance is self._connection.child:
     self._waiting.append(call)
    else:
-    asked = self._forward(call) or asked
-  if asked:
-   self.flush()
+    instance.calls.submit(call)
  def _give_up_waiting(self):
   for kind in self._lists.given_up(self._effects.clock()):
    waiting, self._waiting = self._waiting, []
@@ -2758,7 +2938,8 @@ class CallQueue:
     what = f"its list of {kind.name}"
     self.fail(call, f"changes {what} too often to compare it with the snapshot")
  def _is_withheld(self, call):
-  reason = self._lists.withheld(call.method, call.name)
+  by_uri = call.path[-1:] == ("uri",)
+  reason = self._lists.withheld(call.method, call.original if by_uri else call.name)
   if reason is not None:
    self.fail(call, reason)
    return True
@@ -2773,27 +2954,29 @@ class CallQueue:
   if self._may_sleep:
    self._lifecycle.touch()
   self._connection.forward(call)
-  requests = self._requests
-  if not requests.deferred or not METHODS.get(call.method, OTHER).kind:
-   return False
-  return requests.ask_deferred(call.client)
+  self._requests.sent(call)
+  if self._requests.deferred and METHODS.get(call.method, OTHER).kind:
+   self._requests.ask_deferred(call.client)
  def answered(self, number, message):
   connection = self._connection
   if self._may_sleep:
    self._lifecycle.touch()
+  self._requests.ended(connection.calls[number])
   if message.is_error:
    call = connection.calls.pop(number)
    if call.is_settled_by(message.code):
     call.others, call.refusal = [], ""
    self._refused(call, message.raw("error"), unknown=message.code in UNKNOWN_CODES)
   else:
-   if self._origins.are_asked_for:
-    self._origins.learn(message, connection.name)
+   message = self._origins.learn(message, connection.name)
    call = connection.calls[number]
+   if call.client.is_modern and self._lifecycle.era == LEGACY:
+    load_part("modern")
+    message = unasking(message)
    passed = call.succeeded(connection.name, message)
    call.answer(passed.under(call.identifier))
    del connection.calls[number]
-  if self._waiting or self._requests.pending:
+  if self._waiting or self._requests.held:
    self.flush()
  def _refused(self, call, refusal, *, unknown=False):
   if not call.refusal or not unknown:
@@ -2809,8 +2992,11 @@ class CallQueue:
   if call is not None and call.token:
    call.progressed(self._effects.clock())
    params = message.json("params")
-   changes = [(params.place(("progressToken",)), call.token)]
-   call.client.deliver(notification(PROGRESS, spliced(params.text, changes)))
+   if rivals(params.value, ("progressToken",)):
+    text = params.owned({"progressToken": call.token}).text
+   else:
+    text = spliced(params.text, [(params.place(("progressToken",)), call.token)])
+   call.client.deliver(notification(PROGRESS, text))
  def withdraw(self, call, params):
   for line in (self._waiting, self._unknown):
    if call in line:
@@ -2818,6 +3004,7 @@ class CallQueue:
     self._lists["tools"].is_awaited = bool(self._unknown)
     return
   if self._connection.calls.pop(call.number, None) is not None:
+   self._requests.taken_back(call)
    self._connection.send(notification(CANCELLED, params(str(call.number))))
  def time_out(self, now):
   for call in [call for call in self.all() if call.deadline <= now]:
@@ -2876,10 +3063,16 @@ class LostAnswers:
 def read_line(
  line, redact=str, request=0
 ):
+ found = []
+ oddity = ""
  try:
-  found = [read_message(decode(line))]
-  oddity = ""
+  text = decode(line)
+  message = read_message(text, line if len(text) == len(line) else b"")
+  if not message.contradiction:
+   found.append(message)
  except Malformed:
+  pass
+ if not found:
   load_part("rare")
   found, oddity = odd_line(line, redact)
  return ([_identified(one, request) for one in found] if request else found), oddity
@@ -2904,8 +3097,6 @@ class LegacyChildPort:
  ):
   self.deliver = effects.sender(child)
   self.receive = receive
- def wanted(self, call):
-  return call.client.wanted(call.method)
  def tick(self, now):
   pass
 
@@ -2915,6 +3106,7 @@ class Call:
   "_limit",
   "_message",
   "answer",
+  "attended",
   "client",
   "deadline",
   "identifier",
@@ -2928,9 +3120,7 @@ class Call:
   "refusal",
   "serial",
   "token",
-  "wanted",
  )
- rewrites = False
  def __init__(
   self,
   client,
@@ -2944,6 +3134,7 @@ class Call:
   self.method = message.method or ""
   self.identifier = message.id_text
   self.key = message.id
+  self.attended = True
   self.name = name
   self.path = path
   self.original = original
@@ -2952,7 +3143,6 @@ class Call:
   self.serial = 0
   self.number = 0
   self.token = ""
-  self.wanted = {}
   self.deadline = FOREVER
   self._latest = FOREVER
   self._limit = 0.0
@@ -2961,7 +3151,6 @@ class Call:
  def params(self):
   return self._message.params
  def overhear(self, listen):
-  self.wanted = {"isError": ""}
   deliver = self.answer
   def answer(message):
    listen(message)
@@ -3020,14 +3209,12 @@ class Connection:
   row,
   options,
   effects,
-  origins,
  ):
   self.child = child
   self.name = child.name
   self.row = row
   self.options = options
   self.effects = effects
-  self._origins = origins
   self.calls = {}
   self.own = {}
   self.lost = LostAnswers()
@@ -3070,17 +3257,7 @@ class Connection:
   self.own[number] = OwnRequest(finish, prepare, self.effects.arm(deadline))
   self.send(request(number, method, params))
   return number
- def read(
-  self, line, redact, request=0
- ):
-  if isinstance(line, bytes) and len(line) > LARGE_BYTES:
-   load_part("rare")
-   line = LargeLine(line)
-  if not isinstance(line, bytes):
-   answer = self._unread(line)
-   if answer is not None:
-    return [answer], ""
-   line = line.whole()
+ def read(self, line, redact, request=0):
   received = read_line(line, str if self.warned else redact, request)
   for message in received[0] if self.own else ():
    if isinstance(message, Message) and message.method is None and not message.is_error:
@@ -3088,16 +3265,6 @@ class Connection:
     if own is not None:
      own.prepare(message)
   return received
- def _unread(self, line):
-  number, place = line.answer() or (0, (0, 0))
-  call = self.calls.get(number)
-  if call is None or self._masks is not None or call.rewrites:
-   return None
-  learns = self._origins.are_asked_for and line.size <= LARGE
-  if learns and line.mentions(b'"uri"'):
-   return None
-  found = line.result(place, {**self.port.wanted(call), **call.wanted})
-  return None if found is None else result(str(number), found)
  def give_up(self, now):
   for number, own in [*self.own.items()]:
    if own.deadline <= now:
@@ -3198,6 +3365,362 @@ def _sorted(value):
  if type(value) is list and all(type(item) is str for item in value):
   return sorted(value)
  return value
+
+# serve/uris.py: What URIs tell: whether one is absolute, who named it, and as what clients are told of it.
+MAXIMUM_URIS = 10_000
+LONGEST_URI = 2_000
+_IN_SCHEME = str.maketrans("", "", "+-.")
+_WITH_HOST = ("http", "https", "ws", "wss", "ftp")
+_NO_HOST = frozenset("\0 #/:<>?@[\\]^|")
+_NO_DOMAIN = _NO_HOST | frozenset(map(chr, range(32))) | {"%", "\x7f"}
+_MARKS = (*(scheme[:-2] for scheme in APART), "\\u003a", "\\u003A", "\\u006", "\\u007")
+
+def is_absolute(uri):
+ uri = uri.strip("".join(map(chr, range(33)))).translate({9: "", 10: "", 13: ""})
+ scheme, colon, rest = uri.partition(":")
+ scheme = scheme.lower()
+ if not (colon and scheme.isascii() and scheme[:1].isalpha()):
+  return False
+ if not scheme.translate(_IN_SCHEME).isalnum():
+  return False
+ is_web = scheme in _WITH_HOST
+ if not is_web and not rest.startswith("//"):
+  return True
+ authority = rest.lstrip("/\\") if is_web else rest[2:]
+ for mark in "/?#\\" if is_web or scheme == "file" else "/?#":
+  authority = authority.partition(mark)[0]
+ if not authority:
+  return not is_web
+ if scheme == "file":
+  drive = authority[0] if authority[1:] in (":", "|") else ""
+  return (drive.isascii() and drive.isalpha()) or _is_domain(authority)
+ host = authority.rpartition("@")[2]
+ if host.startswith("["):
+  inner, end, port = host[1:].partition("]")
+  return bool(end) and _is_number(inner, 6) and (port[:1] in ("", ":") and _is_port(port[1:]))
+ name, _, port = host.partition(":")
+ is_known = _is_domain(name) if is_web else _NO_HOST.isdisjoint(name)
+ return bool(name) and _is_port(port) and is_known
+
+def _is_port(text):
+ return not text or (text.isascii() and text.isdigit() and int(text) < 1 << 16)
+
+def _is_domain(name):
+ if not name.isascii() or "xn--" in name.lower():
+  try:
+   name.encode("idna").decode("idna")
+  except UnicodeError:
+   return False
+ last = name.rstrip(".").rpartition(".")[2]
+ if last.isdigit() or last.lower().startswith("0x"):
+  return _is_number(name, 4)
+ return _NO_DOMAIN.isdisjoint(name)
+
+def _is_number(address, version):
+ from ipaddress import ip_address
+ try:
+  return ip_address(address).version == version
+ except ValueError:
+  return False
+
+class Origins:
+ def __init__(
+  self, are_asked_for=True, addresses=None
+ ):
+  self.are_asked_for = are_asked_for
+  self._addresses = addresses
+  self._servers = {}
+ def add(self, uri, server):
+  if len(uri) > LONGEST_URI:
+   return
+  self._servers.pop(uri, None)
+  self._servers[uri] = server
+  if len(self._servers) > MAXIMUM_URIS:
+   del self._servers[next(iter(self._servers))]
+ def told(self, uri, server):
+  if self._addresses is None or not uri.startswith(APART):
+   return uri
+  return self._addresses().told(uri, server, self.of(uri))
+ def learn(self, answer, server):
+  said = answer.members.get("result")
+  if not self.are_asked_for or said is None:
+   return answer
+  may_differ = self._addresses is not None and any(mark in said.text for mark in _MARKS)
+  if not (may_differ or '"uri"' in said.text) or type(said.value) is not dict:
+   return answer
+  if not may_differ:
+   self._note([*_uris_in(said.value)], server)
+   return answer
+  load_part("views")
+  if self._note([*_uris_in(said.value), *pages_of(said.value)], server):
+   return answer
+  text = told_result(said.text, lambda uri: self.told(uri, server))
+  return answer if text == said.text else result(answer.id_text, text)
+ def _note(self, uris, server):
+  same = [uri for uri in uris if self.told(uri, server) == uri]
+  for uri in same[:MAXIMUM_URIS]:
+   self.add(uri, server)
+  return len(same) == len(uris)
+ def of(self, uri):
+  return self._servers.get(uri)
+
+def _uris_in(result):
+ skill = result.get("skill")
+ holders = [result, skill] if type(skill) is dict else [result]
+ parts = [message.get("content") for message in _items(result, "messages")]
+ for holder in holders:
+  for member in ("content", "contents", "resources"):
+   parts += _items(holder, member)
+ for part in [skill, *parts]:
+  if type(part) is dict:
+   for one in (part, part.get("resource")):
+    uri = one.get("uri") if type(one) is dict else None
+    if type(uri) is str:
+     yield uri
+
+def _items(result, member):
+ value = result.get(member)
+ return [item for item in value if type(item) is dict] if type(value) is list else []
+
+# serve/mending.py: Mends the entries of lists for which strict clients refuse the whole list.
+WRONG = "a wrong value"
+_JSON_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_HOLDERS = (
+ *("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"),
+ *("additionalProperties", "unevaluatedProperties", "propertyNames", "allOf", "anyOf"),
+ *("oneOf", "not", "if", "then", "else"),
+)
+_KEYWORDS = (
+ *_BY_NAME,
+ *_HOLDERS,
+ *("$schema", "$id", "$ref", "$anchor", "$dynamicRef", "$dynamicAnchor", "$comment", "title"),
+ *("description", "examples", "deprecated", "readOnly", "writeOnly", "nullable", "type"),
+ *("enum", "required", "dependentRequired", "dependencies", "format", "pattern"),
+ *("contentEncoding", "contentMediaType", "contentSchema", "multipleOf", "minimum", "maximum"),
+ *("exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems"),
+ *("uniqueItems", "minProperties", "maxProperties", "minContains", "maxContains"),
+)
+_LARGEST_SIZE = float(1 << 63)
+
+class Unmendable(ValueError):
+ pass
+
+def wrong(kind, entry, is_modern):
+ shape = SHAPES.get(kind)
+ if shape is None:
+  return {}
+ output = entry.get("outputSchema")
+ if is_modern and type(output) is dict and output.get("type") != "object":
+  types = {"type": _any_type_shape} if output.get("type") is not None else {}
+  shape = {**shape, "outputSchema": {"$schema": _text_shape, **types}}
+ mends = {}
+ _look(entry, shape, (), mends)
+ for member in ("inputSchema", "outputSchema") if kind is TOOLS else ():
+  _drop_nulls(entry.get(member), (member,), mends)
+ return mends
+
+def named(entry, mends):
+ return [
+  (
+   _as_pointer(path),
+   _found_there(entry, path),
+   f"{new} is written there" if new else "that is left out",
+  )
+  for path, new in mends.items()
+ ]
+
+def _text_shape(value):
+ return "" if type(value) is str else None
+
+def _flag_shape(value):
+ return "" if type(value) is bool else None
+
+def _choice_shape(*known):
+ return lambda value: "" if type(value) is str and value in known else None
+
+def _size_shape(value):
+ is_whole = type(value) is float and abs(value) < _LARGEST_SIZE and value == int(value)
+ return "" if type(value) is int or is_whole else None
+
+def _share_shape(value):
+ return "" if type(value) in (int, float) and 0 <= value <= 1 else None
+
+def _moment_shape(value):
+ import re
+ from datetime import date
+ if type(value) is not str:
+  return None
+ time = r"T([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
+ if not re.fullmatch(r"\d{4}-\d\d-\d\d" + time, value, re.ASCII):
+  return None
+ try:
+  date.fromisoformat(value[:10])
+ except ValueError:
+  return None
+ return ""
+
+def _address_shape(value):
+ return "" if type(value) is str and is_absolute(value) else None
+
+def _type_shape(value):
+ if value == "object":
+  return ""
+ return '"object"' if type(value) is list and "object" in value else None
+
+def _any_type_shape(value):
+ types = value if type(value) is list and value else [value]
+ return "" if all(type(one) is str and one in _JSON_TYPES for one in types) else None
+
+def _property_shape(value):
+ if value is None or value is True or value == []:
+  return "{}"
+ if value is False:
+  return '{"not":{}}'
+ return "" if type(value) is dict else None
+_ICONS = [
+ {
+  "src": _text_shape,
+  "mimeType": _text_shape,
+  "sizes": [_text_shape],
+  "theme": _choice_shape("light", "dark"),
+ },
+]
+_ANY_ENTRY = {
+ "name": _text_shape,
+ "title": _text_shape,
+ "description": _text_shape,
+ "icons": _ICONS,
+ "_meta": {},
+}
+_NOTES = {
+ "audience": [_choice_shape("user", "assistant")],
+ "priority": _share_shape,
+ "lastModified": _moment_shape,
+}
+_SCHEMA = {
+ "$schema": _text_shape,
+ "type": _type_shape,
+ "properties": (_property_shape,),
+ "required": [_text_shape],
+}
+_HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+_ARGUMENT = {
+ "name": _text_shape,
+ "title": _text_shape,
+ "description": _text_shape,
+ "required": _flag_shape,
+}
+SHAPES = {
+ TOOLS: {
+  **_ANY_ENTRY,
+  "inputSchema": _SCHEMA,
+  "outputSchema": _SCHEMA,
+  "annotations": {"title": _text_shape, **dict.fromkeys(_HINTS, _flag_shape)},
+  "execution": {"taskSupport": _choice_shape("forbidden", "optional", "required")},
+ },
+ PROMPTS: {**_ANY_ENTRY, "arguments": [_ARGUMENT]},
+ RESOURCES: {
+  **_ANY_ENTRY,
+  "uri": _address_shape,
+  "mimeType": _text_shape,
+  "size": _size_shape,
+  "annotations": _NOTES,
+ },
+ TEMPLATES: {
+  **_ANY_ENTRY,
+  "uriTemplate": _text_shape,
+  "mimeType": _text_shape,
+  "annotations": _NOTES,
+ },
+}
+_NEEDED = {
+ **dict.fromkeys(("name", "uri", "uriTemplate", "src"), ""),
+ "inputSchema": obj(type='"object"'),
+ "type": '"object"',
+}
+
+def _look(value, shape, path, mends):
+ if isinstance(shape, dict):
+  new = _look_at_members(value, shape, path, mends)
+ elif isinstance(shape, (list, tuple)):
+  new = _look_at_all(value, shape, path, mends)
+ else:
+  new = shape(value)
+ if new is None:
+  raise Unmendable(_as_pointer(path))
+ if new:
+  mends[path] = new
+
+def _look_at_members(value, shape, path, mends):
+ missing = {name: new for name, new in _NEEDED.items() if name in shape}
+ if value == [] and "" not in missing.values():
+  return obj(missing)
+ if type(value) is not dict:
+  return None
+ for name, inner in shape.items():
+  place, new = (*path, name), missing.get(name)
+  if value.get(name) is not None:
+   _look(value[name], inner, place, mends)
+  elif new == "":
+   raise Unmendable(_as_pointer(place))
+  elif new or name in value:
+   mends[place] = new or ""
+ return ""
+
+def _look_at_all(value, shape, path, mends):
+ is_array = isinstance(shape, list)
+ if value == ({} if is_array else []):
+  return "[]" if is_array else "{}"
+ if type(value) is not (list if is_array else dict):
+  return None
+ for step in range(len(value)) if is_array else value:
+  _look(value[step], shape[0], (*path, step), mends)
+ return ""
+
+def _drop_nulls(schema, path, mends):
+ for name, value in schema.items() if type(schema) is dict else ():
+  place = (*path, name)
+  if value is None and name in _KEYWORDS:
+   mends.setdefault(place, "")
+  elif name in _BY_NAME and type(value) is dict:
+   for key, inner in value.items():
+    if inner is None:
+     mends[(*place, key)] = "{}"
+    _drop_nulls(inner, (*place, key), mends)
+  elif name in _HOLDERS:
+   for step, inner in enumerate(value) if type(value) is list else [(None, value)]:
+    _drop_nulls(inner, place if step is None else (*place, step), mends)
+
+def _as_pointer(path):
+ return "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
+
+def _found_there(value, path):
+ for step in path:
+  if type(value) is dict and step not in value:
+   return "nothing"
+  value = value[step]
+ return "null" if value is None else WRONG
+
+def mended(text, mends):
+ by_step = {}
+ for (step, *rest), new in mends.items():
+  by_step.setdefault(step, {})[tuple(rest)] = new
+ if text[0] == "[":
+  spans = [(begin, end) for _, begin, end in elements(text, 0)]
+  changes = [(spans[i], _mended_part(text, spans[i], inner)) for i, inner in by_step.items()]
+  return spliced(text, changes)
+ found, _ = members(text)
+ drop = [name for name, inner in by_step.items() if inner.get(()) == ""]
+ add = {
+  name: _mended_part(text, found[name][1:] if name in found else (0, 0), inner)
+  for name, inner in by_step.items()
+  if name not in drop
+ }
+ return edited(text, drop, add)
+
+def _mended_part(text, place, mends):
+ return mends[()] if () in mends else mended(text[place[0] : place[1]], mends)
 
 # serve/repeated.py: What a modern request over HTTP repeats in its headers, for what routes it on the way.
 ROUTING = ("mcp-protocol-version", "mcp-method", "mcp-name")
@@ -3343,19 +3866,37 @@ MAXIMUM_PAGES = 1000
 MAXIMUM_ENTRY_DEPTH = 100
 MAXIMUM_ENTRIES = 10_000
 MAXIMUM_ENTRY_CHARACTERS = 1 << 22
+LEFT_OUT = "it is left out"
 TOO_DEEP = f"values nested more than {MAXIMUM_ENTRY_DEPTH} deep"
 TOO_LARGE = f"more than {MAXIMUM_ENTRY_CHARACTERS >> 20} MiB of text"
 _LARGEST_DOUBLE = 1.7976931348623157e308
 
 class Listing:
- def __init__(self, kind, server, *, repeats=False):
+ def __init__(
+  self,
+  kind,
+  server,
+  *,
+  is_modern=False,
+  over_http=False,
+  without=(),
+ ):
   self.kind = kind
-  self._repeats = repeats
+  self._without = without
+  self._is_modern = is_modern
+  self._repeats = kind is TOOLS and is_modern and over_http
   self.wanted = "{}"
   self.faults = []
+  self.left_out = []
+  self.mended = []
   self.server = server
   self._first = {}
   self._followed = set()
+ def said(self, row):
+  kind = self.kind
+  refusals = [*self.left_out, *self.mended]
+  shown = [one for one in refusals if not is_hidden(kind, one[0], row)]
+  return [*self.faults, *[_said(kind, *one) for one in shown]]
  @property
  def items(self):
   return list(self._first.values())
@@ -3366,20 +3907,15 @@ class Listing:
    raise Malformed(f"no list of {self.kind.member}")
   cursor = found["nextCursor"][0] if "nextCursor" in found else None
   in_circle = type(cursor) is str and cursor in self._followed
-  for value, start, end, odd in _entries(result, found[self.kind.member][1]):
+  for value, start, end in elements(result, found[self.kind.member][1]):
    if len(self._first) == MAXIMUM_ENTRIES:
     what = f"lists more than {MAXIMUM_ENTRIES} {self.kind.name}"
     self.faults.append(f"{what}; the list ends there")
     return
-   fault = _entry_fault(self.kind, value, result, start, odd)
-   if not fault and self._repeats and MARK in result[start:end]:
-    fault = _mark_fault(value)
-   if fault:
-    self.faults.append(f"lists {fault}; it is left out")
+   item = self._item(value, result, start, end)
+   if item is None:
     continue
-   _, begin, stop = members(result, start)[0][self.kind.label]
-   key, head, tail = value[self.kind.key], result[start:begin], result[stop:end]
-   item = Item(self.server, key, value[self.kind.label], head, tail)
+   key = item.original
    if self._first.setdefault(key, item) is not item and not in_circle:
     what = f"lists the {self.kind.name[:-1]} {key!r} more than once"
     self.faults.append(f"{what}; the first one counts")
@@ -3391,58 +3927,73 @@ class Listing:
    return
   self._followed.add(cursor)
   self.wanted = obj(cursor=quote(cursor))
+ def _item(self, value, text, start, end):
+  kind = self.kind
+  entry = value if type(value) is dict else {}
+  name, key = entry.get(kind.label), entry.get(kind.key)
+  if type(name) is not str or type(key) is not str or not key:
+   other = f" or {kind.key}" if kind.key != kind.label else ""
+   self.faults.append(
+    f"lists a {kind.name[:-1]} without a {kind.label}{other}; it is left out"
+   )
+   return None
+  if fault := self._fault(entry, text[start:end]):
+   self.faults.append(f"lists the {kind.name[:-1]} {key!r} with {fault}; it is left out")
+   return None
+  if odd := _oddity(entry, text, start):
+   self.left_out.append((key, "", odd, LEFT_OUT))
+   return None
+  if any(member in entry for member in self._without):
+   entry = {member: entry[member] for member in entry if member not in self._without}
+   text = edited(text[start:end], drop=self._without)
+   start, end = 0, len(text)
+  try:
+   mends = wrong(kind, entry, self._is_modern)
+  except Unmendable as problem:
+   self.left_out.append((key, str(problem), WRONG, LEFT_OUT))
+   return None
+  if mends:
+   self.mended += [(key, *one) for one in named(entry, mends)]
+   text = mended(text[start:end], mends)
+   start, end = 0, len(text)
+  _, begin, stop = members(text, start)[0][kind.label]
+  return Item(self.server, key, name, text[start:begin], text[stop:end])
+ def _fault(self, entry, text):
+  if len(text) > MAXIMUM_ENTRY_CHARACTERS:
+   return TOO_LARGE
+  if rival := rivals(entry, {self.kind.label, self.kind.key}):
+   return f"a member {rival[0]!r}, which some clients take for ours"
+  if not (self._repeats and MARK in text):
+   return ""
+  fault = mark_fault(entry.get("inputSchema"))
+  return f"an {MARK} {fault}, which clients of HTTP refuse" if fault else ""
 
-def _entries(text, start):
- if len(text) <= LARGE:
-  for value, begin, end in elements(text, start):
-   yield value, begin, end, ""
-  return
- for depth, begin, end in elements(text, start, extent):
-  if depth > MAXIMUM_ENTRY_DEPTH:
-   odd = TOO_DEEP
-  else:
-   odd = TOO_LARGE if end - begin > MAXIMUM_ENTRY_CHARACTERS else ""
-  entry = text[begin:end]
-  yield outline(entry, 0)[0] if odd else value_at(entry, 0)[0], begin, end, odd
+def _said(kind, name, pointer, what, done):
+ where = f" at {pointer}" if pointer else ""
+ about = f"lists the {kind.name[:-1]} {name!r} with {what}{where}"
+ return f"{about}, which strict clients refuse; {done}"
 
-def _entry_fault(kind, value, text, start, odd):
- what = kind.name[:-1]
- name = value.get(kind.label) if type(value) is dict else None
- key = value.get(kind.key) if type(value) is dict else None
- if type(name) is not str or type(key) is not str or not key:
-  return f"a {what} without a {kind.label}" + (
-   f" or {kind.key}" if kind.key != kind.label else ""
-  )
- if odd == TOO_LARGE:
-  return f"the {what} {key!r} with {odd}"
- odd = odd or unreadable(value)
- if not odd:
-  names = []
-  read_members(text, start, {}, names)
-  odd = "a member that stands twice" if len({*names}) < len(names) else ""
- return f"the {what} {key!r} with {odd}, which strict clients refuse" if odd else ""
-
-def _mark_fault(tool):
- fault = mark_fault(tool.get("inputSchema"))
- what = f"the tool {tool['name']!r} with an {MARK} {fault}"
- return f"{what}, which clients of HTTP refuse" if fault else ""
+def _oddity(value, text, start):
+ if odd := unreadable(value):
+  return odd
+ names = []
+ read_members(text, start, {}, names)
+ return "a member that stands twice" if len({*names}) < len(names) else ""
 
 def listed(items, catalogue, connection):
  kind, server, row = catalogue.kind, connection.name, connection.row
- if kind is TOOLS:
-  items = [item for item in items if offered(item.original, row)]
+ items = [item for item in items if not is_hidden(kind, item.original, row)]
  if kind.key == "name":
   return _named(items, catalogue, connection)
  if kind.label == "name":
   routes, own = catalogue.routes, (server,)
-  items = [item for item in items if not hides_address(item.original, row)]
-  items = [item for item in items if routes.get(item.original, own)[0] == server]
+  items = [
+   item
+   for item in items
+   if routes.get(item.original, own)[0] == server or is_told_apart(item.original)
+  ]
   for item in items:
    item.exposed = item.portable = labelled(server, item.exposed)
- elif catalogue.apart:
-  load_part("views")
-  for item in items:
-   item.exposed = item.portable = server_address(item.original, server)
  return items
 
 def _named(items, catalogue, connection):
@@ -3459,6 +4010,11 @@ def _named(items, catalogue, connection):
  load_part("rare")
  named = {*name_new(new, catalogue, server, connection.row, connection.options)}
  return [item for item in items if item.original in known or item in named]
+
+def is_hidden(kind, own, row):
+ if kind is TOOLS:
+  return not offered(own, row)
+ return kind in (RESOURCES, TEMPLATES) and hides_address(own, row)
 
 def offered(tool, row):
  expose, hide = row.get("expose"), row.get("hide", ())
@@ -3506,69 +4062,6 @@ def _has_utf8(text):
 
 def _is_finite(number):
  return not isinstance(number, str) and -_LARGEST_DOUBLE <= number <= _LARGEST_DOUBLE
-
-# serve/uris.py: What URIs tell: whether one fits a template (RFC 6570), and which server named it.
-_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_%")
-MAXIMUM_URIS = 10_000
-LONGEST_URI = 2_000
-MAXIMUM_ITEMS = 1_000
-
-def fits(template, uri):
- first, *parts = template.split("{")
- if not uri.startswith(first):
-  return False
- index = len(first)
- plain, pending = True, False
- for part in parts:
-  expression, _, literal = part.partition("}")
-  plain = plain and expression[:1] in _PLAIN and not expression.endswith("*")
-  pending = True
-  if not literal:
-   continue
-  found = uri.find(literal, index) if part is not parts[-1] else uri.rfind(literal, index)
-  if found < 0 or (plain and _crosses(uri[index:found])):
-   return False
-  index, plain, pending = found + len(literal), True, False
- rest = uri[index:]
- return not (plain and _crosses(rest)) if pending else not rest
-
-def _crosses(text):
- return any(mark in text for mark in "/?#")
-
-class Origins:
- def __init__(self, are_asked_for=True):
-  self.are_asked_for = are_asked_for
-  self._servers = {}
- def add(self, uri, server):
-  if len(uri) > LONGEST_URI:
-   return
-  self._servers.pop(uri, None)
-  self._servers[uri] = server
-  if len(self._servers) > MAXIMUM_URIS:
-   del self._servers[next(iter(self._servers))]
- def learn(self, answer, server):
-  result = answer.members.get("result")
-  if result is not None and result.mentions('"uri"') and type(result.value) is dict:
-   for uri in _uris_in(result.value):
-    self.add(uri, server)
- def of(self, uri):
-  return self._servers.get(uri)
-
-def _uris_in(result):
- parts = [message.get("content") for message in _items(result, "messages")]
- for member in ("content", "contents", "resources"):
-  parts += _items(result, member)
- for part in parts:
-  if type(part) is dict:
-   embedded = part.get("resource")
-   uri = embedded.get("uri") if type(embedded) is dict else part.get("uri")
-   if type(uri) is str:
-    yield uri
-
-def _items(result, member):
- value = result.get(member)
- some = value[:MAXIMUM_ITEMS] if type(value) is list else ()
- return [item for item in some if type(item) is dict]
 
 # serve/lists.py: The lists of one child: read once it is ready, held against the snapshot, served or withheld.
 SETTLE_SECONDS = 0.5
@@ -3622,7 +4115,12 @@ class Reading:
 
 class ListReader:
  def __init__(
-  self, catalogue, connection, lifecycle, clients
+  self,
+  catalogue,
+  connection,
+  lifecycle,
+  clients,
+  said,
  ):
   self.kind = catalogue.kind
   self._catalogue = catalogue
@@ -3633,7 +4131,7 @@ class ListReader:
   self._guarded = self._policy == "refuse"
   self._lifecycle = lifecycle
   self._clients = clients
-  self._said = {}
+  self._said = said
   self.clear()
  def clear(self):
   self.compared = False
@@ -3659,8 +4157,13 @@ class ListReader:
   if self.kind.is_declared(self._lifecycle.capabilities):
    row, is_modern = self._connection.row, self._lifecycle.era == MODERN
    over_http = "url" in row and row.get("transport") != "sse"
-   repeats = self.kind is TOOLS and over_http and is_modern
-   listing = Listing(self.kind, self._server, repeats=repeats)
+   listing = Listing(
+    self.kind,
+    self._server,
+    is_modern=is_modern,
+    over_http=over_http,
+    without=self._catalogue.left_out(self._server),
+   )
    self._reading = Reading(listing, self._catalogue)
    self._reading.ask(self._connection, self._answered)
   else:
@@ -3700,7 +4203,7 @@ class ListReader:
     reading.ask(self._connection, self._answered)
     return
   self._end_reading()
-  faults = reading.listing.faults
+  faults = reading.listing.said(self._connection.row)
   more = f" (the first of {len(faults)} faults of this list)" if faults[1:] else ""
   self._say(self.kind.method, faults[0] + more if faults else "")
   self._compare(listed(reading.listing.items, self._catalogue, self._connection))
@@ -3756,7 +4259,7 @@ class ListReader:
    recorded = self._catalogue.recorded(self._server)
    self._serve([item for item in recorded if item.original not in gone])
  def _withhold(self, reasons):
-  named = self.kind.key == self.kind.label
+  named = self.kind.key == "name"
   self.refused = {
    name: reason
    for item, reason in reasons.items()
@@ -3791,18 +4294,19 @@ class ListReader:
    self._connection.say(text)
   self._said[about] = text
  def withheld(self, method, name):
-  kind = self.kind
-  row = METHODS.get(method, OTHER)
-  if row.kind:
-   meant = row.kind == kind.name
-  elif row.member == "ref":
-   meant = kind is not TOOLS
-  else:
-   meant = method.startswith((kind.name, kind.capability))
-  for refused, reason in self.refused.items() if meant else ():
-   if name == refused or (kind is TEMPLATES and fits(refused, name)):
+  is_meant = self.kind.name in METHODS.get(method, OTHER).lists
+  for refused, reason in self.refused.items() if is_meant else ():
+   if name == refused or self._is_part(name, refused):
     return reason
   return None
+ def _is_part(self, uri, refused):
+  if self.kind is TEMPLATES:
+   return fits(refused, uri)
+  if self.kind is not SKILLS or not lies_in(uri, folder_of(refused)):
+   return False
+  served = [folder_of(item.original) for item in self._catalogue.served(self._server)]
+  around = [folder for folder in served if lies_in(uri, folder)]
+  return all(len(folder) <= len(folder_of(refused)) for folder in around)
 
 class Lists:
  def __init__(
@@ -3811,9 +4315,10 @@ class Lists:
   connection,
   lifecycle,
   clients,
+  said,
  ):
   self._readers = {
-   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients)
+   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, said)
    for kind in KINDS
   }
  def __iter__(self):
@@ -3842,21 +4347,54 @@ class Lists:
   reasons = [reader.withheld(method, name) for reader in self if reader.refused]
   return next((reason for reason in reasons if reason is not None), None)
 
-# serve/server_requests.py: Requests of one child to clients: whom they are for, and whose turn it is.
+# serve/server_requests.py: Requests of one instance of a server to clients: whom they are for, and which calls they hold up.
+ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 ANSWER_SECONDS = 60.0
-ABOUT_A_CALL = ("sampling/createMessage", "elicitation/create")
+ALONE_SECONDS = 0.25
+LATE_SECONDS = 1.0
 GONE = "The client is gone"
 
+def can_be_asked(client):
+ return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
+
 class ServerRequest:
- __slots__ = ("client", "deadline", "message", "number", "reply", "token")
+ __slots__ = ("client", "deadline", "message", "number", "token")
  def __init__(self, client, message):
   self.client = client
   self.message = message
   self.number = client.mint()
   given = message.json("params").part("_meta", "progressToken")
   self.token = given if given != "null" else ""
-  self.reply = None
   self.deadline = FOREVER
+
+class HeldRequest:
+ __slots__ = ("deadline", "left", "message")
+ def __init__(self, message, deadline):
+  self.message = message
+  self.deadline = deadline
+  self.left = set()
+
+class FirstCalls:
+ def __init__(self):
+  self._called = set()
+  self._alone = None
+  self.until = FOREVER
+ def holds_back(self, call, now):
+  if self.until <= now:
+   self.end()
+  if self._alone is None or (call.method, call.original) in self._called:
+   return False
+  return call.client.party is not self._alone.client.party
+ def note(self, call, now):
+  if self._alone is None and (call.method, call.original) not in self._called:
+   self._alone, self.until = call, now + ALONE_SECONDS
+ def ended(self, call):
+  if call is self._alone:
+   self.end()
+ def end(self):
+  if self._alone is not None:
+   self._called.add((self._alone.method, self._alone.original))
+  self._alone, self.until = None, FOREVER
 
 class ServerRequests:
  def __init__(
@@ -3864,170 +4402,247 @@ class ServerRequests:
   connection,
   lifecycle,
   clients,
+  instances,
   *,
-  asks,
   several,
  ):
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
-  self.asks = asks
+  self._instances = instances
   self._several = several
   self.pending = []
+  self.held = []
   self.deferred = []
+  self._first_calls = FirstCalls()
+  self._late = {}
+ @property
+ def are_open(self):
+  return bool(self.pending or self.held)
  def receive(self, message):
   if message.method == "ping":
    self._connection.send(result(message.id_text, "{}"))
-   return
-  if message.method in ABOUT_A_CALL:
-   self.asks = True
-  client = self._client_for(message.method or "")
-  if client is None and self._may_defer(message):
+  elif message.id is None:
+   self.ask(None, message)
+  elif not self._connection.calls and self._may_defer(message):
    self.deferred.append(message)
   else:
-   self.ask(client, message)
+   self._note_asking(message.method or "")
+   if not self._ask_caller(message, set()):
+    effects = self._connection.effects
+    deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
+    self.held.append(HeldRequest(message, deadline))
+ def _note_asking(self, method):
+  calls = self._connection.calls.values()
+  if calls and method in ASKED_IN_CALLS:
+   shared = any(call.client.connection.audience is not None for call in calls)
+   self._instances.ask(are_shared=shared)
+ def _ask_caller(self, message, left):
+  now = self._connection.effects.clock()
+  parties = left | {party for party, until in self._late.items() if until > now}
+  calls = [*self._connection.calls.values()]
+  if not calls:
+   owner = self._owner()
+   if owner is not None and not parties <= {owner.party}:
+    owner = None
+   self.ask(owner, message)
+   return True
+  candidates = self._at_work(calls) or calls
+  parties.update([call.client.party for call in candidates])
+  if len(parties) > 1:
+   return False
+  able = [call for call in calls if not inability(call.client, message)]
+  able = [call for call in able if call in candidates] or able
+  reached = [call for call in able or candidates if call.attended]
+  if reached:
+   self.ask(reached[-1].client, message)
+  else:
+   self._refuse(message, INTERNAL_ERROR, GONE)
+  return True
+ def _at_work(self, calls):
+  asked = [one.client for one in self.pending]
+  counts = {client: asked.count(client) for client in asked}
+  own = [call.client for call in calls]
+  return [call for call in calls if own.count(call.client) > counts.get(call.client, 0)]
+ def _owner(self):
+  starter = self._lifecycle.client
+  if starter in self._clients:
+   return starter
+  owners = self._instances.owners(self._connection.child)
+  return owners[0] if len(owners) == 1 and owners[0] in self._clients else None
+ def settle(self):
+  self.held = [one for one in self.held if not self._ask_caller(one.message, one.left)]
  def _may_defer(self, message):
   starter = self._lifecycle.client
   started = starter is not None and starter.connection in self._clients
-  return started and not self._connection.calls and message.method == "roots/list"
+  return started and starter not in self._clients and message.method == "roots/list"
  def ask_deferred(self, client):
   starter = self._lifecycle.client
   if not self.deferred or starter is None or starter.connection is not client.connection:
-   return False
+   return
   deferred, self.deferred = self.deferred, []
   for message in deferred:
    self.ask(client, message)
-  return True
  def ask(self, client, message):
-  refusal = error(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-  if client is not None and message.id is not None:
+  method = message.method or ""
+  if message.id is None:
+   refusal = error(INVALID_REQUEST, "Invalid request: an id is a string or an integer")
+  elif client is None:
+   refusal = error(INTERNAL_ERROR, "No client's call is under way")
+  elif not client.may_answer:
+   refusal = error(INTERNAL_ERROR, GONE)
+  else:
    refusal = inability(client, message)
   if client is None or refusal:
    self._connection.send(failure(message.id_text or "null", refusal))
    return
+  if self._lifecycle.era == LEGACY:
+   self._instances.asked(self._connection.child, method, client.party)
+   self._first_calls.end()
   asked = ServerRequest(client, message)
-  if not client.may_answer:
-   self._refuse(asked, METHOD_NOT_FOUND, GONE)
-   return
   self.pending.append(asked)
-  method, server = message.method or "", self._connection.name
   token = {"progressToken": str(asked.number)} if asked.token else {}
-  params = attributed(method, message.json("params"), server, self._several, token)
+  name = self._connection.name
+  params = attributed(method, message.json("params"), name, self._several, token)
   client.deliver(request(asked.number, method, params))
- def _client_for(self, method):
-  callers = list(dict.fromkeys([call.client for call in self._connection.calls.values()]))
-  if not callers:
-   starter = self._lifecycle.client
-   return starter if starter in self._clients else None
-  if any(client.connection is not callers[0].connection for client in callers):
-   return None
-  at_work = self._at_work()
-  certain = len(at_work) == 1 or len(callers) == 1
-  chosen = [client for client in callers if client in at_work] or callers
-  return chosen[-1] if certain or method not in ABOUT_A_CALL else None
- @property
- def _takes_turns(self):
-  return self.asks and self._lifecycle.era == LEGACY
- def _at_work(self):
-  callers = {call.client for call in self._connection.calls.values()}
-  return callers - {asked.client for asked in self.pending}
- def blocks(self, client):
-  if not self._takes_turns:
+ def holds_back(self, call):
+  if self._lifecycle.era != LEGACY:
    return False
-  calls = self._connection.calls.values()
-  foreign = any(call.client.connection is not client.connection for call in calls)
-  return foreign or bool(self._at_work() - {client})
- def hurry(self, client):
+  now, party = self._connection.effects.clock(), call.client.party
+  if self._first_calls.holds_back(call, now):
+   return True
+  if self.held:
+   in_hand = self._connection.calls.values()
+   return party not in {one.client.party for one in in_hand}
+  in_calls = [one for one in self.pending if one.message.method in ASKED_IN_CALLS]
+  foreign = [one for one in in_calls if one.client.party is not party]
+  for asked in foreign:
+   if asked.deadline == FOREVER:
+    asked.deadline = self._connection.effects.arm(now + ANSWER_SECONDS)
+  return bool(foreign)
+ def sent(self, call):
+  if self._lifecycle.era == LEGACY and can_be_asked(call.client):
+   effects = self._connection.effects
+   self._first_calls.note(call, effects.clock())
+   effects.arm(self._first_calls.until)
+ def ended(self, call):
+  self._first_calls.ended(call)
+ def taken_back(self, call):
+  self._first_calls.ended(call)
   effects = self._connection.effects
-  for asked in self.pending:
-   if asked.client.connection is not client.connection and asked.deadline == FOREVER:
-    asked.deadline = effects.clock() + ANSWER_SECONDS
-   effects.arm(asked.deadline)
+  self._late[call.client.party] = effects.arm(effects.clock() + LATE_SECONDS)
+  for held in self.held:
+   held.left.add(call.client.party)
  def give_up(self, now, *, awaited):
   for asked in [one for one in self.pending if one.deadline < FOREVER]:
-   if not awaited or asked.reply is not None:
+   if not awaited:
     asked.deadline = FOREVER
    elif asked.deadline > now:
     self._connection.effects.arm(asked.deadline)
    else:
     self._end(asked)
     why = "The client did not answer while others waited"
-    self._refuse(asked, REQUEST_TIMEOUT, why)
+    self._refuse(asked.message, REQUEST_TIMEOUT, why)
+  self._late = {party: until for party, until in self._late.items() if until > now}
+  concerned = {}
+  for held in [*self.held]:
+   if held.deadline > now:
+    self._connection.effects.arm(held.deadline)
+    continue
+   self.held.remove(held)
+   self._refuse(held.message, INTERNAL_ERROR, "It is not known whom this is for")
+   concerned.update(dict.fromkeys(self._connection.calls.values()))
+  return [*concerned]
  def _find(self, client, number):
   asked = [one for one in self.pending if one.client is client and one.number == number]
-  return asked[0] if asked and asked[0].reply is None else None
+  return asked[0] if asked else None
  def reply(self, client, number, message):
   asked = self._find(client, number)
-  if asked is not None:
-   asked.reply = message
-   self.flush_replies()
-  return asked is not None
+  if asked is None:
+   return False
+  self.pending.remove(asked)
+  self._lifecycle.touch()
+  self._connection.send(message.under(asked.message.id_text))
+  return True
  def progress(self, client, number, message):
   asked = self._find(client, number)
   if asked is not None and asked.token:
-   params = message.json("params").edited(add={"progressToken": asked.token})
+   params = message.json("params").owned({"progressToken": asked.token})
    self._connection.send(notification(PROGRESS, params.text))
- def flush_replies(self):
-  for asked, reply in [(one, one.reply) for one in self.pending if one.reply is not None]:
-   client = asked.client
-   busy = self._takes_turns and any(
-    other is not client and other.connection is client.connection
-    for other in self._at_work()
-   )
-   if not busy:
-    self.pending.remove(asked)
-    self._lifecycle.touch()
-    self._connection.send(reply.under(asked.message.id_text))
  def _end(self, asked, params="{}"):
   self.pending.remove(asked)
-  if asked.reply is None:
-   cancelled = edited(params, add={"requestId": str(asked.number)})
-   asked.client.deliver(notification(CANCELLED, cancelled))
- def _refuse(self, asked, code, why):
-  self._connection.send(failure(asked.message.id_text, error(code, why)))
+  cancelled = Json(params).owned({"requestId": str(asked.number)})
+  asked.client.deliver(notification(CANCELLED, cancelled.text))
+ def _refuse(self, message, code, why):
+  self._connection.send(failure(message.id_text, error(code, why)))
  def withdraw(self, message):
   key = message.params.get("requestId")
   if not is_id(key):
    return
   self.deferred = [one for one in self.deferred if one.id != key]
+  self.held = [one for one in self.held if one.message.id != key]
   found = [asked for asked in self.pending if asked.message.id == key]
   if found:
    self._end(found[-1], message.params_text)
- def input_ended(self, client):
-  self._leave([one for one in self.pending if one.client is client and one.reply is None])
- def disconnected(self, client):
-  self._leave([one for one in self.pending if one.client is client])
- def _leave(self, left):
-  for asked in left:
-   self.pending.remove(asked)
-   self._refuse(asked, METHOD_NOT_FOUND, GONE)
+ def hand_over(self, client):
+  for asked in self._take_from(client):
+   others = [
+    call.client
+    for call in self._connection.calls.values()
+    if call.client.party is client.party
+    if call.attended and not inability(call.client, asked.message)
+   ]
+   if others:
+    self.ask(others[-1], asked.message)
+   else:
+    self._refuse(asked.message, INTERNAL_ERROR, GONE)
+ def refuse_for(self, client):
+  for asked in self._take_from(client):
+   self._refuse(asked.message, INTERNAL_ERROR, GONE)
+ def _take_from(self, client):
+  taken = [asked for asked in self.pending if asked.client is client]
+  self.pending = [asked for asked in self.pending if asked.client is not client]
+  return taken
  def clear(self):
-  self.deferred = []
+  self.deferred, self.held = [], []
+  self._first_calls, self._late = FirstCalls(), {}
   for asked in [*self.pending]:
    self._end(asked)
 
-# serve/child.py: One server behind the proxy, over all its lives.
+# serve/child.py: One instance of a server behind the proxy, over all its lives.
+NOT_KNOWN = "asked a client something while calls of several were under way, and did not say which"
+LOST_LOG = "logs while calls of several clients are under way: what may be of any reaches none"
+
 class Child:
  def __init__(
-  self, name, answers, effects, clients, origins
+  self,
+  name,
+  instances,
+  answers,
+  effects,
+  clients,
+  origins,
+  *,
+  era="",
+  audience=None,
  ):
   plan = answers.plan
-  facts = plan.children.get(name, {})
   self.name = name
+  self._instances = instances
   self.row = plan.servers[name]
   self._clients = clients
   self._catalogues = answers.catalogues
   self._outages = answers.outages
-  self.connection = Connection(self, self.receive, self.row, plan.options, effects, origins)
-  self.lifecycle = Lifecycle(self.connection, plan)
+  self._told = origins.told
+  self.connection = Connection(self, self.receive, self.row, plan.options, effects)
+  self.lifecycle = Lifecycle(self.connection, plan, era, audience)
+  self._loss_said = False
+  several = len(plan.servers) > 1
   self.requests = ServerRequests(
-   self.connection,
-   self.lifecycle,
-   clients,
-   asks=bool(facts.get("conditional")),
-   several=len(plan.servers) > 1,
+   self.connection, self.lifecycle, clients, instances, several=several
   )
-  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients)
+  said = instances.said
+  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, said)
   self.calls = CallQueue(
    self.connection,
    self.lifecycle,
@@ -4035,6 +4650,7 @@ class Child:
    self.lists,
    self._catalogues,
    origins,
+   instances,
   )
  @property
  def state(self):
@@ -4074,8 +4690,15 @@ class Child:
    self.lists.read()
  def _inform(self):
   self.set_level()
-  for uri in self._clients.watched(self.name):
+  for uri in self._clients.watched(self.name, self._serves):
    self.connection.ask("resources/subscribe", obj(uri=quote(uri)))
+ def _serves(self, client):
+  return self._instances.of(client) is self
+ def is_watched(self, uri):
+  return uri in self._clients.watched(self.name, self._serves)
+ def unwatch(self, uri):
+  if self.lifecycle.is_ready and not self.is_watched(uri):
+   self.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
  def set_level(self):
   level = self._clients.level
   if level and self.lifecycle.is_ready and "logging" in self.lifecycle.capabilities:
@@ -4092,9 +4715,15 @@ class Child:
   self._forget()
   words = f"; the end of its stderr:\n{last_words.rstrip()}" if last_words.strip() else ""
   self.connection.say(reason + words)
-  if self.name not in self._outages:
+  if self._instances.are_down and self.name not in self._outages:
    self._outages.add(self.name)
    self._clients.all_changed(self._catalogues, self.name)
+ def retire(self):
+  if self.state not in (CREATED, DOWN):
+   self.requests.clear()
+   self.lifecycle.enter(CREATED, "its client is gone")
+   self.connection.effects.sleep(self)
+   self._forget()
  def _forget(self):
   self.connection.clear()
   self.lists.clear()
@@ -4105,12 +4734,14 @@ class Child:
   self.calls.time_out(now)
   self.connection.give_up(now)
   self._settle_lost()
-  self.requests.give_up(now, awaited=self.calls.any_waits)
+  for call in self.requests.give_up(now, awaited=self.calls.any_waits):
+   self.withdraw(call, lambda number: obj(requestId=number))
+   self.calls.fail(call, NOT_KNOWN)
   self._send_on()
   self._sleep_if_idle(now)
  def _sleep_if_idle(self, now):
-  owes = self.connection.owed() or self.calls.any_waits or self.requests.pending
-  busy = bool(owes or self._clients.watched(self.name))
+  owes = self.connection.owed() or self.calls.any_waits or self.requests.are_open
+  busy = bool(owes or self._clients.watched(self.name, self._serves))
   if self.lifecycle.sleep_if_idle(now, busy=busy):
    self._forget()
  def receive(self, message):
@@ -4129,8 +4760,14 @@ class Child:
   elif self.lifecycle.is_ready and message.method not in OF_CLIENTS:
    if message.method != RESOURCE_UPDATED:
     message = self.connection.unmasked(message)
-   callers = {call.client for call in self.connection.calls.values()}
-   self._clients.pass_on(self.name, message, callers)
+   self._pass_on(message)
+ def _pass_on(self, message):
+  callers = {call.client for call in self.connection.calls.values()}
+  reached = self._clients.pass_on(self.name, message, callers, self._serves, self._told)
+  is_lost = message.method == LOG_MESSAGE and not reached and len(callers) > 1
+  if is_lost and not self._loss_said:
+   self._loss_said = True
+   self.connection.say(LOST_LOG)
  def ask(self, client, message):
   message = self.connection.unmasked(message)
   if client is not None:
@@ -4179,15 +4816,126 @@ class Child:
    self.calls.settle_unknown()
   self.calls.flush()
 
+# serve/instances.py: The instances of one server: processes, or sessions with one behind a URL.
+MAXIMUM_INSTANCES = 32
+SPARE_SECONDS = 60.0
+NOT_SHARED = (
+ "asks clients in the middle of calls: each client that it may ask has an instance of its own "
+ "from its next call on, which shares no state with the others"
+)
+
+class Instances:
+ def __init__(
+  self, name, answers, effects, clients, origins
+ ):
+  facts = answers.plan.children.get(name, {})
+  self.name = name
+  self._effects = effects
+  self._parts = answers, effects, clients, origins
+  self._speaks_both = "handshake" in facts
+  self._asks = bool(facts.get("conditional"))
+  self.said = {}
+  self.main = Child(name, self, *self._parts)
+  self._shared = {self.main.era: self.main}
+  self._own = {}
+  self._silent = None
+  self._users = set()
+  self._is_used = False
+  self._spare = {}
+ def __iter__(self):
+  return iter(
+   list(dict.fromkeys([*self._shared.values(), *self._own.values(), *self._spare]))
+  )
+ @property
+ def state(self):
+  states = [child.state for child in self._shared.values()]
+  return next((s for s in (READY, STARTING, QUEUED, DOWN) if s in states), self.main.state)
+ @property
+ def are_down(self):
+  up = any(child.state in (READY, STARTING, QUEUED) for child in self)
+  return not up and any(child.state == DOWN for child in self._shared.values())
+ def shared(self, client):
+  if not self._speaks_both:
+   return self.main
+  if client.era not in self._shared:
+   self._shared[client.era] = Child(self.name, self, *self._parts, era=client.era)
+  return self._shared[client.era]
+ def of(self, client):
+  return self._own.get(client.party) or self.shared(client)
+ def serving(self, client):
+  shared, party = self.shared(client), client.party
+  if shared.era == MODERN:
+   return shared
+  if party in self._own:
+   return self._own[party]
+  if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
+   self._users.add(party)
+   return shared
+  self._own[party] = self._another(party) if can_be_asked(client) else self._unasking()
+  return self._own[party]
+ def _is_free_for(self, party):
+  return not self._is_used and self._users <= {party}
+ def _another(self, party):
+  if self._spare and party.is_modern:
+   child = next(iter(self._spare))
+   del self._spare[child]
+   return child
+  private = set(self._own.values()) - {*self._shared.values(), self._silent}
+  if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
+   return Child(self.name, self, *self._parts, era=LEGACY)
+  owners = list(self._own.values())
+  return min(sorted(private, key=owners.index), key=owners.count)
+ def _unasking(self):
+  if self._silent is None:
+   nobody = Client("spec")
+   self._silent = Child(self.name, self, *self._parts, era=LEGACY, audience=nobody)
+  return self._silent
+ def owners(self, child):
+  return [party for party, own in self._own.items() if own is child]
+ def asked(self, child, method, party):
+  if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
+   self._own[party] = next(one for one in self if one is child)
+ def ask(self, *, are_shared):
+  if not self._asks:
+   self._asks = True
+   if are_shared:
+    self.main.connection.say(NOT_SHARED)
+ def left(self, client):
+  if client.party is not client:
+   return
+  if client in self._users:
+   self._users.remove(client)
+   self._is_used |= not client.is_modern
+  child = self._own.pop(client, None)
+  kept = (None, self._silent, *self._shared.values())
+  if child is None or child in kept or self.owners(child):
+   return
+  if client.is_modern and child.lifecycle.is_ready:
+   self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
+  else:
+   child.retire()
+ def tick(self, now):
+  for child in self:
+   child.tick(now)
+  for child, due in [*self._spare.items()]:
+   if due <= now or not child.lifecycle.is_ready:
+    del self._spare[child]
+    child.retire()
+   else:
+    self._effects.arm(due)
+
 # serve/routing.py: Routes calls of tools and prompts: by the table, by what is listed now, by servers' own names.
+_OF_META = ("progressToken", *ENVELOPE)
 _OF_REFERENCE = ("type", "name", "uri")
 
 class Dispatch:
- def __init__(self, children):
-  self._children = children
+ def __init__(self, servers):
+  self._servers = servers
   self._serial = 0
+ def serving(self, client, server):
+  return self._servers[server].serving(client)
  def send(self, call, children):
-  first, *others = children
+  first, *others = [self.serving(call.client, child.name) for child in children]
   self._register(call, first)
   if others:
    call.others = [child.calls.submit for child in others]
@@ -4207,7 +4955,8 @@ class Dispatch:
  def refuse(self, client, message, refusal):
   client.deliver(failure(message.id_text, refusal))
  def refuse_withheld(self, client, message, name):
-  for child in self._children.values():
+  for instances in self._servers.values():
+   child = instances.of(client)
    reason = child.lists.withheld(message.method or "", name)
    if reason is not None:
     self.refuse(client, message, child.connection.gone(reason))
@@ -4297,7 +5046,7 @@ class NameRouting:
   if server is None and self._options.names != "bare" and separator not in name:
    self._dispatch.refuse(client, message, tool_of_nobody(name))
    return
-  child = self._children[server] if server is not None else None
+  child = self._dispatch.serving(client, server) if server is not None else None
   live = self._options.on_drift == "live"
   if child is None or not live or child.lifecycle.is_down_for_good:
    self._dispatch.refuse(client, message, tool_not_found(name))
@@ -4319,6 +5068,11 @@ def _unknown(kind):
 
 def ambiguity(message):
  member = METHODS.get(message.method or "", OTHER).member
+ meta = message.params.get("_meta")
+ twice = rivals(message.params, ("_meta",))
+ twice += rivals(meta, _OF_META) if type(meta) is dict else []
+ if twice:
+  return f"{twice[0]} in params is another member's name, but for its case"
  if not member or not message.params:
   return ""
  params = message.members["params"]
@@ -4345,15 +5099,17 @@ class Router:
   self.plan = answers.plan
   self.effects = effects
   self.clients = Clients("logging" in answers.declared)
-  several = len(self.plan.servers) > 1
-  self._origins = Origins("resources" in answers.declared and several)
-  self.children = {
-   name: Child(name, answers, effects, self.clients, self._origins)
+  self._origins = Origins(answers.has_addresses, answers.addresses)
+  self.servers = {
+   name: Instances(name, answers, effects, self.clients, self._origins)
    for name in self.plan.servers
   }
-  self._dispatch = dispatching(self.children)
+  self.children = {name: instances.main for name, instances in self.servers.items()}
+  self._dispatch = dispatching(self.servers)
   self.names = NameRouting(self.plan, answers.catalogues, self.children, self._dispatch)
   self._resources = None
+ def _instances(self):
+  return [child for instances in self.servers.values() for child in instances]
  @property
  def resources(self):
   if self._resources is None:
@@ -4363,10 +5119,11 @@ class Router:
    )
   return self._resources
  def admit(self):
-  queued = [child for child in self.children.values() if child.state == QUEUED]
+  children = self._instances()
+  queued = [child for child in children if child.state == QUEUED]
   if not queued:
    return
-  starting = sum(child.state == STARTING for child in self.children.values())
+  starting = sum(child.state == STARTING for child in children)
   queued.sort(key=lambda child: not child.calls.any_waits)
   for child in queued:
    limit = MAXIMUM_STARTING if child.calls.any_waits else MAXIMUM_IN_BACKGROUND
@@ -4380,34 +5137,42 @@ class Router:
    self.want_children(client.starter)
  def end_input(self, client):
   client.may_answer = False
-  for child in self.children.values():
-   child.requests.input_ended(client)
+  for child in self._instances():
+   child.requests.refuse_for(client)
  def disconnect(self, client):
   calls = self._calls_of(client)
-  asked = {c.name: n for n, c in calls if c.method == "resources/subscribe"}
-  watched = {**asked, **client.watched}
+  subscribing = [(s, c) for s, c in calls if c.method == "resources/subscribe"]
+  asked = [(s.name, c.original or c.name) for s, c in subscribing]
+  watched = dict.fromkeys([*asked, *client.watched.values()])
   self.clients.disconnect(client)
   if client.connection is client:
    self._tell_level()
-  for server, call in reversed(calls):
-   child = self.children[server]
+  for child, call in reversed(calls):
    self._dispatch.withdraw(call, child, lambda number: obj(requestId=number))
-  for child in self.children.values():
-   child.requests.disconnected(client)
-  for uri, server in watched.items():
-   child = self.children[server]
-   if child.lifecycle.is_ready and uri not in self.clients.watched(server):
-    child.connection.ask("resources/unsubscribe", obj(uri=quote(uri)))
+  for child in self._instances():
+   if calls:
+    child.requests.refuse_for(client)
+   else:
+    child.requests.hand_over(client)
+  for server, uri in watched:
+   self.servers[server].of(client).unwatch(uri)
+  for instances in self.servers.values():
+   instances.left(client)
  def _calls_of(self, client):
-  found = [(n, call) for n, child in self.children.items() for call in child.calls.of(client)]
+  found = [(child, call) for child in self._instances() for call in child.calls.of(client)]
   return sorted(found, key=lambda pair: pair[1].serial)
+ def note_attention(self, client, identifiers, *, attended):
+  for child, call in self._calls_of(client):
+   if call.identifier in identifiers:
+    call.attended = attended
+    child.requests.settle()
  def owes(self, client):
-  return any(child.calls.of(client) for child in self.children.values())
+  return any(child.calls.of(client) for child in self._instances())
  def want_children(self, client):
   if self.plan.options.start == "eager":
-   for child in self.children.values():
-    if child.name not in self.answers.outages:
-     child.lifecycle.want(client)
+   for name, instances in self.servers.items():
+    if name not in self.answers.outages:
+     instances.of(client).lifecycle.want(client)
  def receive(self, client, message):
   if isinstance(message, Malformed):
    code = INVALID_REQUEST if isinstance(message, NotAnObject) else PARSE_ERROR
@@ -4428,7 +5193,7 @@ class Router:
   client.deliver(failure(identifier, error(INVALID_REQUEST, "Invalid request")))
  def _client_answer(self, client, message):
   number = message.number
-  any(child.requests.reply(client, number, message) for child in self.children.values())
+  any(child.requests.reply(client, number, message) for child in self._instances())
  def _client_request(self, client, message):
   method = message.method or ""
   row = METHODS.get(method, OTHER)
@@ -4465,7 +5230,7 @@ class Router:
   client.deliver(result(message.id_text, "{}"))
  def _tell_level(self):
   if self.clients.settle_level():
-   for child in self.children.values():
+   for child in self._instances():
     child.set_level()
  def _complete(self, client, message):
   reference = message.params.get("ref")
@@ -4481,7 +5246,9 @@ class Router:
  def _extension(self, client, message):
   method = message.method or ""
   children = [self.children[name] for name in self.answers.extenders(method)]
-  if children:
+  if children and (fault := ambiguity(message)):
+   self._dispatch.deny(client, message, INVALID_PARAMS, fault)
+  elif children:
    self._dispatch.send(ExtensionCall(client, message, method), children)
   else:
    fault = f"Method not found: {method}"
@@ -4496,20 +5263,21 @@ class Router:
   elif method == PROGRESS:
    number = message.params.get("progressToken")
    if type(number) is int:
-    for child in self.children.values():
+    for child in self._instances():
      child.requests.progress(client, number, message)
   elif method.startswith("notifications/") and method not in OF_SERVERS:
    for_all = method != ROOTS_CHANGED
-   for child in self.children.values():
+   for instances in self.servers.values():
+    child = instances.of(client)
     if child.lifecycle.is_ready and (for_all or child.lifecycle.client is client):
      child.connection.send(notification(method, message.raw("params")))
  def _cancel(self, client, message):
   key = message.params.get("requestId")
   found = [pair for pair in self._calls_of(client) if is_id(key) and pair[1].key == key]
   if found:
-   server, call = found[-1]
-   params, child = message.params_text, self.children[server]
-   self._dispatch.withdraw(call, child, lambda n: edited(params, add={"requestId": n}))
+   child, call = found[-1]
+   params = Json(message.params_text)
+   self._dispatch.withdraw(call, child, lambda n: params.owned({"requestId": n}).text)
 
 # serve/core.py: The core of the proxy: takes the events of all peers, of either era, one at a time.
 class Core:
@@ -4542,6 +5310,12 @@ class Core:
   return self.taken()
  def end_input(self, client):
   self.router.end_input(client)
+  return self.taken()
+ def unattend(self, client, identifiers):
+  self.router.note_attention(client, [*identifiers], attended=False)
+  return self.taken()
+ def attend(self, client, identifiers):
+  self.router.note_attention(client, [*identifiers], attended=True)
   return self.taken()
  def disconnect(self, client):
   if self.modern is not None:
@@ -4612,8 +5386,8 @@ class Core:
   self.effects.disarm()
   if self.modern is not None:
    self.modern.tick(now)
-  for child in self.children.values():
-   child.tick(now)
+  for instances in self.router.servers.values():
+   instances.tick(now)
   return self.taken()
 
 # serve/process.py: One life of a child started over stdio: its process group, its pipes and who reads them.
@@ -4705,10 +5479,18 @@ class Process:
   except RuntimeError:
    self.kill()
  def read(self):
-  lines = LargeLines(self._endless, lambda: widen(self._stdout))
+  lines = Lines(self._endless)
+  is_wide = False
   for data in _chunks(self._stdout):
+   if len(data) == CHUNK and not is_wide:
+    is_wide = True
+    widen(self._stdout)
+   was_large = lines.size > RETURNED
    self.receive(*lines.feed(data))
    del data
+   if was_large and lines.size <= RETURNED:
+    load_part("rare")
+    return_memory()
   self.drained.set()
   if not self.exited.wait(LAST_WORDS_SECONDS):
    self.end("closed its standard output")
@@ -4799,31 +5581,6 @@ class Process:
   load_part("rare")
   self.end(describe(status))
 
-class LargeLines(Lines):
- def __init__(self, too_long, begun):
-  super().__init__(too_long)
-  self._begun = begun
-  self._large = None
- def _keep(self, data):
-  super()._keep(data)
-  if self.size <= LARGE_BYTES:
-   return
-  parts, self.parts = self.parts, []
-  if not parts:
-   self._large = None
-   return
-  if self._large is None:
-   load_part("rare")
-   self._large = LargeLine()
-   self._begun()
-  for part in parts:
-   self._large.add(part)
- def ended(self):
-  if self.size <= LARGE_BYTES:
-   return super().ended()
-  line, self._large = self._large, None
-  return line
-
 def _chunks(descriptor, wait=None):
  try:
   while True:
@@ -4847,11 +5604,13 @@ class Lives:
   self._folder = folder
   self.current = {}
   self._started = []
+  self._launches = {}
   self._adopted = {}
+  self._digest = ""
   self.spawning = _thread.allocate_lock()
  def redact(self, text):
-  for life in self._started:
-   text = life.launch.redact(text)
+  for launch in [*self._launches.values()]:
+   text = launch.redact(text)
   return text
  def start(self, child):
   if _apart(self._live, child):
@@ -4918,6 +5677,7 @@ class Lives:
   try:
    minimal = host.plan.options.env == "minimal"
    launch = prepare(child.name, host.plan.whole.servers, os.environ, self._folder, minimal)
+   self._launches[child.name] = launch
    with self.spawning:
     if host.is_closing:
      return
@@ -4958,7 +5718,7 @@ class Lives:
    spawned = self._adopted.pop(child, None)
    if isinstance(spawned, Exception):
     raise spawned
-   return Process(spawned or spawn(launch), receive, ended)
+   return Process(spawned or self._spawn(launch), receive, ended)
   load_part("remote")
   config = os.path.join(self._folder, host.plan.config) if host.plan.config else "CONFIG"
   return RemoteConnection(
@@ -4973,6 +5733,10 @@ class Lives:
    f"mcpagg/{host.plan.compiler}",
    config,
   )
+ def _spawn(self, launch):
+  self._digest = self._digest or data_digest(self._host.plan.tables)
+  launch.env = with_identity(launch.env, self._digest, launch.name, os.environ)
+  return spawn(launch)
 
 def _keep_spare():
  try:
@@ -5023,7 +5787,7 @@ class Engine:
   self._paid = _thread.allocate_lock()
   self._alarm = Alarm(self._ring)
  def adopt(self, server, spawned, client):
-  child = self.core.children[server]
+  child = self.core.router.servers[server].serving(client.starter or client)
   self._lives.adopt(child, spawned)
   self.attempt(lambda core: core.wake(child, client))
  def connect(self, client, sink):
@@ -5130,11 +5894,11 @@ class Engine:
    self._paid.release()
   alarm = self.core.effects.alarm
   if alarm < self._alarm.due and not self._alarm.set(alarm):
-   self._say(f"no time limit is kept: {NO_THREAD}")
+   self.say(f"no time limit is kept: {NO_THREAD}")
   return reached
  def _do(self, kind, peer, what):
   if kind == SAY:
-   self._say(what)
+   self.say(what)
   elif kind == START:
    why = self._refusal or ("" if self._lives.start(peer) else NO_THREAD)
    if why:
@@ -5145,16 +5909,18 @@ class Engine:
    self._lives.put_to_sleep(peer)
   elif kind == STATE and self.log is not None:
    state, reason = what
-   self.log.send(_state_line(peer.name, state, self.redact(reason)))
- def _say(self, text):
-  self._stderr.send(f"{self.plan.name}: {self.redact(text)}\n".encode("utf-8", "replace"))
+   self.log.send(_state_line(peer.name, state, self.shown(reason)))
+ def say(self, text):
+  line = self.shown(f"{self.plan.name}: {text}")
+  self._stderr.send(f"{line}\n".encode("utf-8", "backslashreplace"))
  def _report(self, fault):
   load_part("rare")
   place = where(fault)
-  self._say(f"internal fault: {place}")
+  self.say(f"internal fault: {place}")
   return place
- def redact(self, text):
-  return self._lives.redact(text)
+ def shown(self, text):
+  load_part("rare")
+  return shown(text, self._lives.redact)
  def _send_all(self, messages):
   for peer, those in messages.items():
    receiver = self._sinks.get(peer) or self._lives.current.get(peer)
@@ -5410,18 +6176,11 @@ load_part("serve")
 
 # modern/results.py: How results of the revision of 2026-07-28 differ from those of older ones.
 UNCACHED = {"ttlMs": "0", "cacheScope": '"private"'}
+_OURS = ("resultType", "inputRequests", "requestState", "_meta", *UNCACHED)
 MODERN_MEMBERS = ("resultType", "ttlMs", "cacheScope")
 
-def completed_members(method):
- names = ["resultType", "_meta"]
- if method == "tools/call":
-  names.append("content")
- if METHODS.get(method, OTHER).cached:
-  names += UNCACHED
- return dict.fromkeys(names, "")
-
-def completed(result, plan, method):
- value = result.value
+def completed(said, plan, method):
+ value = said.value
  add = {}
  if value.get("resultType", "complete") == "complete":
   if "resultType" not in value:
@@ -5434,16 +6193,22 @@ def completed(result, plan, method):
  if type(meta) is not dict:
   add["_meta"] = plan.signature
  elif SERVER_KEY not in meta:
-  add["_meta"] = edited(result.part("_meta"), add={SERVER_KEY: plan.info})
- return result.edited(add=add)
-LEGACY_MEMBERS = {**dict.fromkeys(MODERN_MEMBERS, ""), "structuredContent": "{"}
+  add["_meta"] = Json(said.part("_meta")).owned({SERVER_KEY: plan.info}).text
+ return said.owned(add, _OURS)
 
-def legacy_result(result, wraps):
- value = result.value
+def unasking(answer):
+ said = answer.json("result")
+ if said.value.get("resultType", "complete") == "complete":
+  return answer
+ plain = said.edited(drop=("resultType", "inputRequests", "requestState"))
+ return result(answer.id_text, plain)
+
+def legacy_result(said, wraps):
+ value = said.value
  add = {}
  if "structuredContent" in value and (wraps or type(value["structuredContent"]) is not dict):
-  add["structuredContent"] = obj(result=result.part("structuredContent"))
- return result.edited(MODERN_MEMBERS, add)
+  add["structuredContent"] = obj(result=said.part("structuredContent"))
+ return said.edited(MODERN_MEMBERS, add)
 
 # modern/subscriptions.py: Subscriptions to what happens outside of calls: those of modern clients, and of modern children.
 LISTENABLE = {
@@ -5528,7 +6293,7 @@ class Subscription:
   if message.method not in self._methods:
    return
   if self._held is None:
-   params = message.json("params").edited(add={"_meta": self._mark()}).text
+   params = message.json("params").owned({"_meta": self._mark()}).text
    self.request.connection.deliver(notification(message.method or "", params))
   elif len(self._held) < MAXIMUM_HELD:
    self._held.append(message)
@@ -5762,7 +6527,7 @@ class ModernChildPort:
    return
   self._take_back(one)
   if one.sent:
-   params = message.json("params").edited(add={"requestId": str(one.sent)}).text
+   params = message.json("params").owned({"requestId": str(one.sent)}).text
    self._send(notification(CANCELLED, params))
   self._settle_lost()
  def _take_back(self, one):
@@ -5782,8 +6547,6 @@ class ModernChildPort:
  def _again(self, one):
   one.sent = self._connection.mint()
   self._make(one)
- def wanted(self, call):
-  return call.client.wanted(call.method) or LEGACY_MEMBERS
  def tick(self, now):
   for one in [*self._pending.values()]:
    if one.due <= now:
@@ -5838,8 +6601,6 @@ class ModernChildPort:
  def _ended(self, one, message):
   number, said = str(one.number), message.json("result")
   kind = said.value.get("resultType", "complete")
-  if one.wraps or kind != "complete":
-   said = said.whole()
   if message.is_error:
    self._end(one, failure(number, _explained(message, one.client, self._child.name)))
   elif type(message.value("result")) is not dict:
@@ -5942,7 +6703,7 @@ def _question(number, value, text):
  params = value.get("params")
  asked = "{}" if params is None else text[slice(*members(text)[0]["params"][1:])]
  if params is not None and params.get("mode") == "url":
-  asked = edited(asked, add={"elicitationId": quote(number)})
+  asked = Json(asked).owned({"elicitationId": quote(number)}).text
  return request(number, value["method"], asked)
 
 # modern/client.py: The port of modern clients: to the router, each request is a legacy client with a single call.
@@ -5973,7 +6734,7 @@ class PendingCall:
   params = _unenveloped(asking.message, ("requestState", "inputResponses") if ours else ())
   self._say(request(CALL, asking.message.method or "", params))
  def cancel(self, message):
-  params = edited(_unenveloped(message), add={"requestId": str(CALL)})
+  params = Json(_unenveloped(message)).owned({"requestId": str(CALL)}).text
   self._say(notification(CANCELLED, params))
  def end(self):
   if self.is_known:
@@ -5995,7 +6756,7 @@ class PendingCall:
    self._asked.pop(message.params["requestId"], None)
   elif asking.identifier and message.method == PROGRESS:
    if asking.token:
-    params = message.json("params").edited(add={"progressToken": asking.token}).text
+    params = message.json("params").owned({"progressToken": asking.token}).text
     self._answer(notification(PROGRESS, params))
   elif asking.identifier and message.method == LOG_MESSAGE and asking.level:
    self._answer(message)
@@ -6020,11 +6781,11 @@ class PendingCall:
   if code == URL_ELICITATION_REQUIRED and self._requires_visits(message):
    return
   if code == URL_ELICITATION_REQUIRED:
-   text = edited(text, add={"code": str(INTERNAL_ERROR)})
+   text = Json(text).owned({"code": str(INTERNAL_ERROR)}).text
   elif code == RESOURCE_NOT_FOUND:
    uri = params.get("uri")
    data = {"data": obj(uri=quote(uri))} if type(uri) is str else {}
-   text = edited(text, add={"code": str(INVALID_PARAMS), **data})
+   text = Json(text).owned({"code": str(INVALID_PARAMS), **data}).text
   elif method == "tools/call" and _names_no_tool(text, params.get("name")):
    text = error(INVALID_PARAMS, f"Unknown tool: {params['name']}")
   self._answer(failure(self.request.identifier, text))
@@ -6124,7 +6885,7 @@ class ModernClients:
    self._listen(asking)
   elif self.is_ours(message):
    self._resume(asking)
-  elif message.params.get("requestState") is not None and self._knows_no_state(message):
+  elif message.params.get("requestState") is not None and self._knows_no_state(asking):
    self._refuse(asking)
   else:
    self.start(asking)
@@ -6159,17 +6920,22 @@ class ModernClients:
    self._calls[call.request] = call
   call.resume(retry)
  def _refuse(self, asking):
-  why = "Unknown or expired requestState, or one of another call"
+  why = "Unknown or expired requestState, or of another call: make the request anew without"
   asking.connection.deliver(failure(asking.identifier, error(INVALID_PARAMS, why)))
- def _knows_no_state(self, message):
+ def _knows_no_state(self, asking):
+  message, servers = asking.message, self.router.servers
   row = METHODS.get(message.method or "", OTHER)
   name = message.params.get(row.member) if row.asks else None
   if type(name) is not str:
    return True
   if row.member == "uri":
-   return all(child.era == LEGACY for child in self.router.resources.owners(name))
-  child = self.router.children.get(self.server_of(message))
-  return child is not None and child.era == LEGACY
+   owners = [child.name for child in self.router.resources.owners(name)]
+  else:
+   server = self.server_of(message)
+   owners = [server] if server in servers else []
+   if not owners:
+    return False
+  return all(servers[owner].shared(asking).era == LEGACY for owner in owners)
  def server_of(self, message):
   kind = METHODS.get(message.method or "", OTHER).kind
   name = message.params.get("name")
@@ -6269,6 +7035,7 @@ class LocalClient:
   answers.outages.update(without)
   self.engine = Engine(answers, folder)
   self.client = Client("spec")
+  self.client.era = MODERN
   self._awaited = {}
   self._last_id = 0
   if handshake:
@@ -6434,7 +7201,6 @@ def _given_up(problem):
  return UNWRITABLE
 
 # tool/approval.py: Whether what this file holds is what somebody has approved by a signature.
-_NOT_SIGNED = ("approval", "compiler")
 NAMESPACE = "mcpagg"
 NOT_MEANT = (
  "This is about the data, not the code below it: for that see mcpagg-compile --check --offline"
@@ -6443,13 +7209,6 @@ TIMEOUT_SECONDS = 30.0
 
 class NotApproved(Exception):
  pass
-
-def data_digest(tables):
- import hashlib
- import json
- signed = {name: table for name, table in tables.items() if name not in _NOT_SIGNED}
- text = json.dumps(signed, sort_keys=True)
- return "sha256:" + hashlib.sha256(text.encode("ascii")).hexdigest()
 
 def signed_text(digest):
  return f"{digest}\n".encode("ascii")
@@ -6471,16 +7230,33 @@ def signer_of(plan, allowed):
   signature = os.path.join(folder, "signature")
   with open(signature, "w", encoding="ascii") as file:
    file.write(plan.approval["signature"])
-  where = ["-f", allowed, "-s", signature]
-  found, _ = _ssh_keygen(["find-principals", *where], b"")
-  if not found:
-   raise NotApproved(f"its data is signed by nobody in {allowed}")
-  who = found.splitlines()[0]
-  command = ["verify", "-n", NAMESPACE, "-I", who, *where]
-  verified, why = _ssh_keygen(command, signed_text(digest))
- if not verified:
-  raise NotApproved(f"its signature does not hold: {why}")
- return who
+  reasons = []
+  for signers in _alternatives(allowed, os.path.join(folder, "signers")):
+   where = ["-f", signers, "-s", signature]
+   found, _ = _ssh_keygen(["find-principals", *where], b"")
+   for who in found.splitlines():
+    if who.startswith("!"):
+     continue
+    command = ["verify", "-n", NAMESPACE, "-I", who, *where]
+    verified, why = _ssh_keygen(command, signed_text(digest))
+    if verified:
+     return who
+    reasons.append(why)
+   if not found and signers == allowed:
+    break
+ if not reasons:
+  raise NotApproved(f"its data is signed by nobody in {allowed}")
+ raise NotApproved(f"its signature does not hold: {reasons[0]}")
+
+def _alternatives(allowed, line_alone):
+ yield allowed
+ with open(allowed, "rb") as file:
+  lines = file.read().splitlines()
+ for line in lines:
+  if line.strip() and not line.startswith(b"#"):
+   with open(line_alone, "wb") as alone:
+    alone.write(line + b"\n")
+   yield line_alone
 
 def refusal(plan):
  allowed = os.environ.get(ALLOWED_SIGNERS, "")
@@ -6499,7 +7275,9 @@ def verify_approval(plan, allowed):
  except NotApproved as problem:
   complain(f"{plan.name}: {problem}")
   return 1
- return print_lines([f"{who} has approved {plan.approval['data']}", NOT_MEANT])
+ is_pattern = any(char in who for char in "*?")
+ signer = f"the key of '{who}'" if is_pattern else who
+ return print_lines([f"{signer} has approved {plan.approval['data']}", NOT_MEANT])
 
 def _ssh_keygen(command, text):
  import subprocess
@@ -6531,20 +7309,20 @@ class Log:
   if self._spans is not None:
    self._spans.flush(seconds)
   return self._writer.flush(seconds)
- def dispatch(self, children):
+ def dispatch(self, servers):
   if not self._with_calls:
-   return Dispatch(children)
+   return Dispatch(servers)
   self._spans = new_spans()
-  return LoggedDispatch(children, self.send, self._spans)
+  return LoggedDispatch(servers, self.send, self._spans)
 
 class LoggedDispatch(Dispatch):
  def __init__(
   self,
-  children,
+  servers,
   send,
   spans=None,
  ):
-  super().__init__(children)
+  super().__init__(servers)
   self._send = send
   self._spans = spans
   self._running = {}
@@ -6720,7 +7498,8 @@ def offered_by(
     known[tool] = json.loads(overlaid(json.dumps(known[tool]), patch))
  for exposed, (owner, *names) in plan.routes[kind.name].items():
   if owner == server:
-   yield exposed, tuple(names), known[(names or [exposed])[0]]
+   item = known[(names or [exposed])[0]]
+   yield exposed, tuple(names) if len(names) > 1 else (), item
 
 def _in_short(item):
  if "inputSchema" in item:
@@ -6792,15 +7571,15 @@ def _looked_at(child):
 
 def _health(child, engine):
  life = child.lifecycle
- drift = {one.kind.name: engine.redact(one.drift) for one in child.lists}
+ drift = {one.kind.name: engine.shown(one.drift) for one in child.lists}
  for one in child.lists:
   if life.is_ready and not one.compared:
    drift[one.kind.name] = "changes too often to be compared"
  started = life.ready_at < FOREVER
  return {
   "state": child.state,
-  "reason": engine.redact(life.reason) or None,
-  "protocol": engine.redact(life.protocol) or None,
+  "reason": engine.shown(life.reason) or None,
+  "protocol": engine.shown(life.protocol) or None,
   "drift": {name: text for name, text in drift.items() if text},
   "started_in": round(life.ready_at - life.starting_at, 3) if started else None,
  }
@@ -6829,10 +7608,15 @@ def call_tool(plan, folder, name, given, save):
  except (BadArgument, OSError) as problem:
   complain(f"{plan.name}: {problem}")
   return 2
- answer = _answer(plan, folder, {"name": name, "arguments": arguments})
- if "result" not in answer:
-  _explain(plan, name, known, answer["error"])
-  return 1
+ proxy = LocalClient(plan, folder)
+ try:
+  answer = _answer(proxy, {"name": name, "arguments": arguments})
+  if "result" not in answer:
+   for line in _told(plan, name, known, answer["error"]):
+    proxy.engine.say(line)
+   return 1
+ finally:
+  proxy.close()
  result = answer["result"]
  try:
   status = print_json(files.saved(result) if files is not None else result)
@@ -6854,33 +7638,31 @@ def _schemas(plan):
    found.setdefault(name, schemas[0])
  return found
 
-def _answer(plan, folder, params):
+def _answer(proxy, params):
  from threading import Event
- proxy, has_come = LocalClient(plan, folder), Event()
+ has_come = Event()
  answers = []
  def keep(message):
   answers.append(message)
   has_come.set()
- try:
-  proxy.ask("tools/call", params, keep)
-  has_come.wait()
- finally:
-  proxy.close()
+ proxy.ask("tools/call", params, keep)
+ has_come.wait()
  (message,) = answers
  answer = json.loads(message.line()) if message is not None else {}
  return answer
 
-def _explain(plan, name, known, error):
- data = f" {json.dumps(error['data'])}" if "data" in error else ""
- complain(f"{plan.name}: {error.get('message')} (code {error.get('code')}){data}")
+def _told(plan, name, known, error):
+ answer = error if type(error) is dict else {"message": error}
+ data = f" {json.dumps(answer['data'])}" if "data" in answer else ""
+ yield f"{answer.get('message')} (code {answer.get('code')}){data}"
  if name in known:
   return
  server, sign, _ = name.partition(plan.options.separator)
  if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
-  complain(f"{plan.name}: there is no server '{server}'; it has {', '.join(plan.servers)}")
+  yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
-  complain(f"{plan.name}: there was no tool '{name}' when this was compiled{near}")
+  yield f"there was no tool '{name}' when this was compiled{near}"
 
 class BadArgument(Exception):
  pass
@@ -6955,8 +7737,10 @@ class Files:
  def _without_data(self, block):
   if type(block) is not dict:
    return block
+  block = _without_file(block)
   if type(block.get("resource")) is dict:
-   return {**block, "resource": self._replaced(block["resource"], "blob")}
+   resource = self._replaced(_without_file(block["resource"]), "blob")
+   return {**block, "resource": resource}
   return self._replaced(block, "data")
  def _replaced(self, holder, member):
   import base64
@@ -6979,6 +7763,10 @@ class Files:
    except FileExistsError:
     continue
    return path
+
+def _without_file(holder):
+ theirs = {"file", *rivals(holder, ["file"])}
+ return {name: value for name, value in holder.items() if name not in theirs}
 
 # tool/commands.py: The command line of the emitted file.
 STATUSES = (
@@ -7136,29 +7924,23 @@ from contextlib import contextmanager
 from contextlib import suppress
 from time import monotonic
 from time import monotonic, time
-from time import time
 from urllib.parse import parse_qs
 import asyncio
 import hmac
-import json
 import os
 import signal
 import socket
-import stat
 import threading
 load_part("spawn")
 load_part("base")
 load_part("serve")
-load_part("modern")
 
-# http/exchange.py: One HTTP request and its answer over ASGI: a JSON body, or a stream of events.
+# http/exchange.py: One HTTP request, and the way to its answer, over ASGI.
 JSON = "application/json"
 EVENTS = "text/event-stream"
 BODY_SECONDS = 60.0
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 UNREAD_SECONDS = 60.0
-KEEP_ALIVE_SECONDS = 15.0
-MAXIMUM_UNREAD_BYTES = 1 << 26
 
 class Refused(Exception):
  def __init__(
@@ -7175,11 +7957,6 @@ class Refused(Exception):
   self.status = status
   self.headers = headers
   self.body = failure(identifier, error(code, text, data)).line().rstrip()
-
-class Elsewhere(Exception):
- def __init__(self, name):
-  super().__init__(name)
-  self.name = name
 
 class Gone(Exception):
  pass
@@ -7280,103 +8057,6 @@ class Exchange:
   except OSError:
    raise Gone from None
 
-class Outgoing:
- def __init__(
-  self, exchange, owed=None, batch=False
- ):
-  self.takes_events = exchange.accepts(EVENTS)
-  self.has_overflowed = False
-  self._exchange = exchange
-  self._owed = owed
-  self._batch = batch
-  self._is_stream = owed is None
-  self._code = None
-  self._is_left = False
-  self._has_ended = False
-  self._word = ""
-  self._waiting = deque()
-  self._size = 0
-  self._news = asyncio.Event()
- def put(self, message):
-  if self._size > MAXIMUM_UNREAD_BYTES:
-   self.has_overflowed = True
-   self._leave()
-  if self._is_left or self._has_ended:
-   return
-  line = message.line()
-  self._waiting.append(line.rstrip())
-  self._size += len(line)
-  if message.method is not None:
-   self._is_stream = True
-  elif self._owed is not None:
-   self._code = message.code if message.is_error and not self._batch else None
-   self._owed = [one for one in self._owed if one != message.id_text]
-   self._has_ended = not self._owed
-  self._news.set()
- def end(self, word=""):
-  self._word = self._word or word
-  self._has_ended = True
-  self._news.set()
- def _leave(self):
-  self._is_left = True
-  self._waiting.clear()
-  self._news.set()
- async def write(
-  self,
-  headers={},
-  opening=b"",
-  status=lambda code: 200,
- ):
-  with self._exchange.leaving(self._leave):
-   while not (self._is_stream or self._has_ended or self._is_left):
-    if not await self._wait():
-     self._is_stream = self.takes_events
-   try:
-    if self._is_stream and not self._is_left:
-     await self._write_events(headers, opening)
-    elif not self._is_left:
-     lines = self._taken()
-     body = b"[" + b",".join(lines) + b"]" if self._batch else lines[0]
-     answered = 200 if self._code is None else status(self._code)
-     await self._exchange.respond(answered, body, headers)
-   except Gone:
-    self._leave()
-  return not self._is_left
- async def _write_events(self, headers, opening):
-  exchange = self._exchange
-  about = {
-   "content-type": EVENTS,
-   "cache-control": "no-cache, no-transform",
-   "x-accel-buffering": "no",
-  }
-  await exchange.begin(200, {**about, **headers})
-  if opening:
-   await exchange.write(opening)
-  while not self._is_left and not (self._has_ended and not self._waiting):
-   lines = self._taken()
-   for line in lines:
-    await exchange.write(event("message", line))
-   if not lines and not await self._wait():
-    await exchange.write(b": still there\n\n")
-  if not self._is_left:
-   await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
- def _taken(self):
-  lines = [*self._waiting]
-  self._waiting.clear()
-  self._size = 0
-  return lines
- async def _wait(self):
-  if not self._news.is_set():
-   try:
-    await asyncio.wait_for(self._news.wait(), KEEP_ALIVE_SECONDS)
-   except asyncio.TimeoutError:
-    return False
-  self._news.clear()
-  return True
-
-def event(name, data):
- return b"event: " + name.encode("ascii") + b"\ndata: " + data + b"\n\n"
-
 # http/access.py: Where the proxy is served over HTTP, and who may ask it.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
@@ -7387,9 +8067,6 @@ TOKEN = "MCP_PROXY_AUTH_TOKEN"
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
 MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
 MAXIMUM_BODY_BYTES = 1 << 24
-WORKER = "MCP_PROXY_WORKER"
-WORKER_FOLDER = "MCP_PROXY_WORKER_DIRECTORY"
-MAXIMUM_NAME = 32
 MAXIMUM_HEADERS = 200
 MAXIMUM_HEADER_BYTES = 1 << 16
 _PAGES_SEND = (
@@ -7422,10 +8099,6 @@ class Settings:
   if not (limit.isascii() and limit.isdigit()):
    raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
   self.maximum_body = int(limit)
-  self.worker = environ.get(WORKER, "")
-  if self.worker and not is_worker(self.worker):
-   raise BadSetting(f"{WORKER} is not of letters and digits, {MAXIMUM_NAME} at most")
-  self.worker_folder = environ.get(WORKER_FOLDER, "")
   self.is_verbose = environ.get("MCP_PROXY_LOG_LEVEL") == "debug"
   self.ends_with_clients = (
    said.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
@@ -7503,9 +8176,6 @@ def host_of(authority):
   port = mark + port
  return host if port[:1] in ("", ":") and not port[1:].strip("0123456789") else ""
 
-def is_worker(text):
- return text.isascii() and text.isalnum() and len(text) <= MAXIMUM_NAME
-
 def is_local(host):
  return host.lower() in LOCAL_NAMES or _is_loopback(host)
 
@@ -7547,13 +8217,10 @@ class CannotStart(Exception):
  pass
 
 class Bridge:
- def __init__(
-  self, plan, folder, mint, log=None
- ):
+ def __init__(self, plan, folder, log=None):
   self._plan = plan
   self._folder = folder
   self._log = log
-  self._mint = mint
   self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mcpagg-http")
   self._audience = Client("spec")
   self._audience.introduce(request(0, "initialize", obj(capabilities=_SHARED)))
@@ -7568,9 +8235,9 @@ class Bridge:
     load_part("views")
     plan = narrowed(plan, profile)
    answers = Answers(plan)
-   if not may_start(answers, self._folder):
-    raise CannotStart("a variable that a server needs is not set")
-   engine = Engine(answers, self._folder, self._log, mint=self._mint)
+   if start_fault(answers, self._folder):
+    raise CannotStart("why is on its standard error")
+   engine = Engine(answers, self._folder, self._log)
    self._served[profile] = answers, engine
   return self._served[profile]
  def _serving_sender(self, message):
@@ -7599,6 +8266,15 @@ class Bridge:
   engine, begun = self._connected[client]
   await begun
   await self._apart(engine.take, client, [*messages])
+ async def attend(self, client, identifiers):
+  await self._tell(client, lambda core: core.attend(client, identifiers))
+ async def unattend(self, client, identifiers):
+  await self._tell(client, lambda core: core.unattend(client, identifiers))
+ async def _tell(self, client, event):
+  if client in self._connected:
+   engine, begun = self._connected[client]
+   await begun
+   await self._apart(engine.attempt, event)
  async def disconnect(self, client):
   self._receivers.pop(client, None)
   if client in self._connected:
@@ -7612,7 +8288,7 @@ class Bridge:
   return await self._apart(read_messages, line, True)
  def states(self):
   return {
-   profile: {name: child.state for name, child in engine.core.children.items()}
+   profile: {name: one.state for name, one in engine.core.router.servers.items()}
    for profile, (_, engine) in self._served.items()
   }
  async def end_subscriptions(self):
@@ -7639,137 +8315,197 @@ class _Sink:
  def gate(self):
   pass
 
-# http/sessions.py: The sessions of clients that have shaken hands: each is one client over many HTTP requests.
-MAXIMUM_SESSIONS = 1000
-IDLE_SECONDS = 1800.0
-MAXIMUM_KEPT = 100
-MAXIMUM_KEPT_BYTES = 1 << 16
+# http/outgoing.py: What is said to a client in one HTTP answer: a JSON body, or a stream of events.
+KEEP_ALIVE_SECONDS = 15.0
+MAXIMUM_UNREAD_BYTES = 1 << 26
 
-class Session:
- def __init__(self, identifier, bridge):
-  self.identifier = identifier
-  self.client = bridge.client(self.receive)
-  self.stream = None
-  self.used_at = monotonic()
-  self._parting = ""
-  self._replies = {}
-  self._tokens = {}
-  self._kept = deque(maxlen=MAXIMUM_KEPT)
+class Outgoing:
+ def __init__(self, exchange, kind=JSON, batch=False):
+  self.is_stream = kind == EVENTS
+  self.takes_events = exchange.accepts(EVENTS)
+  self.is_left = False
+  self.has_overflowed = False
+  self._exchange = exchange
+  self._batch = batch
+  self._code = None
+  self._has_ended = False
+  self._word = ""
+  self._waiting = deque()
+  self._size = 0
+  self._news = asyncio.Event()
  @property
- def is_idle(self):
-  return self.stream is None and not self._replies
- def touch(self):
-  self.used_at = monotonic()
- def expect(self, reply, messages):
-  for message in messages:
-   if message.id_text in self._replies:
-    text = "A request with this id is still to be answered"
-    raise Refused(400, text, identifier=message.id_text)
-  for message in messages:
-   self._replies[message.id_text] = reply
-   token = message.json("params").part("_meta", "progressToken")
-   if token not in ("", "null"):
-    self._tokens[token] = reply
- def forget(self, reply):
-  self._replies = {key: one for key, one in self._replies.items() if one is not reply}
-  self._tokens = {key: one for key, one in self._tokens.items() if one is not reply}
-  self.touch()
- def open_stream(self, exchange):
-  self.close_stream("another stream was opened")
-  self.stream = Outgoing(exchange)
-  while self._kept:
-   self.stream.put(self._kept.popleft())
-  return self.stream
- def close_stream(self, word=""):
-  if self.stream is not None:
-   self.stream.end(word)
-   self.stream = None
- def part(self, word):
-  self._parting = word
-  if self.stream not in self._replies.values():
-   self.close_stream(word)
- def receive(self, message):
-  if message.method is None:
-   reply = self._replies.pop(message.id_text, None)
-   if reply is not None:
-    reply.put(message)
-   if self._parting:
-    self.part(self._parting)
+ def is_open(self):
+  return not (self.is_left or self._has_ended)
+ def put(self, message, event_id=""):
+  if self._size > MAXIMUM_UNREAD_BYTES:
+   self.has_overflowed = True
+   self._leave()
+  if not self.is_open:
    return
-  target = self._target(message)
-  if target is not None:
-   target.put(message)
-  elif len(message.line()) <= MAXIMUM_KEPT_BYTES and not self._is_kept(message):
-   self._kept.append(message)
- def _target(self, message):
-  if message.method == PROGRESS:
-   token = message.json("params").part("progressToken")
-   if token in self._tokens and self._tokens[token].takes_events:
-    return self._tokens[token]
-  talking = [reply for reply in self._replies.values() if reply.takes_events]
-  last = talking[-1] if talking else None
-  if message.method in LISTS_CHANGED or message.method == RESOURCE_UPDATED:
-   return self.stream or last
-  return last or self.stream
- def _is_kept(self, message):
-  changed = message.method in LISTS_CHANGED
-  return changed and any(one.method == message.method for one in self._kept)
- def end(self, word):
-  replies, self._replies, self._tokens = self._replies, {}, {}
-  for identifier, reply in replies.items():
-   reply.put(lost(identifier, word))
-  self.close_stream(word)
+  line = message.line()
+  self._waiting.append((line.rstrip(), event_id))
+  self._size += len(line)
+  if message.method is not None:
+   self.is_stream = True
+  else:
+   self._code = message.code if message.is_error else None
+  self._news.set()
+ def end(self, word=""):
+  self._word = self._word or word
+  self._has_ended = True
+  self._news.set()
+ def _leave(self):
+  self.is_left = True
+  self._waiting.clear()
+  self._news.set()
+ async def write(
+  self,
+  headers={},
+  opening=b"",
+  patience=KEEP_ALIVE_SECONDS,
+  status=lambda code: 200,
+ ):
+  with self._exchange.leaving(self._leave):
+   while self.is_open and not self.is_stream:
+    if not await self._wait(patience):
+     self.is_stream = self.takes_events
+     patience = KEEP_ALIVE_SECONDS
+   try:
+    if self.is_left:
+     pass
+    elif self.is_stream:
+     await self._write_events(headers, opening)
+    else:
+     lines = self._taken()
+     body = b",".join(line for line, _ in lines)
+     answered = 200 if self._code is None else status(self._code)
+     body = b"[" + body + b"]" if self._batch else body
+     await self._exchange.respond(answered, body, headers)
+   except Gone:
+    self._leave()
+  return not self.is_left
+ async def _write_events(self, headers, opening):
+  exchange = self._exchange
+  about = {
+   "content-type": EVENTS,
+   "cache-control": "no-cache, no-transform",
+   "x-accel-buffering": "no",
+  }
+  await exchange.begin(200, {**about, **headers})
+  if opening:
+   await exchange.write(opening)
+  while not self.is_left and not (self._has_ended and not self._waiting):
+   lines = self._taken()
+   for line, event_id in lines:
+    await exchange.write(event("message", line, event_id))
+   if not lines and not await self._wait(KEEP_ALIVE_SECONDS):
+    await exchange.write(b": still there\n\n")
+  if not self.is_left:
+   await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
+ def _taken(self):
+  lines = [*self._waiting]
+  self._waiting.clear()
+  self._size = 0
+  return lines
+ async def _wait(self, seconds):
+  if not self._news.is_set():
+   try:
+    await asyncio.wait_for(self._news.wait(), seconds)
+   except asyncio.TimeoutError:
+    return False
+  self._news.clear()
+  return True
+
+def event(name, data, identifier=""):
+ mark = b"id: " + identifier.encode("ascii") + b"\n" if identifier else b""
+ return mark + b"event: " + name.encode("ascii") + b"\ndata: " + data + b"\n\n"
+
+# http/streams.py: Streams of events that outlast a connection: what was written is kept to be fetched again.
+MAXIMUM_REPLAY_BYTES = 1 << 22
+REPLAY_SECONDS = 300.0
+RETRY_MILLISECONDS = 1000
+PRIMED_VERSION = "2025-11-25"
+
+class Replay:
+ def __init__(self, limit):
+  self._limit = limit
+  self._size = 0
+  self._events = deque()
+ def __len__(self):
+  return len(self._events)
+ def add(self, stream, place, message):
+  if len(message.line()) > self._limit and message.method is None:
+   word = f"the answer was lost: of one of more than {self._limit} bytes nothing is kept"
+   message = lost(message.id_text, word)
+  self._events.append((monotonic(), stream, place, message))
+  self._size += len(message.line())
+  self.drop_old()
+ def after(self, stream, place):
+  return [
+   (at, said) for _, number, at, said in self._events if number == stream and at > place
+  ]
+ def drop_old(self):
+  limit = monotonic() - REPLAY_SECONDS
+  while self._events and (self._size > self._limit or self._events[0][0] < limit):
+   self._size -= len(self._events.popleft()[3].line())
+
+class Stream:
+ def __init__(self, number, replay):
+  self.number = number
+  self.outgoing = None
+  self._replay = replay
+  self._last = 0
+  self._from = 0
+ @property
+ def is_attended(self):
+  return self.outgoing is not None and self.outgoing.is_open
+ @property
+ def takes_events(self):
+  return self.outgoing is not None and self.outgoing.takes_events
+ def opening(self, version):
+  if version < PRIMED_VERSION:
+   return b": open\n\n"
+  mark = _event_id(self.number, self._from)
+  return f"id: {mark}\nretry: {RETRY_MILLISECONDS}\ndata: \n\n".encode("ascii")
+ def put(self, message):
+  outgoing = self.outgoing
+  if outgoing is None:
+   return
+  mark = ""
+  if outgoing.is_stream or (outgoing.is_open and message.method is not None):
+   self._last += 1
+   self._replay.add(self.number, self._last, message)
+   mark = _event_id(self.number, self._last)
+  outgoing.put(message, mark)
+ def carry(self, outgoing, place=None):
+  self.end("another stream was opened")
+  self.outgoing = outgoing
+  self._from = self._last if place is None else place
+  if place is not None:
+   for at, message in self._replay.after(self.number, place):
+    outgoing.put(message, _event_id(self.number, at))
+ def end(self, word=""):
+  if self.outgoing is not None:
+   self.outgoing.end(word)
+
+def _event_id(stream, place):
+ return f"{stream}.{place}"
+
+def position(event_id):
+ stream, _, place = event_id.partition(".")
+ if not all(part.isascii() and part.isdigit() and len(part) < 19 for part in (stream, place)):
+  raise Refused(400, "Last-Event-ID is none of this session")
+ return int(stream), int(place)
 
 def lost(identifier, word):
  return failure(identifier, error(INTERNAL_ERROR, word[:1].upper() + word[1:]))
-
-def no_session():
- return Refused(404, "There is no such session, or it has ended")
-
-class Sessions:
- def __init__(self, bridge, siblings):
-  self._bridge = bridge
-  self._siblings = siblings
-  self._sessions = {}
- def __len__(self):
-  return len(self._sessions)
- def __iter__(self):
-  return iter([*self._sessions.values()])
- async def open(self):
-  if len(self._sessions) >= MAXIMUM_SESSIONS:
-   idle = [session for session in self if session.is_idle]
-   if not idle:
-    raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
-   oldest = min(idle, key=lambda session: session.used_at)
-   await self.end(oldest, "the session has made room for another")
-  session = Session(self._siblings.mint(), self._bridge)
-  self._sessions[session.identifier] = session
-  return session
- def find(self, identifier):
-  if not identifier:
-   raise Refused(400, "Mcp-Session-Id is missing: it comes with the answer to initialize")
-  session = self._sessions.get(identifier)
-  if session is None:
-   worker = self._siblings.other(identifier)
-   if worker:
-    raise Elsewhere(worker)
-   raise no_session()
-  session.touch()
-  return session
- async def end(self, session, word="the session has ended"):
-  if self._sessions.pop(session.identifier, None) is not None:
-   session.end(word)
-   await self._bridge.disconnect(session.client)
- async def end_idle(self):
-  limit = monotonic() - IDLE_SECONDS
-  for session in self:
-   if session.is_idle and session.used_at < limit:
-    await self.end(session)
 
 # http/endpoints.py: The paths that MCP is served on: streamable HTTP of both eras, and HTTP+SSE of 2024-11-05.
 STREAM_PATH, POST_PATH = "/sse", "/messages"
 SESSION_HEADER = "mcp-session-id"
 VERSION_HEADER = "mcp-protocol-version"
+LAST_EVENT_HEADER = "last-event-id"
+STREAM_AFTER_SECONDS = 0.1
 STATUS_OF = {
  METHOD_NOT_FOUND: 404,
  **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS), 400),
@@ -7807,38 +8543,62 @@ class Endpoints:
   if any(message.method == "initialize" for message in requests):
    if batch:
     raise Refused(400, "initialize does not stand in a batch")
-   session = await self._sessions.open()
+   session = await self._sessions.open(MAXIMUM_REPLAY_BYTES)
    headers[SESSION_HEADER] = session.identifier
   else:
    session = self._sessions.find(exchange.header(SESSION_HEADER))
   if batch and session.client.version != BATCH_VERSION:
    raise Refused(400, f"Only version {BATCH_VERSION} has batches")
   if not requests:
-   await self._bridge.take(session.client, messages)
+   await self._take(session, messages)
    await exchange.respond(202)
    return
-  reply = Outgoing(exchange, [message.id_text for message in requests], batch)
-  session.expect(reply, requests)
+  outgoing = Outgoing(exchange, batch=batch)
+  stream = session.open_answer(outgoing, requests)
   try:
-   await self._bridge.take(session.client, messages)
-   stayed = await reply.write(headers)
-  finally:
-   session.forget(reply)
+   await self._take(session, messages)
+  except BaseException:
+   session.forget(stream)
+   raise
+  resumes = session.client.version >= PRIMED_VERSION and EVENTS in exchange.header("accept")
+  patience = STREAM_AFTER_SECONDS if resumes else KEEP_ALIVE_SECONDS
+  stayed = await self._write(session, stream, outgoing, headers, patience)
   if headers and not stayed:
    await self._sessions.end(session)
-  await self._end_if_stuck(session, reply)
+ async def _take(self, session, messages):
+  messages = [*messages, *session.overtook(_requests(messages))]
+  await self._bridge.take(session.client, messages)
+  for message in messages:
+   if message.method == CANCELLED:
+    session.cancel(message)
  async def _listen(self, exchange):
   _check_events(exchange)
   session = self._sessions.find(exchange.header(SESSION_HEADER))
-  stream = session.open_stream(exchange)
-  await stream.write({SESSION_HEADER: session.identifier}, b": open\n\n")
-  if session.stream is stream:
-   session.close_stream()
+  last = exchange.header(LAST_EVENT_HEADER)
+  outgoing = Outgoing(exchange, EVENTS)
+  stream = session.resume(outgoing, last) if last else session.open_news(outgoing)
+  await self._tell_attendance(session, stream)
+  await self._write(session, stream, outgoing, {SESSION_HEADER: session.identifier})
+ async def _write(
+  self,
+  session,
+  stream,
+  outgoing,
+  headers,
+  patience=KEEP_ALIVE_SECONDS,
+ ):
+  stayed = await outgoing.write(headers, stream.opening(session.client.version), patience)
   session.touch()
-  await self._end_if_stuck(session, stream)
- async def _end_if_stuck(self, session, outgoing):
+  await self._tell_attendance(session, stream)
   if outgoing.has_overflowed:
    await self._sessions.end(session, "the client does not read")
+  return stayed
+ async def _tell_attendance(self, session, stream):
+  async with session.attending:
+   if owed := session.owed(stream):
+    attended = stream.is_attended
+    tell = self._bridge.attend if attended else self._bridge.unattend
+    await tell(session.client, owed)
  async def answer_older(self, exchange):
   if exchange.path == STREAM_PATH:
    _check_method(exchange, ("GET",))
@@ -7847,19 +8607,21 @@ class Endpoints:
   _check_method(exchange, ("POST",))
   asked = parse_qs(exchange.query.decode("latin-1"))
   session = self._sessions.find(asked.get("session_id", [""])[0])
-  if session.stream is None:
+  if not session.news.is_attended:
    raise Refused(404, "This session has no stream")
   messages, _ = await self._posted(exchange)
-  session.expect(session.stream, _requests(messages))
-  await self._bridge.take(session.client, messages)
+  session.expect(session.news, _requests(messages))
+  await self._take(session, messages)
   await exchange.respond(202, b"Accepted", kind="text/plain")
  async def _stream(self, exchange):
   _check_events(exchange)
-  session = await self._sessions.open()
+  session = await self._sessions.open(replayed=0)
   place = f"{exchange.root}{POST_PATH}?session_id={session.identifier}"
   try:
    opening = event("endpoint", place.encode("latin-1"))
-   await session.open_stream(exchange).write({}, opening)
+   outgoing = Outgoing(exchange, EVENTS)
+   session.open_news(outgoing)
+   await outgoing.write({}, opening)
   finally:
    await self._sessions.end(session)
    if not self._sessions:
@@ -7886,9 +8648,8 @@ class Endpoints:
   return messages, body.lstrip()[:1] == b"["
 
 class Stateless:
- def __init__(self, bridge, siblings):
+ def __init__(self, bridge):
   self._bridge = bridge
-  self._siblings = siblings
   self._replies = {}
  async def answer(self, exchange, messages, batch):
   message = messages[0]
@@ -7899,14 +8660,13 @@ class Stateless:
    await exchange.respond(202)
    return
   self._check(exchange, message)
-  state = message.params.get("requestState")
-  if type(state) is str and state.startswith(STATE_MARK):
-   worker = self._siblings.other(state[len(STATE_MARK) :])
-   if worker and await self._siblings.hand_on(exchange, worker):
-    return
-  reply = Outgoing(exchange, [message.id_text])
-  client = self._bridge.client(reply.put)
-  self._replies[reply] = message.id_text
+  reply = Outgoing(exchange)
+  def receive(said):
+   reply.put(said)
+   if said.method is None:
+    reply.end()
+  client = self._bridge.client(receive)
+  self._replies[reply] = message.id_text, receive
   try:
    await self._bridge.take(client, [message])
    await reply.write(status=lambda code: STATUS_OF.get(code, 200))
@@ -7914,8 +8674,8 @@ class Stateless:
    del self._replies[reply]
    await self._bridge.disconnect(client)
  def end(self, word):
-  for reply, identifier in self._replies.items():
-   reply.put(lost(identifier, word))
+  for identifier, receive in self._replies.values():
+   receive(lost(identifier, word))
  def _check(self, exchange, message):
   identifier = message.id_text
   meta = message.params.get("_meta")
@@ -7959,149 +8719,172 @@ def _check_version(version, identifier):
 def _requests(messages):
  return [one for one in messages if one.method is not None and one.id is not None]
 
-# http/siblings.py: Requests that another worker of this machine must answer: they are handed on to it.
-BEGINNING_SECONDS = 60.0
-_LENGTH = 4
+# http/sessions.py: The sessions of clients that have shaken hands: each is one client over many HTTP requests.
+MAXIMUM_SESSIONS = 1000
+IDLE_SECONDS = 1800.0
+MAXIMUM_KEPT = 100
+MAXIMUM_KEPT_BYTES = 1 << 16
+MAXIMUM_OVERTAKING = 100
+OVERTAKING_SECONDS = 5.0
+NEWS = 0
 
-class Siblings:
- def __init__(self, version, settings):
-  self.name = settings.worker or os.urandom(8).hex()
-  self._version = version
-  self._folder = settings.worker_folder or _default_folder()
-  self._listener = None
- def mint(self):
-  return f"{self.name}-{os.urandom(16).hex()}"
- def other(self, text):
-  name, mark, _ = text.partition("-")
-  is_others = mark and is_worker(name) and name != self.name and self._folder
-  return name if is_others else ""
- async def open(self, serve):
-  if not self._folder:
+class Session:
+ def __init__(self, identifier, bridge, replayed):
+  self.identifier = identifier
+  self.client = bridge.client(self.receive)
+  self.used_at = monotonic()
+  self.attending = asyncio.Lock()
+  self.replay = Replay(replayed)
+  self.news = Stream(NEWS, self.replay)
+  self._streams = NEWS
+  self._parting = ""
+  self._replies = {}
+  self._tokens = {}
+  self._kept = deque(maxlen=MAXIMUM_KEPT)
+  self._overtaking = deque(maxlen=MAXIMUM_OVERTAKING)
+ @property
+ def is_idle(self):
+  return not any(one.is_attended for one in (self.news, *self._replies.values()))
+ def touch(self):
+  self.used_at = monotonic()
+ def open_answer(self, outgoing, requests):
+  self._streams += 1
+  stream = Stream(self._streams, self.replay)
+  self.expect(stream, requests)
+  stream.carry(outgoing)
+  return stream
+ def expect(self, stream, requests):
+  for message in requests:
+   if message.id_text in self._replies:
+    text = "A request with this id is still to be answered"
+    raise Refused(400, text, identifier=message.id_text)
+  for message in requests:
+   self._replies[message.id_text] = stream
+   token = message.json("params").part("_meta", "progressToken")
+   if token not in ("", "null"):
+    self._tokens[token] = stream
+ def owed(self, stream):
+  return [identifier for identifier, one in self._replies.items() if one is stream]
+ def open_news(self, outgoing, place=None):
+  self.news.carry(outgoing, place)
+  while self._kept:
+   self.news.put(self._kept.popleft())
+  return self.news
+ def resume(self, outgoing, event_id):
+  number, place = position(event_id)
+  if number == NEWS:
+   return self.open_news(outgoing, place)
+  stream = next((one for one in self._replies.values() if one.number == number), None)
+  if stream is not None:
+   stream.carry(outgoing, place)
+   return stream
+  if not self.replay.after(number, place):
+   allow = {"allow": "POST, DELETE"}
+   raise Refused(405, "Nothing is kept that came behind this event", headers=allow)
+  stream = Stream(number, self.replay)
+  stream.carry(outgoing, place)
+  stream.end()
+  return stream
+ def part(self, word):
+  self._parting = word
+  if not self.owed(self.news):
+   self.news.end(word)
+ def receive(self, message):
+  if message.method is None:
+   stream = self._replies.pop(message.id_text, None)
+   if stream is not None:
+    stream.put(message)
+    self._settle(stream)
    return
-  os.makedirs(self._folder, 0o700, exist_ok=True)
-  about = os.lstat(self._folder)
-  if not stat.S_ISDIR(about.st_mode) or about.st_uid != _user() or about.st_mode & 0o22:
+  target = self._target(message)
+  if target is not None:
+   target.put(message)
+  elif len(message.line()) <= MAXIMUM_KEPT_BYTES and not self._is_kept(message):
+   self._kept.append(message)
+ def _settle(self, stream):
+  if self.owed(stream):
    return
-  async def take(reader, writer):
-   await _Handed(reader, writer).answer(serve)
-  for entry in [*os.scandir(self._folder)]:
-   if entry.name.endswith(".sock"):
-    _remove_if_dead(entry)
-  path = self._path(self.name)
-  _remove(path)
-  system = asyncio
-  self._listener = await system.start_unix_server(take, path)
- def close(self):
-  if self._listener is not None:
-   self._listener.close()
-   _remove(self._path(self.name))
- def _path(self, name):
-  return os.path.join(self._folder, f"{self._version}-{name}.sock")
- async def hand_on(self, exchange, name):
-  body = await exchange.body() if exchange.method == "POST" else b""
-  head = {
-   "method": exchange.method,
-   "path": exchange.root + exchange.path,
-   "root_path": exchange.root,
-   "query": exchange.query.decode("latin-1"),
-   "headers": exchange.headers,
-   "server": exchange.server,
-   "length": len(body),
-  }
-  try:
-   system = asyncio
-   reader, writer = await system.open_unix_connection(self._path(name))
-  except OSError:
-   return False
-  try:
-   with exchange.leaving(writer.close):
-    writer.write(json.dumps(head).encode() + b"\n" + body)
-    await writer.drain()
-    start = json.loads(await _piece(reader))
-    await exchange.begin(start["status"], dict(start["headers"]))
-    while piece := await _piece(reader):
-     await exchange.write(piece)
-    await exchange.end()
-  except (OSError, asyncio.IncompleteReadError):
-   if not exchange.status:
-    raise Refused(502, "The worker of this session has ended") from None
-  finally:
-   writer.close()
-  return True
-
-class _Handed:
- def __init__(self, reader, writer):
-  self._reader = reader
-  self._writer = writer
-  self._length = 0
-  self._is_read = False
- async def answer(self, serve):
-  try:
-   head = json.loads(await self._reader.readline())
-   self._length = head["length"]
-   scope = {
-    "type": "http",
-    "method": head["method"],
-    "path": head["path"],
-    "root_path": head["root_path"],
-    "query_string": head["query"].encode("latin-1"),
-    "headers": [(n.encode("latin-1"), v.encode("latin-1")) for n, v in head["headers"]],
-    "server": head["server"] and tuple(head["server"]),
-   }
-   await serve(scope, self._receive, self._send)
-  except (OSError, ValueError, asyncio.IncompleteReadError):
-   pass
-  finally:
-   self._writer.close()
- async def _receive(self):
-  if not self._is_read:
-   self._is_read = True
-   return {"type": "http.request", "body": await self._reader.readexactly(self._length)}
-  await self._reader.read(1)
-  return {"type": "http.disconnect"}
- async def _send(self, message):
-  if message["type"] == "http.response.start":
-   headers = [[n.decode("latin-1"), v.decode("latin-1")] for n, v in message["headers"]]
-   self._put(json.dumps({"status": message["status"], "headers": headers}).encode())
+  self._tokens = {token: one for token, one in self._tokens.items() if one is not stream}
+  if stream is not self.news:
+   stream.end()
+  elif self._parting:
+   stream.end(self._parting)
+ def _target(self, message):
+  if message.method == PROGRESS:
+   token = message.json("params").part("progressToken")
+   if token in self._tokens and self._tokens[token].takes_events:
+    return self._tokens[token]
+  streams = [one for one in self._replies.values() if one.takes_events and one.is_attended]
+  last = streams[-1] if streams else None
+  news = self.news if self.news.is_attended else None
+  if message.method in LISTS_CHANGED or message.method == RESOURCE_UPDATED:
+   return news or last
+  return last or news
+ def _is_kept(self, message):
+  changed = message.method in LISTS_CHANGED
+  return changed and any(one.method == message.method for one in self._kept)
+ def cancel(self, cancellation):
+  identifier = cancellation.json("params").part("requestId")
+  stream = self._replies.get(identifier)
+  if stream is None:
+   if len(cancellation.line()) <= MAXIMUM_KEPT_BYTES:
+    self._overtaking.append((monotonic(), identifier, cancellation))
+  elif stream is self.news:
+   del self._replies[identifier]
+   self._settle(stream)
   else:
-   if message.get("body"):
-    self._put(message["body"])
-   if not message.get("more_body", False):
-    self._put(b"")
-  await self._writer.drain()
- def _put(self, data):
-  self._writer.write(len(data).to_bytes(_LENGTH, "big") + data)
+   self.receive(lost(identifier, "the request was cancelled"))
+ def overtook(self, requests):
+  limit, identifiers = monotonic() - OVERTAKING_SECONDS, {one.id_text for one in requests}
+  return [
+   cancellation
+   for at, identifier, cancellation in self._overtaking
+   if at > limit and identifier in identifiers
+  ]
+ def forget(self, stream):
+  self._replies = {key: one for key, one in self._replies.items() if one is not stream}
+  self._settle(stream)
+ def end(self, word):
+  for identifier in [*self._replies]:
+   self.receive(lost(identifier, word))
+  self.news.end(word)
 
-async def _piece(reader):
- size = int.from_bytes(await reader.readexactly(_LENGTH), "big")
- return await reader.readexactly(size)
-
-def _default_folder():
- if not hasattr(asyncio, "start_unix_server"):
-  return ""
- import tempfile
- return os.path.join(tempfile.gettempdir(), f"mcpagg-{_user()}")
-
-def _user():
- system = os
- return int(system.getuid())
-
-def _remove_if_dead(entry):
- system = socket
- with suppress(OSError), socket.socket(system.AF_UNIX) as probe:
-  if time() - entry.stat(follow_symlinks=False).st_mtime < BEGINNING_SECONDS:
-   return
-  probe.setblocking(False)
-  try:
-   probe.connect(entry.path)
-  except ConnectionRefusedError:
-   _remove(entry.path)
-
-def _remove(path):
- try:
-  os.unlink(path)
- except FileNotFoundError:
-  return
+class Sessions:
+ def __init__(self, bridge):
+  self._bridge = bridge
+  self._sessions = {}
+ def __len__(self):
+  return len(self._sessions)
+ def __iter__(self):
+  return iter([*self._sessions.values()])
+ async def open(self, replayed):
+  if len(self._sessions) >= MAXIMUM_SESSIONS:
+   idle = [session for session in self if session.is_idle]
+   if not idle:
+    raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
+   oldest = min(idle, key=lambda session: session.used_at)
+   await self.end(oldest, "the session has made room for another")
+  session = Session(os.urandom(16).hex(), self._bridge, replayed)
+  self._sessions[session.identifier] = session
+  return session
+ def find(self, identifier):
+  if not identifier:
+   raise Refused(400, "Mcp-Session-Id is missing: it comes with the answer to initialize")
+  session = self._sessions.get(identifier)
+  if session is None:
+   raise Refused(404, "There is no such session, or it has ended")
+  session.touch()
+  return session
+ async def end(self, session, word="the session has ended"):
+  if self._sessions.pop(session.identifier, None) is not None:
+   session.end(word)
+   await self._bridge.disconnect(session.client)
+ async def end_idle(self):
+  limit = monotonic() - IDLE_SECONDS
+  for session in self:
+   session.replay.drop_old()
+   if session.is_idle and session.used_at < limit:
+    await self.end(session)
 
 # http/app.py: The ASGI application: what each path is for, its start and its end.
 HEALTH_PATH = "/health"
@@ -8178,10 +8961,8 @@ class HttpApp:
  async def start(self):
   async with self._starting:
    if self._served is None:
-    siblings = Siblings(self._plan.version, self._settings)
-    bridge = Bridge(self._plan, self._folder, siblings.mint, self._states)
-    await siblings.open(self)
-    self._served = _Served(bridge, siblings, self._emptied)
+    bridge = Bridge(self._plan, self._folder, self._states)
+    self._served = _Served(bridge, self._emptied)
     self._heed_signals()
    return self._served
  def _heed_signals(self):
@@ -8265,16 +9046,12 @@ class HttpApp:
   except CannotStart as problem:
    raise Refused(503, f"The server cannot start: {problem}") from None
  async def _route(self, exchange, served):
-  try:
-   if exchange.path == self._settings.path:
-    await served.endpoints.answer(exchange)
-   elif exchange.path in (STREAM_PATH, POST_PATH):
-    await served.endpoints.answer_older(exchange)
-   else:
-    raise Refused(404, f"The endpoint is {self._settings.path}")
-  except Elsewhere as worker:
-   if not await served.siblings.hand_on(exchange, worker.name):
-    raise no_session() from None
+  if exchange.path == self._settings.path:
+   await served.endpoints.answer(exchange)
+  elif exchange.path in (STREAM_PATH, POST_PATH):
+   await served.endpoints.answer_older(exchange)
+  else:
+   raise Refused(404, f"The endpoint is {self._settings.path}")
  async def _tell_health(self, exchange):
   about = {"status": quote("stopping" if self.stopping else "ok")}
   if self._served is not None and self._guard.knows(exchange):
@@ -8298,11 +9075,10 @@ class HttpApp:
   self._log.send(line.encode("ascii") + b"\n")
 
 class _Served:
- def __init__(self, bridge, siblings, emptied):
+ def __init__(self, bridge, emptied):
   self.bridge = bridge
-  self.siblings = siblings
-  self.sessions = Sessions(bridge, siblings)
-  self.stateless = Stateless(bridge, siblings)
+  self.sessions = Sessions(bridge)
+  self.stateless = Stateless(bridge)
   self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
   self._looking_after = asyncio.ensure_future(self._look_after())
  async def _look_after(self):
@@ -8311,7 +9087,6 @@ class _Served:
    await self.sessions.end_idle()
  async def close(self):
   self._looking_after.cancel()
-  self.siblings.close()
   await self.bridge.close()
 
 # http/serving.py: Serves HTTP by uvicorn: what `--http` does.
@@ -8394,7 +9169,6 @@ def _ignore(*_):
  pass
 ''')
 define_part("rare", r'''
-from codecs import utf_8_decode
 from time import monotonic
 import _thread
 import binascii
@@ -8404,10 +9178,8 @@ load_part("spawn")
 load_part("base")
 load_part("serve")
 
-# rare/deep.py: Reads JSON beyond what the C scanner does: too deep, too large, integers too long.
+# rare/deep.py: Reads JSON beyond what the C scanner does: too deep, or with integers that are too long.
 MAXIMUM_DEPTH = 100_000
-WINDOW = 1 << 20
-_MARK = re.compile(r'"[^"\\]{0,1000}"|[\[\]{}"]')
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 class _Number(str):
@@ -8482,44 +9254,6 @@ def _skip(text, index):
  found = _BLANKS.match(text, index)
  return found.end() if found else index
 
-def levels_at(text, index):
- if text[index : index + 1] not in ("{", "["):
-  is_string = text[index : index + 1] == '"'
-  return 0, (_string_end(text, index) if is_string else read_again(text, index)[1])
- awaited = []
- deepest = 0
- while index < len(text):
-  limit = index + WINDOW
-  for found in _MARK.finditer(text, index, limit):
-   mark, index = found[0], found.end()
-   if mark in "{[":
-    awaited.append("}" if mark == "{" else "]")
-    deepest = max(deepest, len(awaited))
-    if deepest > MAXIMUM_DEPTH:
-     raise ValueError("nested too deep")
-   elif mark in "}]":
-    if awaited.pop() != mark:
-     raise ValueError(f"no comma at character {index - 1}")
-    if not awaited:
-     return deepest, index
-   elif mark == '"':
-    index = _string_end(text, index - 1)
-    break
-  else:
-   index = max(index, limit)
- raise ValueError("it ends too early")
-
-def _string_end(text, index):
- while True:
-  index = text.find('"', index + 1)
-  if index < 0:
-   raise ValueError("it ends too early")
-  behind = index
-  while text[behind - 1] == "\\":
-   behind -= 1
-  if (index - behind) % 2 == 0:
-   return index + 1
-
 # rare/secrecy.py: What may be shown of a text: no secret, and nothing that a terminal would act upon.
 NOTHING = 0
 LIKELY = 1
@@ -8543,7 +9277,6 @@ _PUBLIC = {"public", "publishable"}
 _NUMERALS = "0123456789"
 _HEX = frozenset("0123456789abcdefABCDEF-")
 _RANDOM = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.~%-")
-_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~-")
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=")
 _LONGEST_WORD = 12
 _SHORTEST_GIVEN = 6
@@ -8667,7 +9400,7 @@ def _spellings(secret):
  if looks_random(secret):
   found.update((secret.lower(), secret.upper()))
  for kept in ("", "/", "!'()*", "!'()*/;,?:@&=+$#"):
-  spelled = _percent(secret, kept)
+  spelled = percent_encoded(secret, kept)
   found.update((spelled, spelled.replace("%20", "+")))
   found.add("".join(_lowered(spelled)))
  return found
@@ -8676,16 +9409,6 @@ def _escaped(text):
  for char, escape in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t")):
   text = text.replace(char, escape)
  return text
-
-def _percent(text, kept):
- return "".join(
-  (
-   char
-   if char in _UNRESERVED or char in kept
-   else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "surrogateescape"))
-  )
-  for char in text
- )
 
 def _lowered(spelled):
  first, *rest = spelled.split("%")
@@ -8700,6 +9423,10 @@ def _encoded_runs(secret):
   run = text[(0, 2, 3)[shift] : 8 * (shift + len(secret)) // 6]
   yield run
   yield run.replace("+", "-").replace("/", "_")
+
+def shown(text, redact=str):
+ lines = redact(text).rstrip("\n").split("\n")
+ return "\n  ".join([redact(printable(line)) for line in lines])
 
 def printable(text):
  if text.isprintable():
@@ -8722,6 +9449,7 @@ def where(fault):
 
 # rare/drift.py: What is said of a list that differs from another one: names, and the classes of what changed.
 _TEXTS = ("title", "description", "icons")
+_OF_OBJECTS = ("properties", "required")
 SHOWN_NAMES = 20
 NAME_WIDTH = 100
 
@@ -8748,15 +9476,54 @@ def classes(old, new):
 def member_class(name, before, now):
  if name in _TEXTS:
   return "text"
- found = "hint" if name == "annotations" else "other"
- if name.endswith("Schema") or name == "arguments":
-  found = "schema"
- if found == "other":
-  return found
+ is_schema = name.endswith("Schema") or name == "arguments"
+ if not is_schema and name != "annotations":
+  return "other"
+ if name == "arguments":
+  before, now = arguments_schema(before), arguments_schema(now)
  try:
-  return "text" if same(_without_texts(before), _without_texts(now), SETS) else found
+  before, now = _without_texts(before), _without_texts(now)
+  if same(before, now, SETS):
+   return "text"
+  if not is_schema:
+   return "hint"
+  is_safe = _is_compatible(before, now, name == "outputSchema")
  except RecursionError:
-  return found
+  is_safe = False
+ return "schema-compatible" if is_safe else "schema-breaking"
+
+def arguments_schema(arguments):
+ listed = arguments if type(arguments) is list else []
+ known = {str(one.get("name")): one for one in listed if type(one) is dict}
+ return {
+  "properties": {
+   name: {key: value for key, value in one.items() if key not in ("name", "required")}
+   for name, one in known.items()
+  },
+  "required": [name for name, one in known.items() if one.get("required") is True],
+ }
+
+def _is_compatible(before, now, output):
+ if before is None or now is None:
+  return (before is None) == output
+ if type(before) is not dict or type(now) is not dict:
+  return same(before, now, SETS)
+ rest = [{key: one[key] for key in one if key not in _OF_OBJECTS} for one in (before, now)]
+ if not same(rest[0], rest[1], SETS):
+  return False
+ old, new = (_object(one.get("properties")) for one in (before, now))
+ had, has = (_names(one.get("required")) for one in (before, now))
+ if old.keys() - new.keys() or new.keys() & had - old.keys():
+  return False
+ if had - has if output else has - had:
+  return False
+ return all(_is_compatible(old[name], new[name], output) for name in old)
+
+def _object(value):
+ return value if type(value) is dict else {}
+
+def _names(value):
+ return {name for name in value if type(name) is str} if type(value) is list else set()
 
 def _without_texts(value):
  if type(value) is list:
@@ -8769,250 +9536,20 @@ def _without_texts(value):
   if name not in ("title", "description") or type(part) is not str
  }
 
-# rare/large.py: Large results: bytes of a line that nobody reads, between two ends of which members are read.
-PAGE_BYTES = 1 << 21
-BLOCK_BYTES = 1 << 16
-END_BYTES = 1 << 12
-_SEAM = 40
-_BEFORE = b'{"jsonrpc":"2.0","id":'
-_BEFORE_SPACED = b'{"jsonrpc": "2.0", "id": '
-_BEHIND = b',"jsonrpc":"2.0","id":'
-_RESULT = b'"result":'
-_ENVELOPE_BYTES = 60
-_CONTROLS = (b"\t", b"\r", b"\x1b")
-_ESCAPE, _ESCAPED_LETTERS = b"\\u00", (b"\\u004", b"\\u005", b"\\u006", b"\\u007")
-_UNREAD_VALUES = {"{": {}, "[": [], '"': ""}
+# rare/memory.py: Returns memory to the system.
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 
-class LargeLine:
- __slots__ = ("_cut", "_is_text", "_pages", "size")
- def __init__(self, line=b""):
-  self.size = 0
-  self._pages = []
-  self._is_text = True
-  self._cut = b""
-  view = memoryview(line)
-  for start in range(0, len(line), BLOCK_BYTES):
-   self.add(bytes(view[start : start + BLOCK_BYTES]))
- def add(self, data):
-  self._look_at(data)
-  view = memoryview(data)
-  while view:
-   start = self.size % PAGE_BYTES
-   if not start:
-    self._pages.append(_new_page())
-   part = view[: PAGE_BYTES - start]
-   self._pages[-1][start : start + len(part)] = part
-   self.size += len(part)
-   view = view[len(part) :]
- def _look_at(self, data):
-  if any(control in data for control in _CONTROLS):
-   self._is_text = False
-  elif self._cut or not data.isascii():
-   try:
-    data = self._cut + data
-    self._cut = data[utf_8_decode(data, "strict", False)[1] :]
-   except UnicodeDecodeError:
-    self._is_text = False
- @property
- def is_text(self):
-  return self._is_text and not self._cut
- def whole(self):
-  return b"".join(self.cut(0, self.size))
- def cut(self, start, end):
-  pages = range(start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1)
-  places = [(max(start - page * PAGE_BYTES, 0), end - page * PAGE_BYTES) for page in pages]
-  return [memoryview(self._pages[p])[a:b] for p, (a, b) in zip(pages, places)]
- def mentions(self, text):
-  return any(text in window for window in _windows(self.cut(0, self.size)))
- def answer(self):
-  start, end = self.cut(0, END_BYTES), self.cut(self.size - END_BYTES, self.size)
-  found = _answer_places(b"".join([*start, *end]))
-  if found is None:
-   return None
-  number, (begin, stop) = found
-  stop += self.size - 2 * END_BYTES
-  is_object = self._text(begin, begin + 1) == "{" and self._text(stop - 1, stop) == "}"
-  return (number, (begin, stop)) if is_object else None
- def result(self, place, wanted):
-  start, end = place
-  head, before, opened = _head(self._text(start, start + END_BYTES), wanted)
-  tail, behind = _tail(self._text(end - END_BYTES, end), wanted)
-  start += len((head.text[:-1] + before).encode("utf-8"))
-  end -= len((behind + tail.text[1:]).encode("utf-8"))
-  unread = self.cut(start, end)
-  arrays = [name for name, value in head.value.items() if type(value) is list]
-  known = {*arrays, *tail.value, *opened}
-  sought = {name: first for name, first in wanted.items() if name not in known}
-  is_cut = any(name in wanted and value in (None, "") for name, value in opened.items())
-  stands_twice = not head.value.keys().isdisjoint(tail.value)
-  if is_cut or stands_twice or not self.is_text:
-   return None
-  if wanted and any(map(_has_escaped_letter, _windows(unread))):
-   return None
-  if not _is_free_of(unread, {"jsonrpc": "", **sought}):
-   return None
-  return LargeResult(head, before, unread, opened, behind, tail)
- def _text(self, start, end):
-  return b"".join(self.cut(start, end)).decode("utf-8", "replace")
-
-def _new_page():
- import mmap
- system = mmap
- if not hasattr(mmap, "MADV_HUGEPAGE"):
-  return mmap.mmap(-1, PAGE_BYTES)
- page = mmap.mmap(-1, PAGE_BYTES, system.MAP_PRIVATE | system.MAP_ANONYMOUS)
- advised = page
+def return_memory():
+ if not LINUX:
+  return
  try:
-  advised.madvise(system.MADV_HUGEPAGE)
- except OSError:
-  return page
- return page
-
-class LargeResult(Json):
- __slots__ = ("_before", "_behind", "_head", "_opened", "_tail", "_unread")
- def __init__(
-  self,
-  head,
-  before,
-  unread,
-  opened,
-  behind,
-  tail,
- ):
-  super().__init__("", value={**head.value, **opened, **tail.value})
-  self._head, self._before = head, before
-  self._unread, self._opened = unread, opened
-  self._behind, self._tail = behind, tail
- @property
- def pieces(self):
-  start = self._head.text[:-1] + (self._before if self._head.value else "")
-  end = ((self._behind or ",") if self._tail.value else "") + self._tail.text[1:]
-  return [start.encode("utf-8"), *self._unread, end.encode("utf-8")]
- @property
- def text(self):
-  return b"".join(self.pieces).decode("utf-8")
- def mentions(self, text):
-  return False
- def part(self, *path):
-  for end in (self._tail, self._head):
-   if path[0] in end.value:
-    return end.part(*path)
-  return self.whole().part(*path)
- def whole(self):
-  return Json(self.text)
- def edited(self, drop=(), add={}):
-  if not self._opened.keys().isdisjoint([*drop, *add]):
-   return self.whole().edited(drop, add)
-  known = self._head.value
-  head = self._head.edited(
-   [name for name in drop if name in known],
-   {name: text for name, text in add.items() if name in known},
-  )
-  tail = self._tail.edited(
-   [name for name in drop if name in self._tail.value],
-   {name: text for name, text in add.items() if name not in known},
-  )
-  return LargeResult(head, self._before, self._unread, self._opened, self._behind, tail)
-
-def _answer_places(line):
- if line.startswith(b'{"result":'):
-  mark = line.rfind(_BEHIND, -_ENVELOPE_BYTES)
-  start, stop = mark + len(_BEHIND), len(line) - 1
-  result = len(b'{"result":'), mark
- else:
-  mark = line.find(_RESULT, 0, _ENVELOPE_BYTES)
-  spaced = line.startswith(_BEFORE_SPACED)
-  start = len(_BEFORE_SPACED if spaced else _BEFORE)
-  stop = mark - (2 if spaced else 1)
-  if (not spaced and not line.startswith(_BEFORE)) or line[stop:mark] not in (b",", b", "):
-   return None
-  begin = mark + len(_RESULT)
-  result = begin + (line[begin : begin + 1] == b" "), len(line) - 1
- digits = line[start:stop]
- if mark < 0 or not digits.isdigit() or digits.startswith(b"0") or not line.endswith(b"}"):
-  return None
- return int(digits), result
-
-def _head(text, wanted):
- found = {}
- opened = {}
- stop = start = index = 1
- try:
-  while wanted:
-   index = skip(text, start)
-   if text[index] != '"':
-    break
-   name, index = string_at(text, index)
-   index = skip(text, index)
-   if text[index] != ":":
-    break
-   begin = skip(text, index + 1)
-   opened = {name: _UNREAD_VALUES.get(text[begin])}
-   value, end = scan(text, begin)
-   index = skip(text, end)
-   if text[index] != ",":
-    break
-   found[name], opened = (value, begin, end), {}
-   stop, start = end, skip(text, index + 1)
- except (IndexError, StopIteration, ValueError, SystemError, RecursionError):
-  pass
- whole = text[:stop] + "}"
- return Json(whole, value=values_of(found), noted=(found, [*found])), text[stop:start], opened
-
-def _tail(text, wanted):
- best, found, behind = len(text) - 1, {}, ""
- for name in wanted:
-  at = text.find(f'"{name}"', 0, best)
-  while at >= 0:
-   before = text[:at].rstrip(BLANK)
-   parts = _members_to_the_end("{" + text[at:]) if before.endswith(",") else None
-   if parts is not None:
-    best, found = at, parts
-    behind = text[len(before[:-1].rstrip(BLANK)) : at]
-    break
-   at = text.find(f'"{name}"', at + 1, best)
- return Json("{" + text[best:], value=values_of(found), noted=(found, [*found])), behind
-
-def _members_to_the_end(text):
- try:
-  found, end = members(text)
- except Malformed:
-  return None
- return found if end == len(text) else None
-
-def _is_free_of(pieces, names):
- rare = [next((c for c in name if c.isupper() or c in "_j"), name[-1]) for name in names]
- sought = [
-  (byte.encode(), f'"{name}"'.encode(), first.encode())
-  for byte, (name, first) in zip(rare, names.items())
- ]
- return not any(
-  byte in window and _has_member(window, name, first)
-  for window in _windows(pieces)
-  for byte, name, first in sought
- )
-
-def _has_escaped_letter(text):
- return _ESCAPE in text and any(letter in text for letter in _ESCAPED_LETTERS)
-
-def _has_member(text, name, first):
- at = text.find(name)
- while at >= 0:
-  behind = text[at + len(name) : at + len(name) + _SEAM].lstrip()
-  begin = behind[1:].lstrip()[:1]
-  if behind.startswith(b":") and begin and begin not in first:
-   return True
-  at = text.find(name, at + 1)
- return False
-
-def _windows(pieces):
- seam = b""
- for piece in pieces:
-  for start in range(0, len(piece), BLOCK_BYTES):
-   block = piece[start : start + BLOCK_BYTES]
-   window = b"".join((seam, block))
-   yield window
-   seam = window[-_SEAM:]
+  import ctypes
+  library = ctypes.CDLL(None)
+  library.mallopt(MMAP_THRESHOLD, RETURNED)
+  library.mallopt(TRIM_THRESHOLD, 2 * RETURNED)
+  library.malloc_trim(0)
+ except (ImportError, OSError, AttributeError):
+  return
 
 # rare/names.py: The names that clients see.
 PORTABLE_LIMIT = 50
@@ -9093,7 +9630,18 @@ def _hashed(name, length):
  mark = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:length]
  return f"{_cleaned(name)[: PORTABLE_LIMIT - length - 1].rstrip('_-') or 'tool'}_{mark}"
 
-# rare/needs.py: What the rows of the launch table need of the environment, and what of that is not set.
+# rare/needs.py: What keeps a proxy from starting: variables that are not set, servers that started it.
+def endless(plan, environ):
+ above = standing_above(plan.tables, plan.servers, environ)
+ names = ", ".join([f"'{name}'" for name in above])
+ if not above:
+  return ""
+ return (
+  f"nothing was started: its own server {names} has started this proxy, which would start"
+  " itself without end; take what starts it out of that server's entry (or unset"
+  f" {ABOVE}, if that server has ended)"
+ )
+
 def uses(row):
  own = row.get("env", {})
  return [
@@ -9106,14 +9654,15 @@ def uses(row):
 def unset(
  rows, environ, folder
 ):
- missing = {name: _unset_for(name, rows, environ, folder) for name in rows}
+ known = mentioned_by_all(rows)
+ missing = {name: _unset_for(name, rows, environ, folder, known) for name in rows}
  return {name: problem for name, problem in missing.items() if problem is not None}
 
 def _unset_for(
- name, rows, environ, folder
+ name, rows, environ, folder, known
 ):
  try:
-  prepare(name, rows, environ, folder)
+  prepare(name, rows, environ, folder, known=known)
  except MissingVariables as problem:
   return problem
  except (OSError, ValueError):
@@ -9134,7 +9683,7 @@ def odd_line(line, redact):
  if not text:
   return [], oddity
  try:
-  return [read_message(text)], oddity
+  return _messages(text), oddity
  except Malformed:
   found, passed_over = _parts(text)
  return found, oddity or _shown(redact(passed_over))
@@ -9150,7 +9699,7 @@ def _parts(text):
    break
   try:
    _, index = members(text, start)
-   found.append(read_message(text[start:index]))
+   found += _messages(text[start:index])
    others.append("")
   except Malformed as problem:
    index = _next_message(text, start)
@@ -9162,6 +9711,27 @@ def _parts(text):
     others.append("")
  stripped = [other.strip(_BETWEEN) for other in others]
  return found, next((other for other in stripped if other), "")
+
+def _messages(text):
+ message = read_message(text)
+ if not message.contradiction:
+  return [message]
+ said = _AllIds()
+ read_members(text, 0, said)
+ if not said.ids and message.method is None and not message.is_response:
+  return [message]
+ method = "" if {"result", "error"} & said.keys() else message.method or ""
+ ids = [one if is_id(one) else None for one in said.ids] or [None]
+ return [Fragment(one, method, message.contradiction) for one in ids]
+
+class _AllIds(dict[str, "tuple[Any, int, int]"]):
+ def __init__(self):
+  super().__init__()
+  self.ids = []
+ def __setitem__(self, name, member):
+  super().__setitem__(name, member)
+  if name == "id":
+   self.ids.append(member[0])
 
 def _shown(text):
  if not text:
@@ -9285,34 +9855,26 @@ def crashed(status):
  return status < 0 or status >= FIRST_CRASH
 
 # rare/resources.py: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
-APP_SCHEME = "ui://"
 SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)
-READING_METHODS = SKILL_METHODS | {"resources/read"}
 
 class SubscriptionCall(Call):
  __slots__ = ("_origins",)
- def __init__(self, client, message, uri, origins):
-  super().__init__(client, message, uri)
+ def __init__(
+  self, client, message, uri, own, origins
+ ):
+  super().__init__(client, message, uri, _replaced(uri, own, "uri"), own)
   self._origins = origins
  def succeeded(self, server, message):
   if self.method == "resources/subscribe":
-   self.client.watched[self.name] = server
-   self._origins.add(self.name, server)
+   self.client.watched[self.name] = server, self.original
+   if self.original == self.name:
+    self._origins.add(self.name, server)
   else:
    self.client.watched.pop(self.name, None)
   return message
  def failed(self):
   if self.method == "resources/subscribe":
    self.client.watched.pop(self.name, None)
-
-class SkillCall(Call):
- __slots__ = ()
- rewrites = True
- def succeeded(self, server, message):
-  if type(message.value("result")) is not dict:
-   return message
-  load_part("views")
-  return result(message.id_text, moved_result(message.raw("result"), server))
 
 class ResourceRouting:
  def __init__(
@@ -9329,90 +9891,109 @@ class ResourceRouting:
   self._clients = clients
   self._origins = origins
   self._dispatch = dispatch
+  self._guarded = answers.plan.options.on_drift == "refuse"
  def request(self, client, message):
   uri = message.params.get("uri")
   if type(uri) is not str:
    text = f"{message.method} needs a uri in params"
    self._dispatch.deny(client, message, INVALID_PARAMS, text)
-  elif self._dispatch.refuse_withheld(client, message, uri):
-   return
   elif message.method == "resources/unsubscribe":
    self._unsubscribe(client, message, uri)
   else:
    self._find(client, message, uri)
  def _find(self, client, message, uri):
-  owners, own = self._holders(message.method or "", uri)
+  method = message.method or ""
+  owners, own = self._meant(uri) or (self._listers(method, uri), uri)
+  if not owners and self._dispatch.refuse_withheld(client, message, own):
+   return
+  several = [] if owners else self._told(uri)
+  owners = owners or ([] if several else self._holders(method, uri))
   if owners:
    self._dispatch.send(self._call(client, message, uri, own), owners)
-  elif message.method in SKILL_METHODS:
+  elif method in SKILL_METHODS and not several:
    text = f"No skill is served at {uri}"
    self._dispatch.deny(client, message, INVALID_PARAMS, text)
   else:
-   text, data = f"Resource not found: {uri}", obj(uri=quote(uri))
+   say = f"; say {' or '.join(several)}" if several else ""
+   text, data = f"Resource not found: {uri}{say}", obj(uri=quote(uri))
    self._dispatch.deny(client, message, RESOURCE_NOT_FOUND, text, data)
+ def _meant(self, uri):
+  if not (self._answers.has_addresses and uri.startswith(APART)):
+   return None
+  meant = self._answers.addresses().meant(uri, self._origins.of)
+  if meant is None:
+   return None
+  child, own = self._children[meant[0]], meant[1]
+  return ([] if hides_address(own, child.row) else [child]), own
+ def _told(self, uri):
+  if not (self._answers.has_addresses and uri.startswith(APART)):
+   return []
+  addresses = self._answers.addresses()
+  told = [addresses.told(uri, server) for server in sorted(addresses.owners(uri)) if server]
+  return [one for one in told if one != uri]
+ def _listers(self, method, uri):
+  kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
+  items = [self._catalogues[kind].find(uri) for kind in kinds]
+  found = [self._children[item.server] for item in items if item is not None]
+  return [] if self._told(uri) else found[:1]
  def _call(self, client, message, uri, own):
   if message.method in ("resources/subscribe", "resources/unsubscribe"):
-   return SubscriptionCall(client, message, uri, self._origins)
-  if own != uri:
-   return SkillCall(client, message, uri, ("uri",), own)
-  skilled = message.method in SKILL_METHODS and self._catalogues["skills"].apart
-  return (SkillCall if skilled else Call)(client, message, uri)
+   return SubscriptionCall(client, message, uri, own, self._origins)
+  return Call(client, message, uri, _replaced(uri, own, "uri"), own)
  def _unsubscribe(self, client, message, uri):
-  server = client.watched.pop(uri, None)
-  if server is None:
+  server, own = client.watched.pop(uri, ("", uri))
+  if not server:
    self._find(client, message, uri)
    return
-  child = self._children[server]
-  if not child.lifecycle.is_ready or uri in self._clients.watched(server):
+  child = self._dispatch.serving(client, server)
+  if not child.lifecycle.is_ready or child.is_watched(own):
    client.deliver(result(message.id_text, "{}"))
   else:
-   self._dispatch.send(self._call(client, message, uri, uri), [child])
+   self._dispatch.send(self._call(client, message, uri, own), [child])
  def complete(self, client, message, uri):
-  item = self._catalogues["templates"].find(uri)
-  owners = [self._children[item.server]] if item is not None else self.owners(uri)
+  owners, own = self._meant(uri) or ([], uri)
+  if not owners:
+   item = self._catalogues["templates"].find(uri)
+   owners = [self._children[item.server]] if item is not None else self.owners(uri)
   able = [child for child in owners if "completions" in child.lifecycle.declared]
   if owners:
-   self._dispatch.send(Call(client, message, uri), able or owners)
+   call = Call(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+   self._dispatch.send(call, able or owners)
   else:
    self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
  def _holders(self, method, uri):
-  skilled = [self._children[name] for name in self._answers.plan.skilled]
-  listed = self._catalogues["resources"].find(uri) is not None
-  if self._catalogues["skills"].apart and method in READING_METHODS and not listed:
-   load_part("views")
-   for child in skilled:
-    own = own_address(uri, child.name)
-    if own is not None:
-     return [child], own
   owners = self.owners(uri)
   if method in SKILL_METHODS:
-   item = self._catalogues["skills"].find(uri)
-   first = [self._children[item.server]] if item is not None else []
-   owners = [*first, *(child for child in owners if child in skilled), *skilled]
-   return list(dict.fromkeys(owners)), uri
+   skilled = [self._children[name] for name in self._answers.plan.skilled]
+   likely = [child for child in owners if child in skilled]
+   return likely if self._guarded else list(dict.fromkeys([*likely, *skilled]))
   if method == "resources/subscribe":
-   owners = [child for child in owners if _tells_of_resources(child)] or owners
-  return owners, uri
+   return [child for child in owners if _tells_of_resources(child)] or owners
+  return owners
  def owners(self, uri):
   item = self._catalogues["resources"].find(uri)
   if item is not None:
    return [self._children[item.server]]
-  templates, tools = self._catalogues["templates"], self._catalogues["tools"]
-  servers = [
-   server
-   for server in self._children
-   if any(fits(item.original, uri) for item in templates.served(server))
-  ]
-  guarded = self._answers.plan.options.on_drift == "refuse"
-  if not guarded:
+  servers = [server for server in self._children if self._fits(server, uri)]
+  if not self._guarded:
    servers += [self._origins.of(uri) or ""]
-  if uri.startswith(APP_SCHEME):
+  if uri.startswith(PAGE_SCHEME):
+   tools = self._catalogues["tools"]
    servers += [s for s in self._children if any(i.names(uri) for i in tools.served(s))]
-  if not guarded:
+  if not self._guarded:
    servers += [s for s, c in self._children.items() if "resources" in c.lifecycle.declared]
   owners = [self._children[name] for name in dict.fromkeys(servers) if name]
   shown = [child for child in owners if not hides_address(uri, child.row)]
   return sorted(shown, key=lambda child: child.state == DOWN)
+ def _fits(self, server, uri):
+  templates, skills = self._catalogues["templates"], self._catalogues["skills"]
+  return any(fits(item.original, uri) for item in templates.served(server)) or any(
+   lies_in(uri, folder_of(item.original)) or item.names(uri)
+   for item in skills.served(server)
+  )
+
+def _replaced(uri, own, *path):
+ return path if own != uri else ()
 
 def _tells_of_resources(child):
  declared = child.lifecycle.declared.get("resources")
@@ -9469,7 +10050,9 @@ class WriteQueue:
     gate.release()
   self._gates = [(emptied, gate) for emptied, gate in self._gates if self._shut(emptied)]
  def _drain(self, pieces):
+  most = 0
   while pieces:
+   most = max(most, _size(pieces))
    if _size(pieces) <= JOINED:
     pieces[:] = [b"".join(pieces)]
    pieces.reverse()
@@ -9478,10 +10061,13 @@ class WriteQueue:
      view = memoryview(pieces.pop())
      while view:
       view = view[self._write(view) :]
+     del view
    except OSError:
     self.writer.break_off()
    with self.writer.lock:
     pieces = self._next()
+  if most > RETURNED:
+   return_memory()
  def _write(self, data):
   try:
    taken = os.write(self.writer.descriptor, data[:PIECE])
