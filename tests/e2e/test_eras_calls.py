@@ -276,7 +276,8 @@ def turned(site: Site, before: Json, after: Json) -> Path:
     write(before)
     compiled(site.folder, {"one": {"command": "sh", "args": [str(script)]}})
     write(after)
-    log.unlink()
+    for written in (log, *site.folder.glob("*.log")):  # what compiling has said
+        written.unlink()
     return log
 
 

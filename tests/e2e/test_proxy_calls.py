@@ -109,7 +109,8 @@ def test_a_proxy_serves_behind_a_proxy_behind_a_proxy(tmp_path: Path) -> None:
     for depth in range(2):
         (folder := tmp_path / str(depth)).mkdir()
         file = compiled(folder, {"p": entry})
-        entry, name = {"command": sys.executable, "args": ["-I", str(file)]}, f"p:{name}"
+        started = {"command": sys.executable, "args": ["-I", str(file)]}
+        entry, name = {**started, "mcpagg": {"nested": True}}, f"p:{name}"
     name = f"p:{name}"
     with served(compiled(tmp_path, {"p": entry})) as wire:
         assert tool_names(wire) == [name]
