@@ -2,8 +2,7 @@
 
     python compare.py BIN       the folder of `node` and `conformance`; see `run`
 
-The 2025-11-25 suite meets a proxy whose server speaks with a handshake, the 2026-07-28 suite one
-whose server speaks without: a server that speaks both eras is spoken to with one.
+Both meet one proxy, of a server that speaks both eras: it is spoken to in that of the client.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 REFERENCE = HERE / "reference.py"
-SUITES = {"2025-11-25": "stdio", "2026-07-28": "modern"}
-"""{revision: how the reference server is run behind the proxy}."""
+SUITES = ("2025-11-25", "2026-07-28")
 EXTENSION = "tasks-"
 """The scenarios of an extension that neither the reference nor a proxy has, and nobody scores."""
 SUITE_SECONDS = 600
@@ -61,10 +59,10 @@ def reference() -> Iterator[str]:
 
 
 @contextmanager
-def proxy(folder: Path, how: str) -> Iterator[str]:
-    """Compile a proxy of the reference server and run it; give its URL."""
+def proxy(folder: Path) -> Iterator[str]:
+    """Compile a proxy of the reference server over stdio and run it; give its URL."""
     config, file = folder / "mcp.json", folder / "server.py"
-    entry = {"command": sys.executable, "args": [str(REFERENCE), how]}
+    entry = {"command": sys.executable, "args": [str(REFERENCE), "stdio"]}
     config.write_text(json.dumps({"mcpServers": {"reference": entry}}))
     options = ["--names", "bare", "--serve", "stdio,http", "--quiet"]
     compiler = str(Path(sys.executable).with_name("mcpagg-compile"))
@@ -117,8 +115,8 @@ def main() -> int:
     with reference() as url:
         for revision in SUITES:
             direct |= outcomes(tools, revision, url)
-    for revision, how in SUITES.items():
-        with TemporaryDirectory() as folder, proxy(Path(folder), how) as url:
+    with TemporaryDirectory() as folder, proxy(Path(folder)) as url:
+        for revision in SUITES:
             through |= outcomes(tools, revision, url)
     known = argued()
     different = {
