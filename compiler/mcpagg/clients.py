@@ -1,14 +1,14 @@
-"""Where clients keep their MCP configs, and what to paste into one of them."""
+"""Where clients keep their MCP configs."""
 
 from __future__ import annotations
 
 import glob
 import os
 import re
-import sys
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from mcpagg.problems import ConfigError, Problem, meant
 
@@ -88,15 +88,7 @@ def find_config(
     """
     if client not in PLACES:
         _refuse(client, "unknown client", meant(client, PLACES) or f"known are {', '.join(PLACES)}")
-    folders = {"home": home, "cwd": cwd, **_folders(home, environ, platform)}
-
-    def folder(match: re.Match[str]) -> str:
-        if match["default"]:
-            return environ.get(match["name"]) or str(home / match["default"])
-        return str(folders[match["name"]])
-
-    known = [p for p in PLACES[client] if "packages" in folders or "{packages}" not in p]
-    places = [_FOLDER.sub(folder, place) for place in known]
+    places = _places(client, home, environ, platform, cwd)
     for place in places:
         pattern = glob.escape(place).replace("[*]", "*")
         found = sorted(filter(os.path.isfile, glob.glob(pattern)))
@@ -106,6 +98,39 @@ def find_config(
             return Path(found[0])
     shown = ", ".join(str(Path(place)) for place in places)
     _refuse(client, "no config found", f"looked at {shown}")
+
+
+def client_of(config: Path) -> str:
+    """Return the client whose config lies there, by the end of its path; "" for nobody's."""
+    path = config.as_posix()
+    for client, places in PLACES.items():
+        ends = (_FOLDER.sub(lambda match: f"*/{match['default'] or ''}", one) for one in places)
+        if any(fnmatchcase(path, end.replace("//", "/")) for end in ends):
+            return client
+    return ""
+
+
+def users_place(client: str, home: Path, environ: Mapping[str, str], platform: str) -> str:
+    """Return the path of a user's own config of a client, or that of a project if it has none."""
+    here = Path("<project>")
+    places = [Path(one) for one in _places(client, home, environ, platform, here)]
+    own = [one for one in places if here not in one.parents and "*" not in str(one)]
+    return str(next(filter(Path.exists, own), own[0]) if own else places[0].relative_to(here))
+
+
+def _places(
+    client: str, home: Path, environ: Mapping[str, str], platform: str, cwd: Path
+) -> list[str]:
+    """Return where the config of a client may lie, in the order in which it is looked for."""
+    folders = {"home": home, "cwd": cwd, **_folders(home, environ, platform)}
+
+    def folder(match: re.Match[str]) -> str:
+        if match["default"]:
+            return environ.get(match["name"]) or str(home / match["default"])
+        return str(folders[match["name"]])
+
+    known = [p for p in PLACES[client] if "packages" in folders or "{packages}" not in p]
+    return [_FOLDER.sub(folder, place) for place in known]
 
 
 def _folders(home: Path, environ: Mapping[str, str], platform: str) -> dict[str, Path]:
@@ -121,12 +146,3 @@ def _folders(home: Path, environ: Mapping[str, str], platform: str) -> dict[str,
 
 def _refuse(client: str, what: str, remedy: str) -> NoReturn:
     raise ConfigError(f"--from {client}", [Problem("", what, remedy)])
-
-
-def desktop_entry(name: str, server_file: Path) -> dict[str, Any]:
-    """Return what to paste into Claude Desktop's config for an emitted file.
-
-    On Windows `python` may be no more than a hint to the store, so it is this very Python.
-    """
-    python = sys.executable if sys.platform == "win32" else "python3"
-    return {"mcpServers": {name: {"command": python, "args": ["-I", str(server_file.absolute())]}}}

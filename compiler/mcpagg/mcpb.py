@@ -23,11 +23,21 @@ from mcpagg.problems import count
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.rare.needs import uses
 from mcpagg_runtime.rare.secrecy import promise
+from mcpagg_runtime.spawn.launch import MORE_FOLDERS
 
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
 
 MANIFEST = "manifest.json"
+
+PATH_FIELD = {
+    "type": "string",
+    "title": "PATH",
+    "description": "Folders of programs of servers (npx, uvx, …) that a desktop does not find",
+    "sensitive": False,
+    "required": False,
+    "default": "",
+}
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip archive can name
 _LISTED = 10
@@ -70,7 +80,7 @@ def _manifest(result: Compilation) -> dict[str, Any]:
 def _server(fields: Iterable[str]) -> dict[str, Any]:
     """Return how the proxy is started. On Windows alone, `python` is Python 3 for sure."""
     start = {"command": "python3", "args": ["-I", f"${{__dirname}}/{SERVER}"]}
-    env = {name: f"${{user_config.{name}}}" for name in fields}
+    env = {MORE_FOLDERS if name == "PATH" else name: f"${{user_config.{name}}}" for name in fields}
     override = {"platform_overrides": {"win32": {"command": "python"}}}
     return {
         "type": "python",
@@ -94,13 +104,15 @@ def _fields(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the fields of the form: {variable: field}, one for each that the rows refer to.
 
     What is optional has a default, if an empty one: the host would hand on the name of a field
-    that has no value.
+    that has no value. Which folders servers' programs are in, only the user's machine knows.
     """
     asked: dict[str, list[tuple[str, str, str | None]]] = {}
     for server, row in rows.items():
         for location, name, default in uses(row):
-            asked.setdefault(name, []).append((server, str(location), default))
-    return {name: _field(name, places) for name, places in sorted(asked.items())}
+            if name != "PATH":
+                asked.setdefault(name, []).append((server, str(location), default))
+    fields = {name: _field(name, places) for name, places in sorted(asked.items())}
+    return fields | ({"PATH": PATH_FIELD} if any("command" in row for row in rows.values()) else {})
 
 
 def _field(name: str, places: Iterable[tuple[str, str, str | None]]) -> dict[str, Any]:

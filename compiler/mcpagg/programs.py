@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mcpagg.problems import count
-from mcpagg_runtime.rare.reasons import where_to_find
+from mcpagg_runtime.rare.reasons import interpreter, shebang, where_to_find
 from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
 
-_SHEBANG_LIMIT = 256
 _FOLDERS_SHOWN = 5
 _ONE_PROGRAM = "`command` is one program: move what follows it to `args`"
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\|(?:cmd|powershell|wsl)$|.*\.(?:exe|cmd|bat|ps1)$", re.I)
@@ -78,31 +77,20 @@ def _lookup_fault(program: str, path: str) -> Fault:
 
 def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:
     """Return why the interpreter that a script names cannot be started; Windows asks for none."""
-    if WINDOWS:
+    line = None if WINDOWS else shebang(str(script))
+    if line is None:
         return None
-    try:
-        with script.open("rb") as file:
-            line = file.read(_SHEBANG_LIMIT).partition(b"\n")[0]
-    except OSError:
-        return None  # executable but not readable: the kernel can, so it is for a start to tell
-    if not line.startswith(b"#!"):
-        return None
-    words = os.fsdecode(line[2:]).strip(" \t").split()
-    if not words:
+    named = interpreter(line)
+    if not named:
         return Fault(f"{script} has a `#!` line without a program", "complete it")
-    if line.endswith(b"\r"):
+    if line.endswith("\r"):
         return Fault(f"the `#!` line of {script} ends in a carriage return", "save it with LF")
-    interpreter = words[0]
-    if os.path.basename(interpreter) == "env":
-        interpreter = next((w for w in words[1:] if w[0] != "-" and "=" not in w), interpreter)
-    if find_program(interpreter, env, "") is None:
+    if find_program(named, env, "") is None:
         path = env.get("PATH", os.defpath)
-        searched = (
-            "" if os.path.dirname(interpreter) else f" on the PATH: searched {_in_short(path)}"
-        )
+        searched = "" if os.path.dirname(named) else f" on the PATH: searched {_in_short(path)}"
         return Fault(
-            f"{script} is run by {interpreter}, which is not found{searched}",
-            f"install {os.path.basename(interpreter)}, or correct the `#!` line",
+            f"{script} is run by {named}, which is not found{searched}",
+            f"install {os.path.basename(named)}, or correct the `#!` line",
         )
     return None
 

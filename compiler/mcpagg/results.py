@@ -5,7 +5,6 @@ What few runs need is imported late: reports, the page, the extension, the bill 
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -119,7 +118,7 @@ def write_file(file: Path, result: Compilation, chosen: argparse.Namespace) -> N
     mode = READABLE if is_extension(file) else EXECUTABLE
     write(file, _content(file, result), PRIVATE if result.options.allow_secrets else mode)
     if chosen.report == "text" and not chosen.quiet:
-        show("\n".join(_summary(file, result, chosen.verbose)))
+        show("\n".join([*_summary(file, result, chosen.verbose), *_next(file, result, chosen)]))
     is_news = result.earlier.contents.rows and differs(old, result.text) and not chosen.quiet
     if chosen.report != "text" or is_news:
         from mcpagg.review.report import print_review
@@ -172,7 +171,6 @@ def write_bill(bill: Path, result: Compilation) -> None:
 
 def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
     """Say what a file lists and what it leaves out; `verbose` names every tool."""
-    from mcpagg.clients import desktop_entry
     from mcpagg_runtime.spawn.platforms import WINDOWS
 
     total = sum(len(names) for names in result.servers.values())
@@ -190,10 +188,22 @@ def _summary(file: Path, result: Compilation, verbose: bool) -> Iterator[str]:
         yield f"  as they were, for they failed: {', '.join(kept)}"
     if WINDOWS and result.options.allow_secrets:
         yield UNGUARDED
-    if is_extension(file):
-        yield "Open it with Claude Desktop, which asks for the variables and installs it"
-        return
-    if result.options.names == "auto" and not result.is_portable:
+    if result.options.names == "auto" and not (is_extension(file) or result.is_portable):
         yield FRAMEWORK_HINT
-    entry = json.dumps(desktop_entry(result.name, file))
-    yield f"For Claude Desktop's config: {entry}"
+
+
+def _next(file: Path, result: Compilation, chosen: argparse.Namespace) -> Iterator[str]:
+    """Say how a client is told of a file: the client whose config was compiled."""
+    from mcpagg.clients import client_of
+    from mcpagg.pasting import for_extension, start_of, to_paste
+
+    rows, minimal = result.made_of.rows, result.options.minimal
+    start = start_of(result.name, file, rows, os.environ, minimal)
+    if is_extension(file):
+        yield from for_extension(start, os.environ)
+        return
+    spec = result.made_of.spec
+    config = Path(spec.source).absolute()
+    client = chosen.client or client_of(config)
+    place = str(config) if client else ""
+    yield from to_paste(start, client or spec.client, place, os.environ)

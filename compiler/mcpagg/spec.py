@@ -196,6 +196,8 @@ class ProxySpec:
     source: str
     folder: Path
     servers: tuple[ServerSpec, ...]
+    client: str = ""
+    """The client, as `--from` has it, that the config is written for, "" for any."""
     composites: tuple[Composite, ...] = ()
     profiles: tuple[Profile, ...] = ()
     overlays: tuple[Overlay, ...] = ()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpagg.clients import PLACES, desktop_entry, find_config
+from mcpagg.clients import PLACES, client_of, find_config, users_place
 from mcpagg.problems import ConfigError
 
 
@@ -113,7 +113,15 @@ def test_the_claude_desktop_of_the_store_comes_before_what_an_older_one_left(
         find("claude-desktop", tmp_path, "win32", LOCALAPPDATA=str(local))
 
 
-def test_the_entry_for_claude_desktop_names_the_file_by_its_whole_path() -> None:
-    [(name, entry)] = desktop_entry("all", Path("server.py"))["mcpServers"].items()
-    assert name == "all"
-    assert entry["args"] == ["-I", str(Path.cwd() / "server.py")]
+@pytest.mark.parametrize("client", PLACES)
+def test_a_config_is_known_by_where_it_lies(client: str, tmp_path: Path) -> None:
+    path = Path(users_place(client, tmp_path, {}, "linux"))
+    assert client_of(tmp_path / path) == client
+    assert client_of(tmp_path / "mcp.json") == ""
+
+
+def test_the_usual_place_of_a_client_is_the_users(tmp_path: Path) -> None:
+    assert users_place("zed", tmp_path, {}, "linux") == str(tmp_path / ".config/zed/settings.json")
+    assert users_place("kilo", tmp_path, {}, "linux") == str(Path(".kilocode/mcp.json"))
+    older = put(tmp_path / ".continue/config.json")
+    assert users_place("continue", tmp_path, {}, "linux") == str(older)

@@ -27,6 +27,7 @@ def manifest(data: bytes) -> dict[str, Any]:
 def test_each_variable_is_a_field_and_secrets_are_marked() -> None:
     entry = {"env": ENV, "args": ["--place=${AREA:-eu}"]}
     said = manifest(pack(compilation({"gh": entry}, tool())))
+    assert said["user_config"].pop("PATH")
     assert said["user_config"] == {
         "GITHUB_TOKEN": {
             "type": "string",
@@ -47,7 +48,16 @@ def test_each_variable_is_a_field_and_secrets_are_marked() -> None:
     assert said["server"]["mcp_config"]["env"] == {
         "GITHUB_TOKEN": "${user_config.GITHUB_TOKEN}",
         "AREA": "${user_config.AREA}",
+        "MCPAGG_PATH": "${user_config.PATH}",
     }
+
+
+def test_folders_of_programs_are_asked_for_and_may_be_left_out() -> None:
+    entry = {"env": {"PATH": "/own:${PATH}"}}
+    said = manifest(pack(compilation({"a": entry}, tool())))
+    [(name, field)] = said["user_config"].items()
+    assert (name, field["required"], field["default"]) == ("PATH", False, "")
+    assert said["server"]["mcp_config"]["env"] == {"MCPAGG_PATH": "${user_config.PATH}"}
 
 
 def test_what_is_optional_always_has_a_value() -> None:
@@ -70,7 +80,8 @@ def test_tools_have_the_names_that_claude_desktop_is_given(names: str, listed: s
 
 
 def test_a_proxy_that_needs_nothing_asks_for_nothing() -> None:
-    said = manifest(pack(compilation({"a": {}}, tool(), on_drift="refuse")))
+    remote = {"url": "https://example.com/mcp", "command": None}
+    said = manifest(pack(compilation({"a": remote}, tool(), on_drift="refuse")))
     assert "user_config" not in said
     assert "env" not in said["server"]["mcp_config"]
     assert not said["tools_generated"]

@@ -43,6 +43,8 @@ class Dialect:
     """The keys that lead to the servers; `ANY` stands for every key."""
     files: tuple[str, ...] = ()
     """Globs for the ends of its files' paths; none if the container is distinctive enough."""
+    client: str = ""
+    """The client, as `--from` has it, if a file of any name is one of its."""
     schema: str = ""
     """A part of the `$schema` of its files, as good as a path."""
     keys: Mapping[str, Key] = field(default_factory=dict)
@@ -115,6 +117,7 @@ DIALECTS = (
     ),
     Dialect(
         "Cline",
+        client="cline",
         files=("cline_mcp_settings.json", ".cline/mcp.json"),
         keys={"timeout": CALL_S},
         url="sse",
@@ -153,6 +156,7 @@ DIALECTS = (
     Dialect("Amazon Q", files=("amazonq/mcp.json", ".amazonq/mcp.json"), keys={"timeout": CALL_MS}),
     Dialect(
         "LibreChat",
+        client="librechat",
         files=("librechat*.yaml", "librechat*.yml"),
         keys={"timeout": CALL_MS, "initTimeout": START_MS},
         switches={"startup": False},
@@ -168,14 +172,18 @@ DIALECTS = (
         restricting={"docker_isolation": "runs the servers in containers"},
         harmless=("projects", "cached*", "tipsHistory"),
     ),
-    Dialect("VS Code, minimal clients", ("servers",)),
+    Dialect("VS Code, minimal clients", ("servers",), client="vscode"),
     Dialect(
-        "VS Code settings, mcp-agent", ("mcp", "servers"), harmless=("chat.mcp.serverSampling",)
+        "VS Code settings, mcp-agent",
+        ("mcp", "servers"),
+        client="vscode",
+        harmless=("chat.mcp.serverSampling",),
     ),
-    Dialect("devcontainer.json", ("customizations", "vscode", "mcp", "servers")),
+    Dialect("devcontainer.json", ("customizations", "vscode", "mcp", "servers"), client="vscode"),
     Dialect(
         "Zed",
         ("context_servers",),
+        client="zed",
         keys={
             "command.path": Key("command", readers.command),
             "command.args": Key("args", readers.scalars),
@@ -189,6 +197,7 @@ DIALECTS = (
     Dialect(
         "Crush",
         ("mcp",),
+        client="crush",
         files=("crush.json",),
         schema="charm.land/crush",
         keys={"timeout": START_S},
@@ -198,6 +207,7 @@ DIALECTS = (
     Dialect(
         "OpenCode",
         ("mcp",),
+        client="opencode",
         keys={"timeout": LISTING_MS, "timeout.startup": START_MS, "timeout.request": CALL_MS},
         references={r"\{file:(?P<rest>[^{}]+)\}": "file"},
         tool_patterns={
@@ -210,6 +220,7 @@ DIALECTS = (
     Dialect(
         "Hermes",
         ("mcp_servers",),
+        client="hermes",
         files=("hermes/config.yaml",),
         keys={
             "timeout": CALL_S,
@@ -223,6 +234,7 @@ DIALECTS = (
     Dialect(
         "Vibe",
         ("mcp_servers",),
+        client="vibe",
         files=("vibe/config.toml",),
         keys={
             "command": Key("command", readers.command_line),
@@ -231,10 +243,11 @@ DIALECTS = (
         tool_patterns={"enabled_tools": patterns.offered, "disabled_tools": patterns.withheld},
         naming=(patterns.SINGLE,),
     ),
-    Dialect("Codex", ("mcp_servers",)),
+    Dialect("Codex", ("mcp_servers",), client="codex"),
     Dialect(
         "Goose",
         ("extensions",),
+        client="goose",
         files=("goose/config.yaml", "goose/config/config.yaml"),
         keys={
             "cmd": Key("command", readers.command),
@@ -249,6 +262,7 @@ DIALECTS = (
     Dialect(
         "Amp settings",
         ("amp.mcpServers",),
+        client="amp",
         tool_patterns={
             "amp.tools.disable": patterns.withheld,
             "amp.permissions": patterns.rules("tool", "action", first=True),

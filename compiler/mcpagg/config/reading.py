@@ -95,6 +95,7 @@ def read_config(
         source=source,
         folder=project,
         servers=tuple(servers),
+        client=dialect.client,
         left_out=tuple(left_out),
         **more,
     )

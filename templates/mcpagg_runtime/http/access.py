@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.http.exchange import Refused
 from mcpagg_runtime.spawn.variables import MissingVariable, resolve
+from mcpagg_runtime.start.opening import LOG_LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,8 +81,8 @@ class Settings:
             raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
         self.maximum_body = int(limit)
         """How large the body of a request may be, in bytes."""
-        self.is_verbose = environ.get("MCP_PROXY_LOG_LEVEL") == "debug"
-        """Whether a line is written for each request."""
+        self.is_verbose = environ.get(LOG_LEVEL) == "debug"
+        """Whether the log, if there is one, has a line for each request."""
         self.ends_with_clients = (
             said.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
         )

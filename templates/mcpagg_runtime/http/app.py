@@ -17,14 +17,14 @@ from mcpagg_runtime.base.jsontext import obj
 from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.base.standard import complain
-from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.http.access import BadSetting, Guard, Settings, preflight
 from mcpagg_runtime.http.bridge import Bridge, CannotStart
 from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Stateless
 from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
 from mcpagg_runtime.http.sessions import Sessions
-from mcpagg_runtime.start.opening import ENDING
+from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY
 from mcpagg_runtime.start.values import quote
+from mcpagg_runtime.tool.commands import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,8 +72,22 @@ def application(tables: Mapping[str, Any], file: str) -> HttpApp:
     if file not in _APPLICATIONS:
         plan = Plan(tables)
         folder = os.path.dirname(os.path.realpath(file))
-        _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ))
+        _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ), _log_of(plan))
     return _APPLICATIONS[file]
+
+
+def _log_of(plan: Plan) -> Log | None:
+    """Return the log that the environment asks for, None for none.
+
+    Raises:
+        BadSetting: it cannot be written.
+    """
+    if not os.environ.get(LOG_DIRECTORY):
+        return None
+    try:
+        return open_log(plan)
+    except (OSError, ValueError) as problem:
+        raise BadSetting(f"{LOG_DIRECTORY}: cannot write the log: {problem}") from None
 
 
 class HttpApp:
@@ -96,8 +110,7 @@ class HttpApp:
         self._folder = folder
         self._settings = settings
         self._emptied = emptied if settings.ends_with_clients else lambda: None
-        self._states = log
-        self._log = log or Writer(2, private=False, overflowed=lambda waiting: None)
+        self._log = log
         self._guard = Guard(settings)
         self._open = 0
         """How many requests are being answered."""
@@ -141,7 +154,7 @@ class HttpApp:
         """
         async with self._starting:
             if self._served is None:
-                bridge = Bridge(self._plan, self._folder, self._states)
+                bridge = Bridge(self._plan, self._folder, self._log)
                 self._served = _Served(bridge, self._emptied)
                 self._heed_signals()
             return self._served
@@ -220,8 +233,8 @@ class HttpApp:
             self._open -= 1
             if not self._open:
                 self._idle.set()
-            if self._settings.is_verbose:
-                self._note(exchange, monotonic() - began)
+            if self._log is not None and self._settings.is_verbose:
+                self._note(self._log, exchange, monotonic() - began)
 
     async def _refuse(self, exchange: Exchange, refusal: Refused) -> None:
         """Say why a request is not carried out, if its answer has not begun."""
@@ -268,8 +281,8 @@ class HttpApp:
             about["sessions"] = str(len(self._served.sessions))
         await exchange.respond(503 if self.stopping else 200, obj(about).encode())
 
-    def _note(self, exchange: Exchange, seconds: float) -> None:
-        """Write a line about a request: nothing that may be a secret."""
+    def _note(self, log: Log, exchange: Exchange, seconds: float) -> None:
+        """Log a line about a request: nothing that may be a secret."""
         line = obj(
             time=f"{time():.3f}",
             method=quote(exchange.method),
@@ -277,7 +290,7 @@ class HttpApp:
             status=str(exchange.status),
             seconds=f"{seconds:.3f}",
         )
-        self._log.send(line.encode("ascii") + b"\n")
+        log.send(line.encode("ascii") + b"\n")
 
 
 class _Served:

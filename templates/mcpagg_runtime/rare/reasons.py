@@ -7,24 +7,44 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.rare.secrecy import where
 from mcpagg_runtime.spawn.launch import MissingVariables
-from mcpagg_runtime.spawn.platforms import WINDOWS, is_program
+from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
+from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mcpagg_runtime.spawn.launch import Launch
 
-# Where package managers and version managers put programs.
+# Where package managers and version managers put programs. `*` is a version, the newest first.
 OFTEN_USED_FOLDERS = (
     "/opt/homebrew/bin",
+    "/home/linuxbrew/.linuxbrew/bin",
     "/usr/local/bin",
     "~/.local/bin",
     "~/.nvm/versions/node/*/bin",
+    "~/.local/share/fnm/node-versions/*/installation/bin",
+    "~/Library/Application Support/fnm/node-versions/*/installation/bin",
+    "~/.local/share/mise/installs/node/*/bin",
     "~/.volta/bin",
     "~/.bun/bin",
+    "~/.deno/bin",
     "~/.cargo/bin",
+    "~/.asdf/shims",
+    "~/.local/share/mise/shims",
     "~/.pyenv/shims",
 )
+OFTEN_USED_ON_WINDOWS = (
+    "%ProgramFiles%\\nodejs",
+    "%APPDATA%\\npm",
+    "%USERPROFILE%\\.local\\bin",
+    "%APPDATA%\\fnm\\node-versions\\*\\installation",
+    "%LOCALAPPDATA%\\Volta\\bin",
+    "%ProgramFiles%\\Volta",
+    "%USERPROFILE%\\.bun\\bin",
+    "%USERPROFILE%\\scoop\\shims",
+    "%ProgramFiles%\\Docker\\Docker\\resources\\bin",
+)
+SHEBANG_LIMIT = 256
 # What Windows says of processes that did not end by themselves.
 # https://learn.microsoft.com/openspecs/windows_protocols/ms-erref, NTSTATUS
 CRASHES = {
@@ -51,34 +71,97 @@ def why_not_started(problem: Exception, launch: Launch | None) -> str:
 
 
 def not_found(command: str, env: Mapping[str, str]) -> str:
-    """Say where a bare name was looked up, and what to do."""
-    searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
-    return f"{searched}; {where_to_find(command)}"
+    """Say where a bare name was looked up, and what to do.
+
+    What the child looked it up on is the proxy's own PATH, if its entry sets none.
+    """
+    path = env.get("PATH", "")
+    place = often_used_place(command)
+    if place and path == os.environ.get("PATH", ""):
+        advice = path_advice([os.path.dirname(place)], path)
+        remedy = f"{advice}, or {_as_command(place)} and compile again"
+    else:
+        remedy = where_to_find(command)
+    return f"{command} is not on the PATH: searched {path}; {remedy}"
+
+
+def path_advice(folders: list[str], path: str) -> str:
+    """Say how a client is told of folders with programs; `path` is the PATH that it gives."""
+    whole = os.pathsep.join([*folders, *filter(None, [path])])
+    return f'write "env": {{"PATH": {quote(whole)}}} in the entry of this proxy in your client'
 
 
 def where_to_find(command: str) -> str:
-    """Say what to do about a bare name that is not on the PATH.
-
-    A desktop does not know the folders that only a shell adds to the PATH.
-    """
-    for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-        for folder in _matching(os.path.expanduser(pattern)):
-            place = os.path.join(folder, command)
-            if is_program(place):
-                return f"write {place} as `command`, or add its folder to PATH in `env`"
+    """Say what to write in the config about a bare name that is not on the PATH."""
+    if command == "nvm":
+        return "nvm is a function of a shell: write the path that `nvm which current` prints"
+    place = often_used_place(command)
+    if place:
+        return f"{_as_command(place)}, or add its folder to PATH in `env`"
     return "install it, or write its absolute path"
 
 
+def _as_command(place: str) -> str:
+    return f"write {place} as `command`"
+
+
+def often_used_place(command: str) -> str:
+    """Return where a program is that is not on the PATH, "" if nobody knows.
+
+    A desktop does not know the folders that only a shell adds to the PATH.
+    """
+    for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+        for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
+            place = find_program(command, {"PATH": folder}, "")
+            if place is not None:
+                return place
+    return ""
+
+
 def _matching(pattern: str) -> list[str]:
-    """Return the folders that a pattern stands for, which may hold one `*`; the last name first."""
+    """Return the folders that a pattern stands for, which may hold one `*`; the newest first."""
     before, star, after = pattern.partition("*")
     if not star:
         return [pattern]
     try:
-        names = sorted(os.listdir(before), reverse=True)
+        names = sorted(os.listdir(before), key=_version, reverse=True)
     except OSError:
         return []
     return [before + name + after for name in names]
+
+
+def _version(name: str) -> list[int]:
+    return [int(part) for part in name.lstrip("v").split(".") if part.isdigit()]
+
+
+def interpreters(program: str, env: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """Yield what runs a script, what runs that, …: (as its `#!` line has it, its path or None)."""
+    found: str | None = program
+    for _ in range(4):  # as deep as Linux goes
+        line = shebang(found) if found else None
+        name = interpreter(line) if line else ""
+        if not name:
+            return
+        found = find_program(name, env, "")
+        yield name, found
+
+
+def shebang(script: str) -> str | None:
+    """Return what stands behind `#!` in the first line of a file, None if that is no such line."""
+    try:
+        with open(script, "rb") as file:
+            line = file.read(SHEBANG_LIMIT).partition(b"\n")[0]
+    except OSError:
+        return None  # executable but not readable: the kernel can, so it is for a start to tell
+    return os.fsdecode(line[2:]) if line.startswith(b"#!") else None
+
+
+def interpreter(line: str) -> str:
+    """Return the program that a `#!` line names, itself or by `env`, "" if it names none."""
+    words = line.split()
+    if words and os.path.basename(words[0]) == "env":
+        return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
+    return words[0] if words else ""
 
 
 def describe(status: int) -> str:

@@ -36,6 +36,10 @@ _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT",
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
 BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
 
+# Where it is set, folders that programs are looked up in before those of PATH. A client that hands
+# on an empty PATH would not even find Python, so that what a form may leave empty is another one.
+MORE_FOLDERS = "MCPAGG_PATH"
+
 # Nobody's own: that one entry sets them takes them from no other.
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
@@ -212,7 +216,7 @@ def prepare(
     """
     row = rows[name]
     own = row.get("env", {})
-    environ = _keyed(environ)
+    environ = _with_folders(_keyed(environ))
     folder = os.path.abspath(folder)
     scope = _LaunchScope(own, environ, folder)
     known = mentioned_by_all(rows) if known is None else known
@@ -285,6 +289,14 @@ def _keys(names: Iterable[str]) -> set[str]:
 def _keyed(variables: Mapping[str, str]) -> dict[str, str]:
     """Return variables by the names under which an environment knows them."""
     return {variable_key(name): value for name, value in variables.items()}
+
+
+def _with_folders(environ: dict[str, str]) -> dict[str, str]:
+    """Return the environment with the folders in its PATH that MORE_FOLDERS names."""
+    more = environ.pop(MORE_FOLDERS, "")
+    if more:
+        environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
+    return environ
 
 
 def _inherited_by(

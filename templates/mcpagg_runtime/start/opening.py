@@ -18,6 +18,8 @@ HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 # Where it is set, a server has started this process; it names the servers above, see `nesting`.
 ABOVE = "MCPAGG_ABOVE"
+# Where it is `debug`, that log has a line for each call and each request of HTTP, too.
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 
 
 class Opening:

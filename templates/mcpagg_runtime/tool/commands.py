@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, Opening
+from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL, Opening
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool
 from mcpagg_runtime.tool.inspection import (
     check_servers,
+    desktop_lines,
+    desktop_needs,
     health_line,
     is_sound,
     listing,
@@ -139,8 +141,9 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         status = _print({"servers": servers}, lines, chosen.json)
         return status or (0 if all(map(is_sound, servers.values())) else 1)
     if chosen.env:
-        uses = variables(plan, folder)
-        status = _print({"variables": uses}, map(variable_line, uses), chosen.json)
+        uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
+        told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+        status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
         is_missing = any(not use["set"] and not use["has_default"] for use in uses)
         return status or (MISSING_VARIABLE if is_missing else 0)
     return _print(listing(plan), offers(plan), chosen.json)
@@ -156,7 +159,7 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
         taken = () if chosen.http else (0, 1)
-        log = _log(plan, path, taken, chosen.log_calls) if path else None
+        log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
         return 2
@@ -167,6 +170,22 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
     given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
     asked = {name: value for name, value in given.items() if value is not None}
     return serve_http(plan, folder, asked, log)
+
+
+def open_log(plan: Plan) -> Log:
+    """Open the log in the directory that the environment names; see `_opened`."""
+    return _log(plan, _path_in(os.environ[LOG_DIRECTORY], plan.name), (), _is_debug())
+
+
+def _is_debug() -> bool:
+    return os.environ.get(LOG_LEVEL) == "debug"
+
+
+def _without_log() -> list[str]:
+    """Say that the level means nothing where there is no log."""
+    if not _is_debug() or os.environ.get(LOG_DIRECTORY):
+        return []
+    return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
 
 
 def _path_in(directory: str, name: str) -> str:

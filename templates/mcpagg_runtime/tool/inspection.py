@@ -17,6 +17,8 @@ from mcpagg_runtime.serve.lifecycle import DOWN, READY
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS
 from mcpagg_runtime.spawn.variables import references
 from mcpagg_runtime.start.greeting import RELAYED
+from mcpagg_runtime.start.values import quote
+from mcpagg_runtime.tool.desktop import entry_path, lookups, shim_lines
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
@@ -136,6 +138,19 @@ def variable_line(use: dict[str, Any]) -> str:
         state = "not set, has a default"
     owner = "" if use["server"] is None else f"{use['server']}: "
     return f"{use['name']}  {state}  ({owner}{use['place']})"
+
+
+def desktop_needs(plan: Plan, folder: str) -> dict[str, Any]:
+    """Return the PATH that a client needs that is started from a desktop, "" if any will do."""
+    found = lookups(plan.servers, os.environ, folder, plan.options.env == "minimal")
+    return {"PATH": entry_path(found, os.environ), "notes": [*shim_lines(found, os.environ)]}
+
+
+def desktop_lines(needs: dict[str, Any]) -> list[str]:
+    """Return the same for people."""
+    entry = f'"env": {{"PATH": {quote(needs["PATH"])}}}'
+    path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
+    return [*path, *needs["notes"]]
 
 
 def check_servers(plan: Plan, folder: str) -> dict[str, dict[str, Any]]:

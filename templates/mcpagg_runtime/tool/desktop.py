@@ -1,0 +1,168 @@
+"""What a start from a desktop lacks: folders of programs that only a shell adds to the PATH.
+
+A client that is started from a dock or a menu hands on the PATH of its system. What servers need
+beyond that is found here by the PATH of a shell, and goes into the client's entry of the proxy.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mcpagg_runtime.spawn.launch import MissingVariables, prepare
+from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from mcpagg_runtime.spawn.launch import Launch, Row
+
+# What launchd of macOS gives; no other system gives less.
+POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
+WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
+# Programs that start others by their names, which stand among their words.
+STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
+# fnm makes a folder for each shell, which goes with it.
+OF_ONE_SHELL = "fnm_multishells"
+# Version managers whose programs choose, when they are started, what they start, with the command
+# that tells what that is. They go by the current folder and by variables of a shell.
+SHIMS = {
+    "asdf": "asdf which",
+    "goenv": "goenv which",
+    "jenv": "jenv which",
+    "mise": "mise which",
+    "nodenv": "nodenv which",
+    "proto": "proto bin",
+    "pyenv": "pyenv which",
+    "rbenv": "rbenv which",
+    "volta": "volta which",
+}
+
+
+class Lookup:
+    """A program that a server looks up on its PATH: by whom, its name there, and where it is."""
+
+    def __init__(self, server: str, name: str, place: str) -> None:
+        self.server = server
+        self.name = name
+        self.place = place
+
+    @property
+    def folder(self) -> str:
+        """The folder where it is, for as long as possible."""
+        folder = os.path.dirname(self.place)
+        return os.path.realpath(folder) if OF_ONE_SHELL in folder else folder
+
+
+def shim_manager(place: str) -> str:
+    """Return the version manager whose shim a program is, "" for none."""
+    folder, name = os.path.split(place)
+    above, own = os.path.split(folder)
+    words = [os.path.basename(os.path.realpath(place))]
+    if own == "shims":
+        words.append(os.path.basename(above))
+    elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
+        words.append("volta")
+    managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
+    known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+    return known[0] if known else ""
+
+
+def desktop_path(environ: Mapping[str, str]) -> str:
+    """Return the PATH that a desktop surely has."""
+    if not WINDOWS:
+        return POSIX_FOLDERS
+    root = environ.get("SYSTEMROOT", "C:\\Windows")
+    return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+
+
+def lookups(
+    rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, minimal: bool = False
+) -> list[Lookup]:
+    """Return what servers look up on the PATH of an environment, and a desktop finds elsewhere.
+
+    The arguments are those of `prepare`.
+    """
+    found = []
+    short = {**environ, "PATH": desktop_path(environ)}
+    for server, row in rows.items():
+        here = _launch_in(server, rows, environ, folder, minimal)
+        there = _launch_in(server, rows, short, folder, minimal)
+        if "command" not in row or here is None or there is None:
+            continue
+        known = there.env.get("PATH", "").split(os.pathsep)
+        named = [(row["command"], here.argv[0])] if here.argv[0] != there.argv[0] else []
+        named += [(name, find_program(name, here.env, "") or "") for name in _started_by_name(here)]
+        found += [
+            Lookup(server, name, place)
+            for name, place in named
+            if os.path.isabs(place) and os.path.dirname(place) not in known
+        ]
+    return found
+
+
+def folders_of(found: list[Lookup], environ: Mapping[str, str]) -> list[str]:
+    """Return the folders to add to the PATH of a desktop, in the order of that of a shell."""
+    order = environ.get("PATH", "").split(os.pathsep)
+    needed = {os.path.dirname(one.place): one.folder for one in found}
+    known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+    return list(dict.fromkeys(needed[folder] for folder in known))
+
+
+def entry_path(found: list[Lookup], environ: Mapping[str, str]) -> str:
+    """Return the PATH for the client's entry, "" if that of a desktop will do."""
+    folders = folders_of(found, environ)
+    return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
+
+
+def shim_lines(found: list[Lookup], environ: Mapping[str, str]) -> Iterator[str]:
+    """Say of each shim that what it starts is chosen by what a desktop may not have."""
+    shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+    for (name, manager), server in shims.items():
+        if manager:
+            given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+            by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
+            yield (
+                f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
+                f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
+            )
+
+
+def _launch_in(
+    server: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, minimal: bool
+) -> Launch | None:
+    """Return what would be started, variables that are missing taken as empty."""
+    while True:
+        try:
+            return prepare(server, rows, environ, folder, minimal)
+        except MissingVariables as problem:
+            environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+        except (OSError, ValueError):  # its env file cannot be read: another fault
+            return None
+
+
+def _started_by_name(launch: Launch) -> Iterator[str]:
+    """Yield the names of other programs that what is started will look up."""
+    from mcpagg_runtime.rare.reasons import interpreters
+
+    started = [launch.argv[0]]
+    if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
+        for name in _words_of_line(launch):
+            yield name
+            started.append(find_program(name, launch.env, "") or name)
+    for place in started:
+        if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+            yield "node"  # which what npm installs begins with
+        for name, _ in interpreters(place, launch.env):
+            if not os.path.dirname(name):
+                yield name
+        if manager := shim_manager(place):
+            yield manager
+
+
+def _words_of_line(launch: Launch) -> Iterator[str]:
+    """Yield the words of a command line that are names of programs."""
+    for word in " ".join(launch.argv[1:]).replace(";", " ").split():
+        name = word.strip("'\"()")
+        if name and not os.path.dirname(name) and find_program(name, launch.env, ""):
+            yield name
