@@ -291,6 +291,79 @@ def test_a_connection_on_which_no_request_arrives_is_closed(file: Path, tmp_path
         assert proxy.request("POST", body=HELLO).status == 200
 
 
+CALL = call(2, "a:echo", {"x": "SECRET"})
+
+
+def calls(proxy: Served) -> None:
+    """Make a call of a session."""
+    answer = proxy.request("POST", body=HELLO)
+    session = answer.headers["mcp-session-id"]
+    answer.read()
+    assert b"SECRET" in proxy.request("POST", body=CALL, mcp_session_id=session).read()
+
+
+def logged(log: Path) -> tuple[list[str], list[str]]:
+    """Return the paths of requests and the names of calls in a log."""
+    assert "SECRET" not in log.read_text()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    requests = [line["path"] for line in lines if "path" in line]
+    return requests, [line["name"] for line in lines if "outcome" in line]
+
+
+def test_the_level_of_the_environment_has_calls_and_requests_logged(
+    file: Path, tmp_path: Path
+) -> None:
+    debug = {"MCP_PROXY_LOG_LEVEL": "debug"}
+    with serving(file, "--log", str(tmp_path / "log"), environ=debug) as proxy:
+        calls(proxy)
+        assert proxy.stop() == 0
+    assert logged(tmp_path / "log") == (["/mcp", "/mcp"], ["a:echo"])
+    (tmp_path / "info").mkdir()
+    with serving(file, environ={"MCP_PROXY_LOG_DIRECTORY_PATH": str(tmp_path / "info")}) as proxy:
+        calls(proxy)
+        assert proxy.stop() == 0
+    assert logged(tmp_path / "info/mcp.log") == ([], [])
+    with serving(file, environ=debug) as proxy:
+        calls(proxy)
+        assert proxy.stop() == 0
+        assert proxy.said == []
+
+
+def test_an_asgi_server_has_the_log_of_the_directory(file: Path, tmp_path: Path) -> None:
+    debug = {**os.environ, "MCP_PROXY_LOG_LEVEL": "debug"}
+
+    def asked(folder: Path) -> str:
+        command = [sys.executable, "-c", ASKS, str(file)]
+        environ = {**debug, "MCP_PROXY_LOG_DIRECTORY_PATH": str(folder)}
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=True)
+        return done.stdout + done.stderr
+
+    assert asked(tmp_path) == "200\n"
+    assert logged(tmp_path / "mcp.log") == (["/health"], [])
+    said = asked(tmp_path / "none")
+    assert said.startswith("503\nmcp: MCP_PROXY_LOG_DIRECTORY_PATH: cannot write the log: ")
+
+
+ASKS = """
+import asyncio, importlib.util, sys
+
+spec = importlib.util.spec_from_file_location("server", sys.argv[1])
+server = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(server)
+scope = {"type": "http", "method": "GET", "path": "/health", "query_string": b"",
+         "headers": [(b"host", b"localhost")], "server": ("127.0.0.1", 80)}
+
+async def receive():
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+async def send(event):
+    if "status" in event:
+        print(event["status"])
+
+asyncio.run(server.app(scope, receive, send))
+"""
+
+
 def ran(file: Path, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a file to its end."""
     return subprocess.run(

@@ -161,6 +161,34 @@ def test_calls_are_logged_if_that_is_asked_for(tmp_path: Path) -> None:
     assert asked(file, "--log-calls")[0] == 2
 
 
+@pytest.mark.parametrize("level", ["debug", "info"])
+def test_the_level_of_the_environment_has_calls_logged_where_there_is_a_log(
+    tmp_path: Path, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = compiled(tmp_path, {"a": stub_entry()})
+    monkeypatch.setenv("MCP_PROXY_LOG_LEVEL", level)
+    with running(file, "--log", str(tmp_path / "log")) as wire:
+        initialize(wire)
+        call(wire, "a:echo", x="SECRET")
+    with running(file) as wire:
+        initialize(wire)
+        call(wire, "a:echo")
+        assert wire.close() == 0
+        assert wire.stderr == ""
+    status, out, _ = asked(file, "--env")
+    assert (status, "MCP_PROXY_LOG_LEVEL  debug, without effect" in out) == (0, level == "debug")
+    monkeypatch.setenv("MCP_PROXY_LOG_DIRECTORY_PATH", str(tmp_path))
+    with running(file) as wire:
+        initialize(wire)
+        call(wire, "a:echo", x="SECRET")
+    assert "MCP_PROXY_LOG_LEVEL" not in asked(file, "--env")[1]
+    for log in (tmp_path / "log", tmp_path / "mcp.log"):
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert [one["name"] for one in lines if "name" in one] == ["a:echo"] * (level == "debug")
+        assert "ready" in [one.get("state") for one in lines]
+        assert "SECRET" not in log.read_text()
+
+
 def test_a_log_has_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", VALUE)
     now = {"if_file": str(tmp_path / "now")}
