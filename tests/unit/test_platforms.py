@@ -18,8 +18,15 @@ from mcpagg_runtime.base import stdio, writer
 from mcpagg_runtime.base.polling import Stopped
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.rare import write_queue
-from mcpagg_runtime.rare.reasons import crashed, describe, not_found
+from mcpagg_runtime.rare.reasons import (
+    crashed,
+    describe,
+    how_ended,
+    not_found,
+    where_to_find,
+)
 from mcpagg_runtime.spawn import launch
+from mcpagg_runtime.spawn.launch import prepare
 from mcpagg_runtime.spawn.platforms import (
     find_program,
     variable_key,
@@ -150,6 +157,54 @@ def test_a_program_that_only_shells_find_is_said_to_be_where_it_is(
     assert not_found("some-tool", path) == (
         f"{searched}write {tool} as `command`, or add its folder to PATH in `env`"
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the folders are those of other systems")
+def test_what_a_desktop_lacks_is_advised_as_the_path_of_the_clients_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    for name, line in {"my-tool": "#!/usr/bin/env my-node", "my-node": "#!/bin/sh"}.items():
+        place = tmp_path / ".volta/bin" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(line)
+        place.chmod(0o755)
+    path = f"{tmp_path}/.volta/bin:/usr/bin:/bin"
+    advice = f'write "env": {{"PATH": "{path}"}} in the entry of this proxy in your client'
+    env = {"PATH": "/usr/bin:/bin"}
+    assert not_found("my-tool", env) == (
+        "my-tool is not on the PATH: searched /usr/bin:/bin; "
+        f"{advice}, or {tmp_path}/.volta/bin/my-tool as `command`, and compile again"
+    )
+    launch = prepare("a", {"a": {"command": str(tmp_path / ".volta/bin/my-tool")}}, env, "/")
+    assert how_ended(127, launch).startswith(
+        f"exited with status 127: my-node is not on the PATH: searched /usr/bin:/bin; {advice}"
+    )
+    assert how_ended(1, launch) == "exited with status 1"
+    (tmp_path / ".volta/bin/my-node").rename(tmp_path / "my-node")
+    (tmp_path / ".bun/bin").mkdir(parents=True)
+    (tmp_path / "my-node").rename(tmp_path / ".bun/bin/my-node")
+    folders = f"{tmp_path}/.volta/bin:{tmp_path}/.bun/bin"
+    assert f'{{"PATH": "{folders}:/usr/bin:/bin"}}' in not_found("my-tool", env)
+    monkeypatch.setenv("MCPAGG_PATH", "")
+    assert not_found("my-tool", env).endswith(
+        f"; write {folders} in the field PATH of the extension"
+    )
+    assert "as `command`" in not_found("my-tool", {"PATH": "/of/the/config"})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the folders are those of other systems")
+def test_of_several_versions_the_newest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for version in ("v9.9.0", "v22.3.0", "v22.10.0"):
+        tool = tmp_path / f".nvm/versions/node/{version}/bin/some-tool"
+        tool.parent.mkdir(parents=True)
+        tool.touch(0o755)
+    assert "/v22.10.0/bin/some-tool as `command`" in where_to_find("some-tool")
+    assert "nvm which current" in where_to_find("nvm")
 
 
 def test_windows_ignores_the_case_of_variables() -> None:

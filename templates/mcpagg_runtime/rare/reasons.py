@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.rare.secrecy import where
-from mcpagg_runtime.spawn.launch import MissingVariables
+from mcpagg_runtime.spawn.launch import MORE_FOLDERS, MissingVariables
 from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
 from mcpagg_runtime.start.values import quote
 
@@ -45,6 +45,8 @@ OFTEN_USED_ON_WINDOWS = (
     "%ProgramFiles%\\Docker\\Docker\\resources\\bin",
 )
 SHEBANG_LIMIT = 256
+# What `env` exits with where it does not find the program that it is to run.
+NOT_FOUND = 127
 # What Windows says of processes that did not end by themselves.
 # https://learn.microsoft.com/openspecs/windows_protocols/ms-erref, NTSTATUS
 CRASHES = {
@@ -71,24 +73,29 @@ def why_not_started(problem: Exception, launch: Launch | None) -> str:
 
 
 def not_found(command: str, env: Mapping[str, str]) -> str:
-    """Say where a bare name was looked up, and what to do.
-
-    What the child looked it up on is the proxy's own PATH, if its entry sets none.
-    """
+    """Say where a bare name was looked up, and what to do."""
     path = env.get("PATH", "")
-    place = often_used_place(command)
-    if place and path == os.environ.get("PATH", ""):
-        advice = path_advice([os.path.dirname(place)], path)
-        remedy = f"{advice}, or {_as_command(place)} and compile again"
-    else:
-        remedy = where_to_find(command)
+    remedy = _entry_remedy(command, env) or where_to_find(command)
     return f"{command} is not on the PATH: searched {path}; {remedy}"
 
 
-def path_advice(folders: list[str], path: str) -> str:
-    """Say how a client is told of folders with programs; `path` is the PATH that it gives."""
-    whole = os.pathsep.join([*folders, *filter(None, [path])])
-    return f'write "env": {{"PATH": {quote(whole)}}} in the entry of this proxy in your client'
+def _entry_remedy(command: str, env: Mapping[str, str]) -> str:
+    """Say what to tell the client, "" if that would not help: the config may set PATH itself."""
+    path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
+    place = often_used_place(command)
+    if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
+        return ""
+    lacking = [name for name, found in interpreters(place, env) if found is None]
+    places = [place, *filter(None, map(often_used_place, lacking))]
+    folders = list(dict.fromkeys(map(os.path.dirname, places)))
+    if form is not None:  # the field that an extension has
+        whole = os.pathsep.join([*folders, *filter(None, [form])])
+        return f"write {whole} in the field PATH of the extension"
+    entry = f'"env": {{"PATH": {quote(os.pathsep.join([*folders, path]))}}}'
+    return (
+        f"write {entry} in the entry of this proxy in your client, or {place} as `command`,"
+        " and compile again"
+    )
 
 
 def where_to_find(command: str) -> str:
@@ -97,12 +104,8 @@ def where_to_find(command: str) -> str:
         return "nvm is a function of a shell: write the path that `nvm which current` prints"
     place = often_used_place(command)
     if place:
-        return f"{_as_command(place)}, or add its folder to PATH in `env`"
+        return f"write {place} as `command`, or add its folder to PATH in `env`"
     return "install it, or write its absolute path"
-
-
-def _as_command(place: str) -> str:
-    return f"write {place} as `command`"
 
 
 def often_used_place(command: str) -> str:
@@ -162,6 +165,16 @@ def interpreter(line: str) -> str:
     if words and os.path.basename(words[0]) == "env":
         return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
     return words[0] if words else ""
+
+
+def how_ended(status: int, launch: Launch) -> str:
+    """Say how a process ended; if nothing ran its program, why."""
+    ended = describe(status)
+    if status == NOT_FOUND and not WINDOWS:
+        for name, found in interpreters(launch.argv[0], launch.env):
+            if found is None:
+                return f"{ended}: {not_found(name, launch.env)}"
+    return ended
 
 
 def describe(status: int) -> str:

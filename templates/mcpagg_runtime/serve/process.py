@@ -297,9 +297,9 @@ class Process:
         if self._claim.locked():  # there is nothing to report
             self.close()
             return
-        from mcpagg_runtime.rare.reasons import describe
+        from mcpagg_runtime.rare.reasons import how_ended
 
-        self.end(describe(status))
+        self.end(how_ended(status, self.launch))
 
 
 def _chunks(descriptor: int, wait: Callable[[], None] | None = None) -> Iterator[bytes]:
