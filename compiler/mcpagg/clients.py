@@ -74,6 +74,9 @@ PLACES: dict[str, tuple[str, ...]] = {
 }
 """Client → its configs. `{VARIABLE:NAME}` is a folder that a variable names, else ~/NAME."""
 
+FILE_NAMES = frozenset(one.rpartition("/")[2] for places in PLACES.values() for one in places)
+"""What clients call their configs, which says nothing of what is in one."""
+
 _FOLDER = re.compile(r"\{(?P<name>\w+)(?::(?P<default>[\w.]+))?\}")
 
 

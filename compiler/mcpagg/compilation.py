@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpagg.approval import approving
+from mcpagg.clients import FILE_NAMES
 from mcpagg.config import read_config
 from mcpagg.config.selection import filtered
 from mcpagg.environment import check_environment, settle_folders, unpinned
@@ -75,10 +76,16 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The proxy's own name, by default the config's without what says its format."""
+        """The proxy's own name, by default the config's without what says its format.
+
+        All users of a client have a config of the same name; it is that of nothing in particular.
+        """
         if self.options.name or self.source.name == "-":
             return self.options.name or "mcpagg"
-        stem = re.split(r"\.(?:json|toml|ya?ml)", Path(self.source.name).name)[0]
+        file = Path(self.source.name).name
+        if file in FILE_NAMES:
+            return "mcp"
+        stem = re.split(r"\.(?:json|toml|ya?ml)", file)[0]
         return stem.lstrip(".") or "mcpagg"
 
     def warn_of(self, problems: Iterable[Problem]) -> None:

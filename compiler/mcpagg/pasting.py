@@ -129,12 +129,22 @@ def start_of(
 ) -> Start:
     """Return how a file is started that has these rows; nothing of it goes into the file."""
     folder = str(file.absolute().parent)
+    environ = _without_ours(environ)
     basic = {key: value for key, value in environ.items() if key in BASIC_VARIABLES}
     missing = [pair for one in unset(rows, basic, folder).values() for pair in one.missing]
     found = lookups(rows, environ, folder, minimal)
     argv = [_python(environ), "-I", str(file.absolute())]
     needs = sorted({variable for _, variable in missing})
     return Start(name, argv, needs, found, entry_path(found, environ))
+
+
+def _without_ours(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment without what `uvx` puts in front of the PATH for this very run."""
+    ours = os.path.dirname(sys.executable)
+    if sys.prefix == sys.base_prefix or environ.get("VIRTUAL_ENV"):
+        return environ
+    folders = environ.get("PATH", "").split(os.pathsep)
+    return {**environ, "PATH": os.pathsep.join(one for one in folders if one != ours)}
 
 
 def _python(environ: Mapping[str, str]) -> str:

@@ -58,7 +58,7 @@ CLIENTS = {
     "claude-code": (
         ".claude.json",
         {"mcpServers": {"db": ENTRY}},
-        "For Claude Code: claude mcp add-json claude ",
+        "For Claude Code: claude mcp add-json mcp ",
     ),
     "vscode": (".vscode/mcp.json", {"servers": {"db": ENTRY}}, "For VS Code's config, {}: "),
     "zed": (

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcpagg.clients import PLACES, client_of, find_config, users_place
+from mcpagg.compilation import Job
+from mcpagg.options import Source
 from mcpagg.problems import ConfigError
 
 
@@ -125,3 +127,17 @@ def test_the_usual_place_of_a_client_is_the_users(tmp_path: Path) -> None:
     assert users_place("kilo", tmp_path, {}, "linux") == str(Path(".kilocode/mcp.json"))
     older = put(tmp_path / ".continue/config.json")
     assert users_place("continue", tmp_path, {}, "linux") == str(older)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        ("claude_desktop_config.json", "mcp"),
+        (".cursor/mcp.json", "mcp"),
+        ("config.toml", "mcp"),
+        ("team.mcp.json", "team.mcp"),
+        ("servers.yaml", "servers"),
+    ],
+)
+def test_a_proxy_is_not_called_as_all_configs_of_a_client_are(config: str, name: str) -> None:
+    assert Job(source=Source(b"", config, Path()), environ={}).name == name

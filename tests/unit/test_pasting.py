@@ -87,3 +87,21 @@ def test_what_an_env_file_sets_needs_no_variable(tmp_path: Path) -> None:
     row: dict[str, Any] = {"command": "sh", "args": ["${OTHER}", "${MORE}"], "env_file": "own.env"}
     found = start_of("all", tmp_path / "server.py", {"a": row}, {"MORE": "1"}, minimal=False)
     assert found.needs == ["MORE"]
+
+
+def test_the_environment_that_runs_the_compiler_alone_is_not_relied_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("ours/bin", "users/bin"):
+        tool_file = tmp_path / folder / "some-tool"
+        tool_file.parent.mkdir(parents=True)
+        tool_file.touch(0o755)
+    ours, users = (str(tmp_path / folder / "bin") for folder in ("ours", "users"))
+    monkeypatch.setattr("sys.executable", f"{ours}/python3")
+    monkeypatch.setattr("sys.prefix", str(tmp_path / "ours"))
+    environ = {"PATH": f"{ours}:{users}"}
+    rows = {"a": {"command": "some-tool"}}
+    file = tmp_path / "server.py"
+    assert start_of("all", file, rows, environ, minimal=False).path.startswith(f"{users}:/usr/bin:")
+    environ["VIRTUAL_ENV"] = str(tmp_path / "ours")  # of the user's own
+    assert start_of("all", file, rows, environ, minimal=False).path.startswith(f"{ours}:/usr/bin:")
