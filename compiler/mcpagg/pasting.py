@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mcpagg.clients import users_place
+from mcpagg.programs import find_package
 from mcpagg_runtime.rare.needs import unset
 from mcpagg_runtime.spawn.launch import BASIC_VARIABLES
 from mcpagg_runtime.spawn.platforms import WINDOWS
@@ -29,6 +30,13 @@ from mcpagg_runtime.tool.desktop import (
 )
 
 TO_FILL = "…"
+OF_ONE_RUN = re.compile(r"[\\/](?:archive|environments)-v\d+[\\/]")  # in the cache of uv
+# What package managers, Docker and connections read, and a shell alone may set.
+OF_THE_SHELL = re.compile(
+    r"(?:https?|no|all)_proxy|SSL_CERT_(?:FILE|DIR)|NODE_EXTRA_CA_CERTS|REQUESTS_CA_BUNDLE"
+    r"|DOCKER_(?:HOST|CONTEXT)|NPM_CONFIG_\w+|(?:UV|PIP)_\w*(?:INDEX|LINKS|TLS|CERT|CONFIG)\w*",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,8 @@ class Start(NamedTuple):
     """Programs of servers that a desktop does not find."""
     path: str
     """The PATH that they are found on, "" if that of a desktop will do."""
+    of_the_shell: list[str]
+    """Variables beside that which servers may need, as they fetch something."""
 
 
 def start_of(
@@ -135,13 +145,19 @@ def start_of(
     found = lookups(rows, environ, folder, minimal)
     argv = [_python(environ), "-I", str(file.absolute())]
     needs = sorted({variable for _, variable in missing})
-    return Start(name, argv, needs, found, entry_path(found, environ))
+    commands = (
+        find_package(row["command"], row["args"]) for row in rows.values() if "command" in row
+    )
+    fetches = any(commands) or any("url" in row for row in rows.values())
+    names = sorted(filter(OF_THE_SHELL.fullmatch, environ)) if fetches else []
+    of_the_shell = [one for one in names if one not in needs]
+    return Start(name, argv, needs, found, entry_path(found, environ), of_the_shell)
 
 
 def _without_ours(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Return the environment without what `uvx` puts in front of the PATH for this very run."""
     ours = os.path.dirname(sys.executable)
-    if sys.prefix == sys.base_prefix or environ.get("VIRTUAL_ENV"):
+    if not OF_ONE_RUN.search(ours):
         return environ
     folders = environ.get("PATH", "").split(os.pathsep)
     return {**environ, "PATH": os.pathsep.join(one for one in folders if one != ours)}
@@ -175,7 +191,7 @@ def to_paste(start: Start, client: str, config: str, environ: Mapping[str, str])
         yield from (_as_toml if form.syntax == "toml" else _as_yaml)(form, start.name, entry)
     if start.needs and not (form.reference or form.passed):
         yield f"  with the value of {', '.join(start.needs)} in place of {TO_FILL}"
-    yield from (f"  {line}" for line in shim_lines(start.looked_up, environ))
+    yield from _notes(start, environ)
 
 
 def for_extension(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
@@ -183,7 +199,16 @@ def for_extension(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
     yield "Open it with Claude Desktop, which asks for the variables and installs it"
     if folders := folders_of(start.looked_up, environ):
         yield f"  its field PATH, on this machine: {os.pathsep.join(folders)}"
+    yield from _notes(start, environ)
+
+
+def _notes(start: Start, environ: Mapping[str, str]) -> Iterator[str]:
     yield from (f"  {line}" for line in shim_lines(start.looked_up, environ))
+    if start.of_the_shell:
+        yield (
+            f"  this shell also sets {', '.join(start.of_the_shell)}: a client that is started"
+            " elsewhere does not; add to its `env` what fetching needs"
+        )
 
 
 def _entry(form: Form, start: Start) -> dict[str, Any]:

@@ -89,19 +89,34 @@ def test_what_an_env_file_sets_needs_no_variable(tmp_path: Path) -> None:
     assert found.needs == ["MORE"]
 
 
-def test_the_environment_that_runs_the_compiler_alone_is_not_relied_on(
+def test_the_environment_that_uvx_makes_for_the_compiler_is_not_relied_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for folder in ("ours/bin", "users/bin"):
-        tool_file = tmp_path / folder / "some-tool"
-        tool_file.parent.mkdir(parents=True)
-        tool_file.touch(0o755)
-    ours, users = (str(tmp_path / folder / "bin") for folder in ("ours", "users"))
-    monkeypatch.setattr("sys.executable", f"{ours}/python3")
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "ours"))
-    environ = {"PATH": f"{ours}:{users}"}
-    rows = {"a": {"command": "some-tool"}}
-    file = tmp_path / "server.py"
-    assert start_of("all", file, rows, environ, minimal=False).path.startswith(f"{users}:/usr/bin:")
-    environ["VIRTUAL_ENV"] = str(tmp_path / "ours")  # of the user's own
-    assert start_of("all", file, rows, environ, minimal=False).path.startswith(f"{ours}:/usr/bin:")
+    rows: dict[str, Any] = {"a": {"command": "some-tool", "args": []}}
+    users = tmp_path / "users/bin"
+    for own, relied_on in (("uv/archive-v0/x/bin", False), (".venv/bin", True)):
+        for folder in (tmp_path / own, users):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "some-tool").touch(0o755)
+        monkeypatch.setattr("sys.executable", str(tmp_path / own / "python3"))
+        environ = {"PATH": f"{tmp_path / own}:{users}"}
+        path = start_of("all", tmp_path / "server.py", rows, environ, minimal=False).path
+        assert path.startswith(f"{tmp_path / own if relied_on else users}:/usr/bin:")
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        ({"command": "npx", "args": ["-y", "some-server"]}, True),
+        ({"url": "https://example.com/mcp"}, True),
+        ({"command": "sh", "args": []}, False),
+    ],
+)
+def test_what_the_shell_sets_for_fetching_is_named_without_its_value(
+    tmp_path: Path, row: dict[str, Any], told: bool
+) -> None:
+    environ = {"PATH": "/bin", "HTTPS_PROXY": TOKEN, "npm_config_registry": TOKEN, "OTHER": "1"}
+    found = start_of("all", tmp_path / "server.py", {"a": row}, environ, minimal=False)
+    lines = [*to_paste(found, "", "", environ)]
+    assert any("also sets HTTPS_PROXY, npm_config_registry: " in one for one in lines) is told
+    assert TOKEN not in str(lines)
