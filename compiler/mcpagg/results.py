@@ -204,6 +204,7 @@ def _next(file: Path, result: Compilation, chosen: argparse.Namespace) -> Iterat
         return
     spec = result.made_of.spec
     config = Path(spec.source).absolute()
-    client = chosen.client or client_of(config)
-    place = str(config) if client else ""
-    yield from to_paste(start, client or spec.client, place, os.environ)
+    owner = client_of(config)
+    client = chosen.client or owner or spec.client
+    place = str(config) if owner and owner == client else ""  # several may read it, in one's form
+    yield from to_paste(start, client, place, os.environ)

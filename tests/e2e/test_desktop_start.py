@@ -48,7 +48,7 @@ ENTRY = {"command": "some-tool", "env": {"KEY": "${SOME_TOKEN}"}}
 TOML = '[mcp_servers.db]\ncommand = "some-tool"\nenv = { KEY = "$SOME_TOKEN" }\n'
 YAML = "extensions:\n  db:\n    cmd: some-tool\n    type: stdio\n    envs: {KEY: $SOME_TOKEN}\n"
 
-CLIENTS = {
+CLIENTS: dict[str, tuple[Any, ...]] = {
     "": ("mcp.json", {"mcpServers": {"db": ENTRY}}, "For Claude Desktop's config: "),
     "claude-desktop": (
         ".config/Claude/claude_desktop_config.json",
@@ -61,6 +61,12 @@ CLIENTS = {
         "For Claude Code: claude mcp add-json mcp ",
     ),
     "vscode": (".vscode/mcp.json", {"servers": {"db": ENTRY}}, "For VS Code's config, {}: "),
+    "copilot-cli": (
+        ".mcp.json",
+        {"mcpServers": {"db": ENTRY}},
+        "For Copilot CLI's config, {}: ",
+        ".copilot/mcp-config.json",
+    ),
     "zed": (
         ".config/zed/settings.json",
         {"context_servers": {"db": ENTRY}},
@@ -69,6 +75,7 @@ CLIENTS = {
     "codex": (".codex/config.toml", TOML, "For Codex's config, {}:\n"),
     "goose": (".config/goose/config.yaml", YAML, "For Goose's config, {}:\n"),
 }
+"""Client → its config, what is in it, what is printed first, and into which file, if another."""
 
 
 def starts(argv: list[str], env: dict[str, str]) -> None:
@@ -82,7 +89,7 @@ def starts(argv: list[str], env: dict[str, str]) -> None:
 def test_what_is_printed_starts_from_a_desktop(
     client: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, content, beginning = CLIENTS[client]
+    place, content, beginning, *other = CLIENTS[client]
     config = home / place
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(content if isinstance(content, str) else json.dumps(content))
@@ -92,7 +99,7 @@ def test_what_is_printed_starts_from_a_desktop(
     assert TOKEN not in out
     found = out[out.index("For ") :] if client else out[out.index("For Claude") :]
     found = found[found.index(beginning.partition("{")[0]) :].partition("\n  with ")[0]
-    beginning = beginning.format(config)
+    beginning = beginning.format(home / other[0] if other else config)
     assert found.startswith(beginning)
     pasted = found.removeprefix(beginning)
     if client == "claude-code":
