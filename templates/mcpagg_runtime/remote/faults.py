@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 from http import HTTPStatus
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 # How much of what a server says about itself is shown.
 QUOTED_CHARACTERS = 200
 GZIP = b"\x1f\x8b"
+MAXIMUM_HEADERS, MAXIMUM_HEADER_BYTES = 100, 65_536
 NO_HTTP = "answered with what is no HTTP"
 
 
@@ -62,8 +65,14 @@ def _explained_failure(problem: Exception, host: str, seconds: float) -> str:
 
 
 def broken(problem: Exception, where: str) -> str:
-    """Say how an transfer broke off after the request had been sent."""
+    """Say how a transfer broke off after the request had been sent."""
     how = "closed the connection"
+    if str(problem).startswith("got more than "):
+        # The limits of Python's own client: see `http.client`.
+        lines = "headers" if "headers" in str(problem) else "bytes in one header"
+        limit = MAXIMUM_HEADERS if lines == "headers" else MAXIMUM_HEADER_BYTES
+        how = f"answered with more than {limit:,} {lines}"
+        return f"{how} at {where}, and no more are read; the request is not repeated"
     if isinstance(problem, (TimeoutError, socket.timeout)):
         how = "was silent for too long"
     elif isinstance(problem, OSError) and problem.strerror:
@@ -71,6 +80,30 @@ def broken(problem: Exception, where: str) -> str:
     elif type(problem).__name__ in ("BadStatusLine", "LineTooLong", "HTTPException"):
         how = NO_HTTP
     return f"{how} before it had answered at {where}; the request is not repeated"
+
+
+def refusal_in(body: bytes) -> dict[str, Any]:
+    """Return the JSON object in which an answer says what is wrong, {} for none."""
+    try:
+        said = json.loads(body) if body.lstrip()[:1] == b"{" else {}
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def in_its_words(body: bytes) -> str:
+    """Return what a server says is wrong, to stand behind what its status means; "" for a page."""
+    said = refusal_in(body)
+    inner = said.get("error")
+    if isinstance(inner, dict):
+        said = inner
+    names = ("message", "error_description", "detail", "error", "title")
+    texts = [said[name] for name in names if isinstance(said.get(name), str) and said[name]]
+    text = texts[0] if texts else "" if said else body.decode("utf-8", "replace").strip()
+    # One word says no more than the status; markup is for a browser.
+    if " " not in text or text.startswith("<"):
+        return ""
+    return f"; it says {shortened(text)!r}"
 
 
 def refused(status: int, where: str, headers: Mapping[str, str]) -> str:
@@ -129,7 +162,7 @@ def no_answer(kind: str, body: bytes, where: str) -> str:
     if kind == "text/html" or beginning.startswith((b"<!doctype html", b"<html")):
         return f"answered with a web page at {where}, not with MCP; check the path of the URL"
     if body.startswith(GZIP):
-        return f"answered with compressed content at {where}, which was not asked for"
+        return f"answered with compressed content at {where}, and does not say so"
     if not body.strip():
         return f"answered with nothing at {where}"
     shown = repr(body[:QUOTED_CHARACTERS].decode("utf-8", "replace"))

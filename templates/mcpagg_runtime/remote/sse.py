@@ -116,11 +116,11 @@ class SseSession:
         with self._http.perform(
             transfer, "POST", ACCEPT, message, target=endpoint, seconds=TAKING_SECONDS
         ) as reply:
-            problem = reply.body(REFUSAL_BYTES) if reply.status >= 400 else b""
-            if self._handshake.version and reply.is_of_lost_session(problem):
+            problem = reply.problem()
+            if self._handshake.version and reply.is_of_lost_session(problem, transfer.number):
                 return False
             if reply.status >= 400:
-                raise reply.refusal()
+                raise reply.refusal(problem)
         return True
 
     # The stream
@@ -150,7 +150,7 @@ class SseSession:
         """
         with self._http.perform(stream, "GET", {"Accept": EVENT_STREAM}) as reply:
             if reply.status >= 400:
-                raise reply.refusal()
+                raise reply.refusal(reply.problem())
             if not reply.is_stream:
                 what = no_answer(reply.kind, reply.body(REFUSAL_BYTES), reply.where)
                 raise RemoteFault(what, reply.status)

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.protocol import LISTEN
 from mcpagg_runtime.remote.events import EventReader, reopening_pause
-from mcpagg_runtime.remote.faults import RemoteFault, broken, no_answer
+from mcpagg_runtime.remote.faults import (
+    RemoteFault,
+    broken,
+    in_its_words,
+    no_answer,
+)
 from mcpagg_runtime.remote.transfers import (
     ACCEPT,
     EVENT_STREAM,
-    REFUSAL_BYTES,
     TAKING_SECONDS,
     Transfer,
 )
@@ -92,18 +96,31 @@ class StreamableSession:
         if self._is_taken(transfer, message, headers):
             return
         self._open_again(generation)
-        if not self._is_taken(transfer, message, headers):
-            raise RemoteFault(f"knows no session at {self._http.where}, not even a new one")
+        self._is_taken(transfer, message, headers, is_last=True)
 
-    def _is_taken(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> bool:
-        """Send a request and take the answer; return False if it was refused for its session."""
+    def _is_taken(
+        self,
+        transfer: Transfer,
+        message: Message,
+        headers: Mapping[str, str],
+        *,
+        is_last: bool = False,
+    ) -> bool:
+        """Send a request and take the answer; return False if it was refused for its session.
+
+        Where `is_last`, such a refusal is an answer like any other.
+        """
         is_hello = message is self._handshake.hello
         session = "" if is_hello else self._session
         headers = {**ACCEPT, **headers} if is_hello else self._headers(session, headers)
         with self._http.perform(transfer, "POST", headers, message) as reply:
-            problem = reply.body(REFUSAL_BYTES) if reply.status >= 400 else b""
-            if session and reply.is_of_lost_session(problem):
-                return False
+            problem = reply.problem()
+            if session and reply.is_of_lost_session(problem, transfer.number):
+                if not is_last:
+                    return False
+                if b'"jsonrpc"' not in problem:
+                    what = f"knows no session at {self._http.where}, not even a new one"
+                    raise RemoteFault(what + in_its_words(problem), reply.status)
             if is_hello and reply.status < 400:
                 self._coming = reply.headers.get(SESSION_FIELD.lower(), "")
                 if not self._handshake.done.is_set():
@@ -157,7 +174,7 @@ class StreamableSession:
         seconds = TAKING_SECONDS
         with self._http.perform(Transfer(), "POST", headers, message, seconds=seconds) as reply:
             if reply.status >= 400:
-                raise reply.refusal()
+                raise reply.refusal(reply.problem())
 
     # Their answers
 
@@ -171,7 +188,7 @@ class StreamableSession:
             self._life.receive(body, transfer)
         if not transfer.answered:
             if reply.status >= 400:
-                raise reply.refusal()
+                raise reply.refusal(problem)
             raise RemoteFault(no_answer(reply.kind, body, reply.where), reply.status)
 
     def _follow(self, transfer: Transfer, reply: RemoteReply) -> None:
@@ -226,6 +243,7 @@ class StreamableSession:
         """Read what the server says of its own accord, in a session, for as long as it lives."""
         self._handshake.done.wait()
         reader, vain = EventReader(), 0
+        had_one = False  # whether this session has had such a stream
         while not self._life.is_over(0):
             generation, before = self._generation, reader.last_id
             self._opened.clear()
@@ -234,12 +252,17 @@ class StreamableSession:
             try:
                 with self._stream(transfer, reader) as reply:
                     offered = reply.is_stream
+                    is_lost = had_one and reply.is_of_lost_session(reply.problem())
+                    had_one = had_one or offered
                     if offered:
                         self._read(transfer, reply, reader)
+                if is_lost:
+                    offered = True
+                    self._open_again(generation)
             except RemoteFault:
                 pass  # as if it had ended
             if self._generation != generation:
-                reader, vain = EventReader(), 0
+                reader, vain, had_one = EventReader(), 0, False
             elif not offered:
                 self._opened.wait()
             else:

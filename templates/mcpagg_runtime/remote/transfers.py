@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import _thread
 import http.client
+import re
 from threading import Event as Flag
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.message import MAXIMUM_LINE_BYTES
+from mcpagg_runtime.remote.compression import ACCEPTED_ENCODINGS, CannotUnpack, unpacked
 from mcpagg_runtime.remote.connections import Address, Connections, Link, basic_credentials
+from mcpagg_runtime.remote.cookies import Cookies
 from mcpagg_runtime.remote.events import EventReader, TooLarge
 from mcpagg_runtime.remote.faults import (
     FORBIDDEN,
@@ -17,8 +20,10 @@ from mcpagg_runtime.remote.faults import (
     NotSent,
     RemoteFault,
     broken,
+    in_its_words,
     lacking_scope,
     redirected,
+    refusal_in,
     refused,
     shortened,
 )
@@ -70,6 +75,20 @@ TAKING_SECONDS = 60.0
 # So much of a body that nobody wants is read, for as long, so that its connection can be kept.
 PASSED_OVER_BYTES = 1 << 16
 PASSED_OVER_SECONDS = 0.2
+# What servers say with status 400 of a session that they do not know: they speak of its id, say
+# that it is over, or that nobody has shaken hands.
+OF_LOST_SESSION = re.compile(
+    rb"mcp-session-id|session[ -]id\b"
+    rb"|\b(?:expired|find|invalid|missing|no|stale|unknown)(?: active| such| valid)* session"
+    rb"(?:_?id)?\b(?! [a-z]*(?:arg|param|name|field))"
+    rb"|\bsession(?:_?id)?\b(?: with id)?:?(?: [\"'(]?[\w-]*\d[\w-]*[\"')]?)?"
+    rb"(?: (?:does|has|is|was))?(?: been)? (?:closed|expired|invalid|missing|not exist|not found"
+    rb"|not valid|required|terminated|unknown)"
+    rb"|(?:\b(?:client|connection|server|session)\b[\w ]{0,20} |[\"':] ?)not (?:been |yet )*"
+    rb"initiali[sz]ed"
+)
+# Errors of JSON-RPC that only a server gives that has read the request.
+OF_THE_REQUEST = (-32601, -32602, -32603)
 
 
 class Transfer:
@@ -118,6 +137,7 @@ class RemoteReply:
     ) -> None:
         self.status = got.status
         self.headers = {name.lower(): value for name, value in got.getheaders()}
+        """The last one of each name."""
         kind = self.headers.get("content-type", "")
         self.kind = kind.partition(";")[0].strip().lower()
         """The media type of the body."""
@@ -135,11 +155,21 @@ class RemoteReply:
         self.finish()
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the body as it comes.
+        """Yield the body as it comes, unpacked.
 
         Raises:
-            RemoteFault: the connection broke before its end.
+            RemoteFault: the connection broke before its end, or nobody can unpack it.
         """
+        encoding = self.headers.get("content-encoding", "")
+        try:
+            yield from unpacked(encoding, self._chunks())
+        except CannotUnpack as problem:
+            raise RemoteFault(f"{problem} at {self.where}", self.status) from None
+        except EOFError as problem:
+            raise RemoteFault(broken(problem, self.where)) from None
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Yield the body as it was sent."""
         got, left = self._got, self._got.length
         try:
             if got.chunked or left is None:
@@ -157,6 +187,13 @@ class RemoteReply:
             got.read()  # nothing, and notices that this is the end
         except (OSError, ValueError, http.client.HTTPException) as problem:
             raise RemoteFault(broken(problem, self.where)) from None
+
+    def problem(self) -> bytes:
+        """Return what an answer says is wrong, b"" if it is none, or cannot be read."""
+        try:
+            return self.body(REFUSAL_BYTES) if self.status >= 400 else b""
+        except RemoteFault:
+            return b""
 
     def body(self, limit: int = MAXIMUM_LINE_BYTES) -> bytes:
         """Return the whole body.
@@ -192,16 +229,25 @@ class RemoteReply:
         """Whether it is a stream of events."""
         return self.status == 200 and self.kind == EVENT_STREAM
 
-    def is_of_lost_session(self, problem: bytes) -> bool:
+    def is_of_lost_session(self, problem: bytes, number: int = 0) -> bool:
         """Whether it refuses a request because its session is over; some servers say 400.
 
-        `problem` is its body.
+        `problem` is its body, `number` the id of the request. A request that the server has read,
+        and says so by an error of its own, was not refused for that.
         """
-        return self.status == 404 or (self.status == 400 and b"session" in problem.lower())
+        if self.status not in (400, 404):
+            return False
+        said = refusal_in(problem)
+        error = said.get("error")
+        code = error.get("code") if isinstance(error, dict) else None
+        if number and said.get("id") == number and code in OF_THE_REQUEST:
+            return False
+        return self.status == 404 or OF_LOST_SESSION.search(problem.lower()) is not None
 
-    def refusal(self) -> RemoteFault:
-        """Return what its status means, if that is no success."""
-        return RemoteFault(refused(self.status, self.where, self.headers), self.status)
+    def refusal(self, problem: bytes = b"") -> RemoteFault:
+        """Return what its status means, if that is no success; `problem` is its body."""
+        what = refused(self.status, self.where, self.headers)
+        return RemoteFault(what + in_its_words(problem), self.status)
 
     def finish(self) -> None:
         """Keep the connection for the next request, or close it if the answer goes on.
@@ -226,7 +272,7 @@ class RemoteReply:
         size = 0
         try:
             self._link.socket.settimeout(PASSED_OVER_SECONDS)
-            for data in self.chunks():
+            for data in self._chunks():
                 size += len(data)
                 if size > PASSED_OVER_BYTES or monotonic() > deadline:
                     break
@@ -261,8 +307,10 @@ class HttpClient:
         self._connections = Connections(self.address)
         self.where = self._connections.where
         """The URL, to be shown."""
-        own = {"User-Agent": agent, **basic_credentials(self.address)}
+        own = {"User-Agent": agent, "Accept-Encoding": ACCEPTED_ENCODINGS}
+        own.update(basic_credentials(self.address))
         self._headers = {**own, **{name: _sendable(name, value) for name, value in headers.items()}}
+        self._cookies = Cookies()
         given = any(name.lower() == "authorization" for name in self._headers)
         self._credentials = None if given else credentials
 
@@ -297,7 +345,7 @@ class HttpClient:
             bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
             address = first
             for _ in range(MAXIMUM_REDIRECTS):
-                lines = self._lines({**headers, **bearer})
+                lines = self._lines({**headers, **bearer}, address)
                 reply = self._once(transfer, method, address, lines, body, seconds)
                 location = reply.headers.get("location")
                 if reply.status not in REDIRECTS or not location:
@@ -321,10 +369,13 @@ class HttpClient:
         reply.finish()
         return made(credentials.renewed(token, self.where))
 
-    def _lines(self, headers: Mapping[str, str]) -> dict[str, str]:
+    def _lines(self, headers: Mapping[str, str], address: Address) -> dict[str, str]:
         """Return all headers of a request; of two with one name, only one may be sent."""
         all_of_them = (self._headers, headers, self._connections.extra_headers())
         by_name = {name.lower(): (name, each[name]) for each in all_of_them for name in each}
+        _, own = by_name.get("cookie", ("", ""))
+        if cookies := self._cookies.header(address, own):
+            by_name["cookie"] = ("Cookie", cookies)
         return dict(by_name.values())
 
     def _redirected(
@@ -384,6 +435,7 @@ class HttpClient:
             transfer.hold(None)
             link.http.close()
             raise RemoteFault(broken(problem, self.where)) from None
+        self._cookies.take(got.headers.get_all("set-cookie", ()), address)
         return RemoteReply(connections, link, got, transfer)
 
 
