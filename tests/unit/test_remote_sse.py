@@ -173,6 +173,7 @@ def test_the_stream_is_opened_again_though_nobody_asks(monkeypatch: pytest.Monke
     behave = Events()
     with Remote(behave) as server, talk_to(server) as talk:
         talk.greet()
+        server.wait("notifications/initialized")
         behave.streams[0].drop()
         server.wait("notifications/initialized", 2)
         talk.wait(lambda: talk.renewals)
