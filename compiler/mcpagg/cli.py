@@ -122,10 +122,10 @@ def _compiled(
 def _login(source: Source, name: str) -> int:
     from mcpagg.login import log_in
 
-    def announce(url: str) -> None:
-        say(f"{name}: log in with your browser; if none opens, go to {url}")
+    def tell(what: str) -> None:
+        say(f"{name}: {what}")
 
-    show(f"{name}: {log_in(source, name, os.environ, announce)}")
+    show(f"{name}: {log_in(source, name, os.environ, tell)}")
     return 0
 
 

@@ -337,8 +337,11 @@ def _silence(child: Collector, version: str, seconds: float) -> Fault:
     what = f"did not answer {method} within {seconds:g} s"
     talk = child.conversation
     if talk.noise:
-        what += f", but wrote something else than JSON-RPC to stdout: {talk.noise}"
-    return talk.fault(f"{what} (is it still installing, or does it buffer its output?)")
+        what += f", but {talk.told_noise()}"
+    perhaps = "is it still installing, or does it buffer its output?"
+    if child.launch.url:
+        perhaps = "is it an MCP server that is there, and does what is before it hold answers back?"
+    return talk.fault(f"{what} ({perhaps})")
 
 
 def merged_hints(hints: Json, page: Json) -> Json:

@@ -95,8 +95,7 @@ class Conversation:
     """A started server, and the request that it is asked.
 
     `declared` are the capabilities of this side. `changes` counts the announcements of changed
-    tools so far. `noise` is what was on stdout first that was no message, without secrets, or
-    nothing.
+    tools so far. `noise` is what came first that was no message, without secrets, or nothing.
     """
 
     def __init__(self, launch: Launch, declared: Json, time: Time, config: str = "CONFIG") -> None:
@@ -187,6 +186,11 @@ class Conversation:
     def fault(self, what: str) -> Fault:
         """Say what is wrong with the child, with the end of its stderr."""
         return Fault(self.launch.redact(what), self._process.last_words())
+
+    def told_noise(self) -> str:
+        """Say what it writes that is no message; a server behind a URL has no stdout."""
+        where = "" if self.launch.url else " to stdout"
+        return f"writes something else than JSON-RPC{where}: {self.noise}"
 
     def _fails(self, request: int, reason: str) -> None:
         """Take note that a request will not be answered."""

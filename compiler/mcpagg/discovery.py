@@ -268,8 +268,8 @@ class Discovery:
         conditional: frozenset[str] = frozenset()
         if moved is not None:
             conditional = self._conditional(child, tools, moved)
-        if noise := child.conversation.noise:
-            child.remarks.append(f"writes something else than JSON-RPC to stdout: {noise}")
+        if child.conversation.noise:
+            child.remarks.append(child.conversation.told_noise())
         others: dict[str, Any] = {
             kind.name: self._others(child, kind) for kind in (PROMPTS, RESOURCES, TEMPLATES, SKILLS)
         }

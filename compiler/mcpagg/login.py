@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qs, urljoin, urlsplit
 
 import httpx2
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError
 from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
@@ -33,6 +33,7 @@ from mcpagg.options import Source
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, Problem
 from mcpagg.spec import OAuth, ServerSpec
 from mcpagg_runtime.remote.connections import is_this_machine
+from mcpagg_runtime.remote.faults import shortened
 from mcpagg_runtime.remote.login import Login, issued, unsafe
 from mcpagg_runtime.spawn.launch import Launch, prepare
 from mcpagg_runtime.spawn.variables import MissingVariable, resolve
@@ -42,15 +43,19 @@ LOGIN_SECONDS = 600.0
 REQUEST_SECONDS = 30.0
 METADATA = "/.well-known/"
 """What stands in the path of all metadata (RFC 8615)."""
+CHALLENGE_METHOD = "S256"
+USUAL_PORT = 8765
+"""What is proposed for the redirect of a client that a person registers."""
 PAGE = "<!doctype html><title>mcpagg</title><p>{}. You can close this page."
 
 
 def log_in(
-    source: Source, name: str, environ: Mapping[str, str], announce: Callable[[str], None]
+    source: Source, name: str, environ: Mapping[str, str], tell: Callable[[str], None]
 ) -> str:
     """Log in at server `name` of a config, and keep the login; return what came of it.
 
-    `announce` is called with the URL at which a person logs in, as a browser is opened there.
+    `tell` is called with what a person has to know meanwhile: the URL at which to log in, as a
+    browser is opened there.
 
     Raises:
         ConfigError: there is no such server, or nothing to log in at.
@@ -61,7 +66,7 @@ def log_in(
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     server, launch, oauth = _asked_for(source, name, environ)
     try:
-        flow = _flow(server, launch, oauth, announce)
+        flow = _flow(server, launch, oauth, tell)
         record = asyncio.run(asyncio.wait_for(flow, LOGIN_SECONDS))
         return _kept(launch.url, record) if record else "asks for no login"
     except TimeoutError:
@@ -136,7 +141,7 @@ def _kept(url: str, record: dict[str, Any]) -> str:
 
 
 async def _flow(
-    server: ServerSpec, launch: Launch, oauth: OAuth, announce: Callable[[str], None]
+    server: ServerSpec, launch: Launch, oauth: OAuth, tell: Callable[[str], None]
 ) -> dict[str, Any] | None:
     """Run the flow; return what `Login` keeps, None if the server lets everybody in.
 
@@ -144,7 +149,7 @@ async def _flow(
         OAuthFlowError, ValueError: it fails.
         httpx2.HTTPError, OSError: a server cannot be reached.
     """
-    async with _Redirect(oauth.port, announce) as redirect:
+    async with _Redirect(oauth.port, tell) as redirect:
         provider = _Provider(launch.url, oauth, redirect)
         async with httpx2.AsyncClient(
             auth=provider,
@@ -154,8 +159,13 @@ async def _flow(
         ) as client:
             # Whatever it answers, who must log in sees that first.
             method = "GET" if server.transport == "sse" else "POST"
-            async with client.stream(method, launch.url, json={}) as response:
-                status = response.status_code
+            try:
+                async with client.stream(method, launch.url, json={}) as response:
+                    status = response.status_code
+            except OAuthRegistrationError as refusal:
+                raise OAuthFlowError(
+                    provider.unregistered(f" ({shortened(str(refusal))})")
+                ) from None
     if status in (401, 403):
         raise OAuthFlowError(f"it takes no token that it was given: HTTP {status}")
     return provider.record()
@@ -177,12 +187,58 @@ class _Provider(OAuthClientProvider):
             self._send_off,
             redirect.come_back,
         )
-        self._scopes = oauth.scopes
+        self._oauth = oauth
         self._redirect = redirect
 
     async def check(self, request: httpx2.Request) -> None:
-        """Let no request go where none may, whoever named that."""
+        """Let no request go where none may, whoever named that.
+
+        With metadata, and without a client, the only one of this method registers one.
+
+        Raises:
+            OAuthFlowError: it is such a request.
+        """
         self.refuse_unsafe(str(request.url))
+        metadata = self.context.oauth_metadata
+        if metadata is not None and self.context.client_info is None and request.method == "POST":
+            self.refuse_without_challenge()
+            if metadata.registration_endpoint is None:
+                raise OAuthFlowError(self.unregistered())
+
+    def unregistered(self, why: str = "") -> str:
+        """Say that no client was registered, and what to do."""
+        context, metadata = self.context, self.context.oauth_metadata
+        where = (
+            metadata.issuer if metadata else context.get_authorization_base_url(context.server_url)
+        )
+        port = self._oauth.port or USUAL_PORT
+        what = f"the authorization server {where} registers no client for this program{why}"
+        uri = f"http://127.0.0.1:{port}/callback"
+        remedy = f"register one there with the redirect {uri}, a public one or one with a secret"
+        if metadata is not None and metadata.client_id_metadata_document_supported:
+            remedy += f", or publish a client metadata document with {uri}, whose URL is the id"
+        member = f'"oauth": {{"clientId": "…", "callbackPort": {port}}}'
+        return f"{what}; {remedy}, and write {member} into its entry"
+
+    def refuse_without_challenge(self) -> None:
+        """Refuse an authorization server that does not say that it takes PKCE.
+
+        Clients must (2025-11-25, authorization code protection). Without any metadata there is no
+        place where it could be said: that is a server of an older revision.
+
+        Raises:
+            OAuthFlowError: it is one.
+        """
+        metadata = self.context.oauth_metadata
+        if metadata is None:
+            return
+        if CHALLENGE_METHOD not in (metadata.code_challenge_methods_supported or ()):
+            what = f"does not say that it takes PKCE with {CHALLENGE_METHOD}"
+            where = "`code_challenge_methods_supported` of its metadata"
+            raise OAuthFlowError(
+                f"the authorization server {metadata.issuer} {what} ({where}), "
+                "without which a code that is stolen lets others in: whoever runs it must mend that"
+            )
 
     async def _send_off(self, url: str) -> None:
         """Send a person to the authorization server."""
@@ -213,8 +269,9 @@ class _Provider(OAuthClientProvider):
             raise OAuthFlowError(f"{place}:{parts.port} {what}")
 
     async def _perform_authorization_code_grant(self) -> tuple[str, str]:
-        if self._scopes:  # the SDK takes those that the metadata say
-            self.context.client_metadata.scope = self._scopes
+        self.refuse_without_challenge()
+        if self._oauth.scopes:  # the SDK takes those that the metadata say
+            self.context.client_metadata.scope = self._oauth.scopes
         return await super()._perform_authorization_code_grant()
 
     def record(self) -> dict[str, Any] | None:
@@ -268,11 +325,13 @@ class _Given:
 class _Redirect:
     """Where a browser is sent back to: a port of this machine, open to nobody else."""
 
-    def __init__(self, port: int, announce: Callable[[str], None]) -> None:
+    def __init__(self, port: int, tell: Callable[[str], None]) -> None:
         self.uri = ""
         self._port = port
-        self._announce = announce
+        self._tell = tell
         self._state = ""
+        self._has_told = False
+        """Whether it was said that somebody came back who was not sent."""
 
     async def __aenter__(self) -> _Redirect:
         self._found: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
@@ -287,7 +346,7 @@ class _Redirect:
     async def send(self, url: str) -> None:
         """Send a person to the authorization server."""
         self._state = parse_qs(urlsplit(url).query)["state"][0]
-        self._announce(url)
+        self._tell(f"log in with your browser; if none opens, go to {url}")
         # A browser of the terminal returns only when it is left.
         self._browsing = asyncio.create_task(asyncio.to_thread(webbrowser.open, url))
 
@@ -300,6 +359,13 @@ class _Redirect:
             code=found["code"], state=found["state"], iss=found.get("iss")
         )
 
+    def _doubt(self) -> None:
+        """Say once that what came is not believed: another program or page may try its luck."""
+        if not self._has_told:
+            self._has_told = True
+            what = "a request came back with a `state` that is not of this login"
+            self._tell(f"{what}: it was not believed, and the login goes on")
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one request; what does not know the state of this login has no say in it."""
         try:
@@ -309,6 +375,8 @@ class _Redirect:
             ours = target.path == "/callback" and found.get("state") == self._state != ""
             if ours and not self._found.done():
                 self._found.set_result(found)
+            elif target.path == "/callback" and not ours:
+                self._doubt()
             outcome = "Logged in" if "code" in found else "Not logged in"
             page = PAGE.format(outcome if ours else "Nothing is here").encode("ascii")
             status = "200 OK" if ours else "404 Not Found"

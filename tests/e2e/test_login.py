@@ -168,6 +168,7 @@ def test_only_the_answer_to_this_login_counts(
     monkeypatch.setattr("webbrowser.open", browse)
     status, said = log_in({"url": private})
     assert (status, refused) == (0, [404] * 4), said
+    assert said.count("far: a request came back with a `state` that is not of this login: it") == 1
     assert Login(private).bearer()
 
 
@@ -303,7 +304,7 @@ def test_the_live_aggregator_is_logged_in_too(
     assert asyncio.run(asked(private)) == ["far.whoami"]
 
 
-def naming(issuer: str, **endpoints: str) -> Callable[[Request], None]:
+def naming(issuer: str, **endpoints: Any) -> Callable[[Request], None]:
     """Return what makes a server ask for a login at `issuer`, which has these endpoints."""
 
     def behave(request: Request) -> None:
@@ -315,8 +316,10 @@ def naming(issuer: str, **endpoints: str) -> Callable[[Request], None]:
             "token_endpoint": f"{named}/token",
             "registration_endpoint": f"{named}/register",
             "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
             **endpoints,
         }
+        about = {key: value for key, value in about.items() if value is not None}
         if "protected-resource" in request.path:
             found: Json = {"resource": f"{own}/mcp", "authorization_servers": [named]}
             request.reply(200, json.dumps(found), "application/json")
@@ -374,3 +377,68 @@ def _come_back(url: str, **said: str) -> bytes:
     """Come back from an authorization server as a browser does; return the page."""
     asked = {key: values[0] for key, values in parse_qs(urlsplit(url).query).items()}
     return get(f"{asked['redirect_uri']}?{urlencode({**said, 'state': asked['state']})}")
+
+
+PORT = "register one there with the redirect http://127.0.0.1:8765/callback"
+WRITE = 'write "oauth": {"clientId": "…", "callbackPort": 8765} into its entry'
+
+
+@pytest.mark.parametrize("documents", [None, True])
+def test_a_server_that_registers_nobody_is_not_asked_to_and_it_is_said_what_to_write(
+    documents: bool | None, log_in: LogIn, browser: list[bytes]
+) -> None:
+    about = {
+        "registration_endpoint": None,
+        "client_id_metadata_document_supported": documents,
+    }
+    with Remote(naming("", **about)) as server:
+        status, said = log_in({"url": server.url})
+        assert (status, server.of("/register"), browser) == (4, [], []), said
+        assert not [one for one in server.requests if one.path == "/register"]
+    assert f"{server.url.removesuffix('/mcp')} registers no client for this program; {PORT}" in said
+    assert WRITE in said
+    published = "publish a client metadata document with http://127.0.0.1:8765/callback"
+    assert (published in said) == (documents is True)
+
+
+def test_a_registration_that_is_refused_says_what_to_write(log_in: LogIn) -> None:
+    plain = naming("")
+
+    def behave(request: Request) -> None:
+        if request.path == "/register":
+            request.reply(403, "by invitation", "text/plain")
+        else:
+            plain(request)
+
+    with Remote(behave) as server:
+        status, said = log_in({"url": server.url})
+    assert (status, "403 by invitation" in said, PORT in said, WRITE in said) == (4, *[True] * 3)
+
+
+def test_the_url_of_a_client_metadata_document_is_a_client_id(
+    log_in: LogIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+
+    def browse(url: str) -> bool:
+        opened.append(url)
+        return bool(_come_back(url, code="x"))
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    oauth = {"clientId": "https://team.example/mcpagg.json"}
+    with Remote(naming("", registration_endpoint=None)) as server:
+        status, said = log_in({"url": server.url, "oauth": oauth})
+    assert status == 0, said
+    assert parse_qs(urlsplit(opened[0]).query)["client_id"] == [oauth["clientId"]]
+
+
+@pytest.mark.parametrize("methods", [None, [], ["plain"]])
+@pytest.mark.parametrize("client", [{}, {"clientId": "c"}])
+def test_who_does_not_say_that_it_takes_pkce_is_refused(
+    methods: list[str] | None, client: Json, log_in: LogIn, browser: list[bytes], state: Path
+) -> None:
+    with Remote(naming("", code_challenge_methods_supported=methods)) as server:
+        status, said = log_in({"url": server.url, "oauth": client})
+        assert {one.path for one in server.requests if one.verb == "POST"} == {"/mcp"}
+    assert (status, browser, state.exists()) == (4, [], False)
+    assert "does not say that it takes PKCE with S256 (`code_challenge_methods_supp" in said

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tracemalloc
 import zlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from clock import LIMIT, forward
 from remotes import Remote, Request, Talk
 
+from mcpagg.config import read_config
+from mcpagg.discovery import discover
+from mcpagg.problems import ChildFault
 from mcpagg_runtime.remote import transfers
 from mcpagg_runtime.remote.compression import UNPACKED_PIECE, CannotUnpack, unpacked
 from mcpagg_runtime.remote.connections import Address
@@ -24,7 +31,7 @@ def plain_deflate(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
-PACKERS = {
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,
     "x-gzip": lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:]) + b"\0" * 9,
     "deflate": zlib.compress,
@@ -351,3 +358,25 @@ def test_a_session_that_is_lost_while_nothing_is_called_is_opened_again_at_once(
         assert [r.headers["mcp-session-id"] for r in server.of("GET")] == ["s-0", "s-0", "s-2"]
         assert (len(server.of("initialize")), talk.renewals) == (2, 1)
         assert len(server.of("notifications/initialized")) == 2
+
+
+# What is said of it
+
+
+def test_nothing_that_only_a_program_has_is_said_of_a_server_behind_a_url() -> None:
+    def behave(request: Request) -> None:
+        if request.method == "initialize":
+            request.stream("hello there", '{"jsonrpc":"2.0","id":"p","method":"ping"}')
+            server.wait("POST", len(server.of("initialize")))  # the pong: the noise has been read
+            skip(LIMIT)
+            request.wait_for_hangup()
+
+    with Remote(behave) as server, forward() as skip:
+        text = json.dumps({"mcpServers": {"far": {"type": "http", "url": server.url}}}).encode()
+        spec, _ = read_config(text, source="mcp.json", folder=Path("/"))
+        with pytest.raises(ChildFault) as caught:
+            discover(spec, {}, connect_timeout=LIMIT)
+    why = str(caught.value)
+    assert 'but writes something else than JSON-RPC: "hello there"' in why
+    assert "(is it an MCP server that is there" in why
+    assert not re.search("stdout|stderr|install|output", why)

@@ -16,7 +16,6 @@ UNAUTHORIZED, FORBIDDEN = 401, 403
 # How much of what a server says about itself is shown.
 QUOTED_CHARACTERS = 200
 GZIP = b"\x1f\x8b"
-MAXIMUM_HEADERS, MAXIMUM_HEADER_BYTES = 100, 65_536
 NO_HTTP = "answered with what is no HTTP"
 
 
@@ -69,10 +68,9 @@ def broken(problem: Exception, where: str) -> str:
     how = "closed the connection"
     if str(problem).startswith("got more than "):
         # The limits of Python's own client: see `http.client`.
-        lines = "headers" if "headers" in str(problem) else "bytes in one header"
-        limit = MAXIMUM_HEADERS if lines == "headers" else MAXIMUM_HEADER_BYTES
-        how = f"answered with more than {limit:,} {lines}"
-        return f"{how} at {where}, and no more are read; the request is not repeated"
+        limit = "100 headers" if "headers" in str(problem) else "65,536 bytes in one header"
+        how = f"answered with more than {limit} at {where}, and no more are read"
+        return f"{how}; the request is not repeated"
     if isinstance(problem, (TimeoutError, socket.timeout)):
         how = "was silent for too long"
     elif isinstance(problem, OSError) and problem.strerror:
