@@ -153,8 +153,49 @@ def test_of_many_that_are_refused_one_token_one_refreshes_it(endpoint: TokenEndp
     assert len(endpoint.asked) == 1
 
 
-def test_a_login_that_has_ended_is_not_tried_again(endpoint: TokenEndpoint) -> None:
-    endpoint.answers.append(GONE)
+def test_a_token_is_refreshed_as_often_as_it_expires(endpoint: TokenEndpoint) -> None:
+    third = {"access_token": "a3", "refresh_token": "r3"}
+    endpoint.answers += [NEXT, (200, third), (200, {"access_token": "a4"}), GONE]
+    login = logged_in(endpoint)
+    assert [login.refreshed(f"a{number}") for number in (1, 2, 3)] == ["a2", "a3", "a4"]
+    assert "refresh_at" not in json.loads(Path(login.path).read_text())
+    with pytest.raises(LoginNeeded, match="its login has expired, or was revoked"):
+        login.refreshed("a4")
+    assert [asked["refresh_token"] for asked in endpoint.asked] == ["r1", "r2", "r3", "r3"]
+
+
+def test_of_two_proxies_the_one_that_comes_later_takes_the_token_of_the_other(
+    endpoint: TokenEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refresh token counts once: a second use of it would end the login of both."""
+    endpoint.answers += [NEXT, GONE]
+    one, other = logged_in(endpoint), Login(SERVER)
+    assert one.bearer() == other.bearer() == "a1"
+    began = threading.Event()
+    refresh = one._refresh
+
+    def noted(known: dict[str, Any]) -> dict[str, Any]:
+        began.set()
+        return refresh(known)
+
+    monkeypatch.setattr(one, "_refresh", noted)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(one.refreshed, "a1")
+        assert began.wait(60)
+        second = threads.submit(other.refreshed, "a1")
+        assert (first.result(), second.result()) == ("a2", "a2")
+    assert other.bearer() == one.bearer() == "a2"
+    assert endpoint.answers == [GONE]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [GONE, (401, {"error": "invalid_client"}), (403, {"error": "access_denied"}), (400, "no")],
+)
+def test_a_login_that_has_ended_is_not_tried_again(
+    refusal: tuple[int, Any], endpoint: TokenEndpoint
+) -> None:
+    endpoint.answers.append(refusal)
     login = logged_in(endpoint, refresh_at=time() - 1)
     for attempt in (login.bearer, Login(SERVER).bearer, lambda: Login(SERVER).refreshed("a1")):
         with pytest.raises(LoginNeeded, match="its login has expired, or was revoked"):
@@ -182,7 +223,9 @@ def test_a_token_that_cannot_be_refreshed_is_used_until_it_is_refused() -> None:
     ("status", "answer", "why"),
     [
         (503, {}, "HTTP 503"),
-        (429, {}, "HTTP 429"),
+        (429, {"error": "slow_down"}, "HTTP 429"),
+        (403, {"message": "this network is blocked"}, "HTTP 403"),
+        (404, "no such page", "HTTP 404"),
         (307, "http://127.0.0.1:9/elsewhere", "HTTP 307"),
     ],
 )

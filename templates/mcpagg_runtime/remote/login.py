@@ -393,9 +393,9 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
         with _no_redirects().open(request, timeout=TOKEN_SECONDS) as response:
             answer = json.loads(response.read(ANSWER_BYTES))
     except HTTPError as refusal:
-        refusal.close()
-        if 400 <= refusal.code < 500 and refusal.code not in (408, 429):
-            raise LoginNeeded(ENDED_LOGIN) from None
+        with refusal:
+            if _is_final(refusal.code, refusal):
+                raise LoginNeeded(ENDED_LOGIN) from None
         raise OSError(f"the authorization server answered with HTTP {refusal.code}") from None
     except URLError as problem:
         raise OSError(f"the authorization server cannot be reached: {problem.reason}") from None
@@ -404,6 +404,21 @@ def _token_answer(record: Record, grant: dict[str, str]) -> dict[str, Any]:
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
         raise LoginNeeded(ENDED_LOGIN)  # some say so with status 200
     return answer
+
+
+def _is_final(status: int, body: Any) -> bool:
+    """Whether a token endpoint means that this login is over (RFC 6749, section 5.2).
+
+    What stands before it refuses, too: then the login is good, and its tokens are kept.
+    """
+    if status in (400, 401):
+        return True
+    if status in (408, 429) or not 400 <= status < 500:
+        return False
+    try:
+        return isinstance(json.loads(body.read(ANSWER_BYTES))["error"], str)
+    except Exception:  # of a body that is no answer of it, whatever that is
+        return False
 
 
 def _no_redirects() -> Any:
