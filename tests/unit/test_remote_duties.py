@@ -113,7 +113,7 @@ def test_what_is_unpacked_has_a_largest_size(monkeypatch: pytest.MonkeyPatch) ->
         ("zstd", b"\x28\xb5\x2f\xfd", "encoded as 'zstd'"),
         ("gzip, br", b"", "encoded as 'gzip, br'"),
         ("gzip", b"{}", "content that is no gzip"),
-        ("gzip", gzip.compress(b"{}" * 99)[:-9], "closed the connection before"),
+        ("gzip", gzip.compress(b"{}" * 99, mtime=0)[:-9], "closed the connection before"),
     ],
 )
 def test_what_cannot_be_unpacked_is_named(encoding: str, body: bytes, words: str) -> None:

@@ -89,8 +89,8 @@ def refusal_in(body: bytes) -> dict[str, Any]:
     return said if isinstance(said, dict) else {}
 
 
-def in_its_words(body: bytes) -> str:
-    """Return what a server says is wrong, to stand behind what its status means; "" for a page."""
+def with_its_words(what: str, body: bytes) -> str:
+    """Return what is wrong, and behind it what the server says of that, if it is no page."""
     said = refusal_in(body)
     inner = said.get("error")
     if isinstance(inner, dict):
@@ -99,9 +99,9 @@ def in_its_words(body: bytes) -> str:
     texts = [said[name] for name in names if isinstance(said.get(name), str) and said[name]]
     text = texts[0] if texts else "" if said else body.decode("utf-8", "replace").strip()
     # One word says no more than the status; markup is for a browser.
-    if " " not in text or text.startswith("<"):
-        return ""
-    return f"; it says {shortened(text)!r}"
+    if " " not in text or text.startswith("<") or text in what:
+        return what
+    return f"{what}; it says {shortened(text)!r}"
 
 
 def refused(status: int, where: str, headers: Mapping[str, str]) -> str:

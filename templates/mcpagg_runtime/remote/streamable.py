@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.protocol import LISTEN
 from mcpagg_runtime.remote.events import EventReader, reopening_pause
-from mcpagg_runtime.remote.faults import (
-    RemoteFault,
-    broken,
-    in_its_words,
-    no_answer,
-)
+from mcpagg_runtime.remote.faults import RemoteFault, broken, no_answer, with_its_words
 from mcpagg_runtime.remote.transfers import (
     ACCEPT,
     EVENT_STREAM,
@@ -120,7 +115,7 @@ class StreamableSession:
                     return False
                 if b'"jsonrpc"' not in problem:
                     what = f"knows no session at {self._http.where}, not even a new one"
-                    raise RemoteFault(what + in_its_words(problem), reply.status)
+                    raise RemoteFault(with_its_words(what, problem), reply.status)
             if is_hello and reply.status < 400:
                 self._coming = reply.headers.get(SESSION_FIELD.lower(), "")
                 if not self._handshake.done.is_set():

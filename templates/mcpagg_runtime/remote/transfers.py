@@ -20,12 +20,12 @@ from mcpagg_runtime.remote.faults import (
     NotSent,
     RemoteFault,
     broken,
-    in_its_words,
     lacking_scope,
     redirected,
     refusal_in,
     refused,
     shortened,
+    with_its_words,
 )
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class RemoteReply:
     def refusal(self, problem: bytes = b"") -> RemoteFault:
         """Return what its status means, if that is no success; `problem` is its body."""
         what = refused(self.status, self.where, self.headers)
-        return RemoteFault(what + in_its_words(problem), self.status)
+        return RemoteFault(with_its_words(what, problem), self.status)
 
     def finish(self) -> None:
         """Keep the connection for the next request, or close it if the answer goes on.
