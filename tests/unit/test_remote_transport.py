@@ -681,6 +681,21 @@ def test_a_login_goes_with_every_request_and_is_refreshed_when_it_is_refused(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
+def test_a_login_that_cannot_be_refreshed_now_is_told_with_what_helps_if_that_lasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Remote(lambda request: request.reply(401)) as server:
+        login = logged_in(server.url, tmp_path, monkeypatch, "first")
+        away = {"token_endpoint": "http://127.0.0.1:9/token", "refresh_token": "r"}
+        login.save({**record("first"), **away})
+        with Talk(server.url) as talk:
+            talk.ask("initialize")
+            why = talk.end()
+    assert "cannot be refreshed now: the authorization server cannot be reached" in why
+    assert "if that lasts, run `mcpagg-compile --login" in why
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the state folder there is no variable's")
 @pytest.mark.parametrize(
     ("challenge", "with_login", "without"),
     [

@@ -91,7 +91,8 @@ class Credentials:
             raise fault(f"{what}: {problem}; {remedy}", UNAUTHORIZED) from None
         except OSError as problem:
             why = f"its login cannot be refreshed now: {problem}"
-            raise fault(f"{what}: {why}", UNAUTHORIZED) from None
+            remedy = f"if that lasts, run `{self._command()}`"
+            raise fault(f"{what}: {why}; {remedy}", UNAUTHORIZED) from None
         if token is not None:
             self._launch.hide(token, TOKEN_NAME)
         return token
