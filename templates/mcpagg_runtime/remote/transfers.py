@@ -81,12 +81,14 @@ OF_LOST_SESSION = re.compile(
     rb"mcp-session-id|session[ -]id\b"
     rb"|\b(?:expired|find|invalid|missing|no|stale|unknown)(?: active| such| valid)* session"
     rb"(?:_?id)?\b(?! [a-z]*(?:arg|param|name|field))"
-    rb"|\bsession(?:_?id)?\b(?: with id)?:?(?: [\"'(]?[\w-]*\d[\w-]*[\"')]?)?"
+    rb"|\bsession(?:_?id)?\b(?: with id)?:?(?: [\"'(]?[\w-]{0,40}\d[\w-]{0,40}[\"')]?)?"
     rb"(?: (?:does|has|is|was))?(?: been)? (?:closed|expired|invalid|missing|not exist|not found"
     rb"|not valid|required|terminated|unknown)"
-    rb"|(?:\b(?:client|connection|server|session)\b[\w ]{0,20} |[\"':] ?)not (?:been |yet )*"
+    rb"|(?:\b(?:client|connection|server|session)\b[\w ]{0,20} |^|[\"':] ?)not (?:been |yet )*"
     rb"initiali[sz]ed"
 )
+# Nobody says more of that; a search holds up all threads.
+SEARCHED_BYTES = 1 << 12
 # Errors of JSON-RPC that only a server gives that has read the request.
 OF_THE_REQUEST = (-32601, -32602, -32603)
 
@@ -242,7 +244,8 @@ class RemoteReply:
         code = error.get("code") if isinstance(error, dict) else None
         if number and said.get("id") == number and code in OF_THE_REQUEST:
             return False
-        return self.status == 404 or OF_LOST_SESSION.search(problem.lower()) is not None
+        words = problem[:SEARCHED_BYTES].lower()
+        return self.status == 404 or OF_LOST_SESSION.search(words) is not None
 
     def refusal(self, problem: bytes = b"") -> RemoteFault:
         """Return what its status means, if that is no success; `problem` is its body."""
