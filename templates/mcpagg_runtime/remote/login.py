@@ -37,6 +37,8 @@ TOKEN_SECONDS = 30.0
 """How long a token endpoint, or the keyring, may take."""
 EARLY = 0.1
 """A token is refreshed when this part of its life is left."""
+AGAIN_SECONDS = 60.0
+"""How long a token that is still good is used before refreshing it is tried again."""
 ANSWER_BYTES = 1 << 20
 KEYRING_SERVICE = "mcpagg"
 
@@ -124,6 +126,8 @@ class Login:
         self._url = url
         self._known: Record = {}
         """The record as last read or written, so that a request costs no file."""
+        self._not_before = 0.0
+        """When refreshing early may be tried again; calls wait for each try."""
 
     def bearer(self) -> str | None:
         """Return the access token, refreshed if that is due; None if nobody has logged in.
@@ -138,11 +142,12 @@ class Login:
         token: str | None = record.get("access_token")
         if token is None:
             raise LoginNeeded(ENDED_LOGIN)
-        due = time() >= record.get("refresh_at", float("inf"))
-        if due and "refresh_token" in record:
+        due = max(record.get("refresh_at", float("inf")), self._not_before)
+        if time() >= due and "refresh_token" in record:
             try:
                 return self.refreshed(token)
             except OSError:  # the server may take the old one for a while
+                self._not_before = time() + AGAIN_SECONDS
                 return token
         self._known = record
         return token
