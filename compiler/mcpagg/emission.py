@@ -19,7 +19,15 @@ from mcpagg.approval import Approval
 from mcpagg.bundle import Bundle, bundle, runtime_digest
 from mcpagg.jsontext import dumps
 from mcpagg.linking import Linked, Route, Subset
-from mcpagg.literal import WIDTH, comment, json_text, list_text, literal, table_text
+from mcpagg.literal import (
+    ONE_LINE,
+    comment,
+    json_line,
+    json_text,
+    list_text,
+    literal,
+    table_text,
+)
 from mcpagg.modules import PACKAGE, BundleError, bytecode_folder
 from mcpagg.options import Commands, Options
 from mcpagg.readback import cut, read_back
@@ -45,8 +53,8 @@ PLANNED = {table: kind for kind, table in ROUTES.items()} | {
     )
 }
 """The names under which a Plan knows the tables."""
-# The tables that are {server or profile: {key: value}}. In those of routes and overlays each row is
-# one line, and so are the capabilities, which stand in an answer as they are.
+# The tables that are {server or profile: {key: value}}, beside those of routes and overlays. The
+# capabilities are one line each, because they stand in an answer as they are.
 BY_SERVER = ("SERVERS", "CHILDREN", "PROFILES")
 # The names that the templates define, which no module may define again.
 DEFINED = {"SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS", "SNAPSHOT", "PLAN"}
@@ -66,7 +74,6 @@ DEFINED |= {
 }
 APPROVED = "\nAPPROVAL = "
 """Stands in a text that has an approval."""
-ONE_LINE = 1 << 20
 
 
 def emit(  # noqa: PLR0913 - all that a file is made of
@@ -169,12 +176,12 @@ def _text(table: str, value: Any) -> str:
         return table_text(value)
     if table in ROUTES.values() or table == "OVERLAYS":
         return table_text(value, ONE_LINE)
-    return json_text(value, ONE_LINE if table.endswith("CAPABILITIES") else WIDTH)
+    return json_line(value) if table.endswith("CAPABILITIES") else json_text(value)
 
 
 def _list(value: Any) -> str:
     """Return what a server said about itself, or one of its lists, as JSON text."""
-    return list_text(value) if isinstance(value, list) else json_text(value)
+    return list_text(value) if isinstance(value, list) else json_text(value, ONE_LINE)
 
 
 def _tables(

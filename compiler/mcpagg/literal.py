@@ -37,6 +37,8 @@ HIDDEN = re.compile(
 )
 
 WIDTH = 100
+ONE_LINE = 1 << 20
+"""A width that no list has, so each of strings or numbers is one line."""
 # The indentation of n levels takes n² characters, so what nests deeper is one line.
 _DEEPEST_LINES = 32
 
@@ -56,11 +58,20 @@ def literal(text: str) -> str:
 
 
 def json_text(value: Any, width: int = WIDTH) -> str:
-    """Return the JSON text of a value: one line if it is short, else a line for each member.
+    """Return the JSON text of a value, a line for each member of an object.
 
-    So a changed field is one changed line, or two.
+    The layout of a value depends on what it holds, and not on its length, so that a changed field
+    is one changed line, or two. Of a list of strings or numbers alone, `width` is what one line may
+    have.
     """
+    if isinstance(value, dict) and value:
+        return f"{{\n {_members(value, 1, width)}}}"
     return _laid_out(value, 0, width)
+
+
+def json_line(value: Any) -> str:
+    """Return the JSON text of a value on one line."""
+    return dumps(value, quote=_json_string)
 
 
 def table_text(table: Mapping[str, Mapping[str, Any]], width: int = WIDTH) -> str:
@@ -81,7 +92,7 @@ def list_text(items: Sequence[Mapping[str, Any]]) -> str:
 
     Each item begins a line, each of its members but the first a line with one space.
     """
-    texts = [f"{{{_members(item, 1, WIDTH)}}}" for item in items]
+    texts = [f"{{{_members(item, 1, ONE_LINE)}}}" for item in items]
     return "[\n" + ",\n".join(texts) + "\n]" if texts else "[]"
 
 
@@ -92,22 +103,35 @@ def _members(value: Mapping[str, Any], indent: int, width: int) -> str:
 
 
 def _laid_out(value: Any, indent: int, width: int) -> str:
+    """Return JSON text in which what holds objects or lists has lines of its own.
+
+    Strings and numbers of an object that stand side by side share a line.
+    """
     if isinstance(value, str):
         return _json_string(value)
     if not value or not isinstance(value, dict | list | tuple) or indent >= _DEEPEST_LINES:
-        return dumps(value, quote=_json_string)
+        return json_line(value)
     inner = indent + 1
     if isinstance(value, dict):
         begin, end = "{}"
         texts = [f"{_json_string(k)}: {_laid_out(v, inner, width)}" for k, v in value.items()]
+        apart = [*map(_holds_more, value.values())]
     else:
         begin, end = "[]"
         texts = [_laid_out(item, inner, width) for item in value]
-    line = f"{begin}{', '.join(texts)}{end}"
-    if len(line) <= width and "\n" not in line:
-        return line
-    between = ",\n" + " " * inner
-    return f"{begin}{between[1:]}{between.join(texts)}{end}"
+        apart = [any(map(_holds_more, value)) or sum(map(len, texts)) > width] * len(texts)
+    own_line = "\n" + " " * inner
+    pieces = [begin, own_line if apart[0] else "", texts[0]]
+    for text, before, now in zip(texts[1:], apart, apart[1:], strict=False):
+        pieces += [",", own_line if before or now else " ", text]
+    return "".join([*pieces, end])
+
+
+def _holds_more(value: Any) -> bool:
+    """Whether a value is an object, or a list in which there is an object or a list."""
+    if isinstance(value, list | tuple):
+        return any(isinstance(item, dict | list | tuple) and item for item in value)
+    return isinstance(value, dict) and bool(value)
 
 
 def comment(text: str) -> str:

@@ -2,8 +2,8 @@
 
 The manifest is of version 0.3 (https://github.com/modelcontextprotocol/mcpb, MANIFEST.md): the
 variables that the servers need are the fields of a form, and arrive in the environment of the
-proxy. The archive is the same bytes for the same file: it is stored and not compressed, since
-each release of zlib may compress in its own way.
+proxy. The archive holds the same bytes for the same file, and is the same bytes itself where zlib
+is: each release of that may compress in its own way. So what is compared is what it holds.
 """
 
 from __future__ import annotations
@@ -47,9 +47,10 @@ def pack(result: Compilation) -> bytes:
     """Return the extension of a compilation."""
     archive = io.BytesIO()
     manifest = json.dumps(_manifest(result), indent=2) + "\n"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as members:
+    with zipfile.ZipFile(archive, "w") as members:
         for name, text in ((MANIFEST, manifest), (SERVER, result.text)):
             member = zipfile.ZipInfo(name, _EARLIEST)
+            member.compress_type = zipfile.ZIP_DEFLATED
             member.create_system = 3  # Unix, wherever this runs
             member.external_attr = 0o100644 << 16
             members.writestr(member, text.encode("utf-8"))

@@ -111,11 +111,31 @@ def test_names_can_be_chosen_when_it_is_run(file: Path) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--save", "x"], ["--names", "portable", "--check"], ["--names", "bare"], ["--json"]],
+    [
+        ["--save", "x"],
+        ["--text"],
+        ["--names", "portable", "--check"],
+        ["--names", "bare"],
+        ["--json"],
+    ],
 )
 def test_what_does_not_go_together_is_refused(file: Path, arguments: list[str]) -> None:
     status, out, err = asked(file, *arguments)
     assert (status, out, "error: " in err) == (2, "", True)
+
+
+def test_the_texts_of_a_result_are_printed_alone(tmp_path: Path) -> None:
+    content = [
+        {"type": "text", "text": "one\r\n\ttwo\x1b[2J\n"},
+        {"type": "image", "data": "", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "x:y", "text": "\u65e5"}},
+        {"type": "text"},
+    ]
+    file = compiled(tmp_path, {"one": stub_entry(tools=["raw_result"])})
+    for more, expected in (({}, 0), ({"isError": True}, 1)):
+        arguments = json.dumps({"json": json.dumps({"content": content, **more})})
+        status, out, err = asked(file, "--call", "one:raw_result", arguments, "--text")
+        assert (status, out, err) == (expected, "one\n\ttwo\n\u65e5\n", "")
 
 
 def test_images_and_blobs_are_saved(tmp_path: Path) -> None:

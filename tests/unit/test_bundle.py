@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -373,3 +375,12 @@ def test_what_cannot_be_joined_is_refused_with_its_place(
             tool_late=module("L = 1"),
         )
     assert problem in str(caught.value)
+
+
+def test_no_text_of_the_runtime_is_taken_for_a_secret(real: Bundle) -> None:
+    """As detect-secrets looks for them: random as base64 is, and not given to a function."""
+    quoted = re.compile(r"""(?<!\()(["'])([A-Za-z0-9+/=_-]{20,})\1""")
+    for source in sources(real):
+        for _, text in quoted.findall(source):
+            shares = [text.count(char) / len(text) for char in set(text)]
+            assert -sum(share * math.log2(share) for share in shares) < 4.5, text

@@ -6,6 +6,7 @@ Refresh the golden files with `UPDATE_GOLDEN=1 python -m pytest tests/unit/test_
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ from typing import Any
 
 import core
 import pytest
+from compilations import compilation, tool
 from goldens import GOLDEN, cases, emitted, of_snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -315,32 +317,55 @@ def test_a_deep_value_costs_what_it_holds_and_the_list_is_cut_all_the_same() -> 
     assert [dumps(loads(item)) for item in cut] == [dumps(tool) for tool in tools]
 
 
-def test_what_is_short_is_one_line_and_a_change_of_one_field_two_at_most() -> None:
-    properties = {name: {"type": "string", "description": "d" * 50} for name in "abc"}
-    item = {"name": "t", "inputSchema": {"type": "object", "properties": properties}}
-    before = list_text([item, item]).splitlines()
-    assert before[:5] == [
+def test_an_older_python_is_told_what_is_needed(tmp_path: Path) -> None:
+    text = compilation({"a": {}}, tool()).text
+    ast.parse(text, feature_version=(3, 8))
+    file = tmp_path / "server.py"
+    file.write_text(text)
+    code = "import runpy, sys; sys.version_info = 3, 8, 10; sys.version = '3.8.10 (main)'; "
+    code += f"runpy.run_path({str(file)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    said = f"{file}: needs Python 3.9 or newer, this is 3.8.10\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
+
+
+def test_strings_and_numbers_side_by_side_share_a_line() -> None:
+    schema = {
+        "type": "object",
+        "title": "T",
+        "properties": {"a": {"type": "string", "enum": ["x" * 60, "y" * 60]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert list_text([{"name": "t", "inputSchema": schema}]).splitlines() == [
         "[",
         '{"name": "t",',
-        ' "inputSchema": {',
-        '  "type": "object",',
+        ' "inputSchema": {"type": "object", "title": "T",',
         '  "properties": {',
+        f'   "a": {{"type": "string", "enum": ["{"x" * 60}", "{"y" * 60}"]}}}},',
+        '  "required": ["a"], "additionalProperties": false}}',
+        "]",
     ]
-    assert before[5:8] == [
-        f'   "{name}": {{"type": "string", "description": "{"d" * 50}"}}{end}'
-        for name, end in (("a", ","), ("b", ","), ("c", "}}},"))
-    ]
-    properties["d"] = {}
-    after = list_text([item, item]).splitlines()
-    assert [line for line in after[:9] if line not in before] == [
-        before[7].replace("}}}}", "}"),
-        '   "d": {}}}},',
-    ]
-    assert [line for line in before[:8] if line not in after] == [before[7]]
+
+
+@pytest.mark.parametrize("length", [1, 60, 99, 100, 500])
+@pytest.mark.parametrize("new", ["x", 1, None, "d" * 200, {}, ["a"] * 50])
+def test_a_changed_field_is_one_changed_line_or_two(length: int, new: Any) -> None:
+    value = {"type": "object", "description": "d" * length, "properties": {"a": {"x": [{}]}}}
+
+    def lines(**members: Any) -> list[str]:
+        item = {"name": "t", "annotations": {**value, **members}, "z": {}}
+        return list_text([item]).splitlines()
+
+    before = lines()
+    for field in ("description", "type", "title"):
+        diff = [*difflib.unified_diff(before, lines(**{field: new}), n=0)][3:]
+        assert len([line for line in diff if line[0] == "+"]) <= 2
+        assert len([line for line in diff if line[0] == "-"]) == 1
 
 
 def test_every_level_that_people_write_has_a_line_for_each_member() -> None:
-    value: Any = {"a": "x" * 100, "b": 2}
+    value: Any = {"a": {"x": 1}, "b": 2}
     for _ in range(30):
         value = [value]
     assert len(json_text(value).splitlines()) == 33

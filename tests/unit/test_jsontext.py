@@ -7,7 +7,7 @@ import json
 import pytest
 
 from mcpagg.jsontext import dumps, loads
-from mcpagg.literal import json_text
+from mcpagg.literal import json_line
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,13 @@ from mcpagg.literal import json_text
 )
 def test_a_number_keeps_its_text(text: str) -> None:
     assert dumps(loads(text)) == text
-    assert "".join(json_text(loads(f"[{text}]")).split()) == f"[{text}]"
+    assert "".join(json_line(loads(f"[{text}]")).split()) == f"[{text}]"
 
 
 def test_what_is_written_is_what_json_writes() -> None:
     value = {"b": [1, {}, [], {"c": None}], "a": "é\n", "t": [True, 1.5]}
     assert dumps(value, sort=True) == json.dumps(value, sort_keys=True)
-    assert json_text(value) == json.dumps(value, ensure_ascii=False)
+    assert json_line(value) == json.dumps(value, ensure_ascii=False)
 
 
 @pytest.mark.parametrize("depth", [500, 20_000])

@@ -94,7 +94,8 @@ def test_an_extension_is_the_same_bytes_each_time_and_holds_the_file() -> None:
         assert archive.namelist() == [MANIFEST, SERVER]
         assert archive.read(SERVER).decode() == result.text
         assert {one.date_time[0] for one in archive.infolist()} == {1980}
-        assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_STORED}
+        assert {one.compress_type for one in archive.infolist()} == {zipfile.ZIP_DEFLATED}
+        assert len(pack(result)) < len(result.text) / 3
 
 
 def test_another_file_is_another_version() -> None:

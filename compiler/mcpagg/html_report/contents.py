@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mcpagg.costs import listed_bytes
 from mcpagg.dry_run import without_credentials
 from mcpagg.listed import ListedItem, listed_items
-from mcpagg.literal import HIDDEN, json_text
+from mcpagg.literal import HIDDEN, json_line, json_text
 from mcpagg.pointers import strings
 from mcpagg.profiles import DEFAULT
 from mcpagg_runtime.base.catalogue import KINDS, PROMPTS, TOOLS, Kind
@@ -296,9 +296,9 @@ def _type(schema: Any, depth: int = 0) -> str:
         return "any" if schema is True or not schema else "…"
     if isinstance(values := schema.get("enum"), list) and values:
         more = " | …" if len(values) > _MANY else ""
-        return " | ".join(json_text(value) for value in values[:_MANY]) + more
+        return " | ".join(json_line(value) for value in values[:_MANY]) + more
     if "const" in schema:
-        return json_text(schema["const"])
+        return json_line(schema["const"])
     for key in ("anyOf", "oneOf"):
         if isinstance(options := schema.get(key), list) and options:
             return " | ".join(dict.fromkeys(_type(one, depth + 1) for one in options[:_MANY]))

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = "0123456789"
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"  # pragma: allowlist secret
-_UNRESERVED = frozenset(_LETTERS + _DIGITS + ".~-")
+_DIGITS = frozenset("0123456789")
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+_UNRESERVED = _LETTERS | _DIGITS | frozenset(".~-")
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 

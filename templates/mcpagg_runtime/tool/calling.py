@@ -15,10 +15,9 @@ from mcpagg_runtime.base.jsontext import rivals
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
-from mcpagg_runtime.tool.printing import print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from mcpagg_runtime.base.message import Message
@@ -42,10 +41,18 @@ _ENDINGS = {
 }
 
 
-def call_tool(plan: Plan, folder: str, name: str, given: list[str], save: str | None) -> int:
-    """Print the result of one call as JSON; return the exit status: 1 if it is an error.
+def call_tool(
+    plan: Plan,
+    folder: str,
+    name: str,
+    given: list[str],
+    save: str | None,
+    show: Callable[[dict[str, Any]], int],
+) -> int:
+    """Show the result of one call; return the exit status: 1 if it is an error.
 
     `given` are its arguments as the shell gave them, `save` is the folder for images and blobs.
+    `show` prints a result and returns the exit status of that.
     """
     known = _schemas(plan)
     try:
@@ -65,7 +72,7 @@ def call_tool(plan: Plan, folder: str, name: str, given: list[str], save: str | 
         proxy.close()
     result = answer["result"]
     try:
-        status = print_json(files.saved(result) if files is not None else result)
+        status = show(files.saved(result) if files is not None else result)
     except OSError as problem:
         complain(f"{plan.name}: cannot save what the tool returned: {problem}")
         return 2

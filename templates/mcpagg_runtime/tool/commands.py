@@ -24,7 +24,7 @@ from mcpagg_runtime.tool.inspection import (
     variable_line,
     variables,
 )
-from mcpagg_runtime.tool.printing import flush_output, print_json, print_lines
+from mcpagg_runtime.tool.printing import flush_output, print_json, print_lines, print_texts
 
 if TYPE_CHECKING:
     import argparse
@@ -83,6 +83,7 @@ def _read(plan: Plan, arguments: list[str]) -> argparse.Namespace:
     add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
     add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
     add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
+    add("--text", action="store_true", help="call: print the texts of the result alone")
     spellings = ("portable", "spec")
     add("--names", choices=spellings, help="serve, list: the names that every client is shown")
     if plan.profiles:
@@ -107,6 +108,7 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     rules = (
         (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
         (chosen.save is not None and not chosen.call, "--save goes with --call"),
+        (chosen.text and not chosen.call, "--text goes with --call"),
         (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
         (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
         (addressed and not chosen.http, "--host, --port and --path go with --http"),
@@ -134,7 +136,8 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         signal(number, _stop)
     if chosen.call:
         name, *given = chosen.call
-        return call_tool(plan, folder, name, given, chosen.save)
+        show = print_texts if chosen.text else print_json
+        return call_tool(plan, folder, name, given, chosen.save, show)
     if chosen.check:
         servers = check_servers(plan, folder)
         lines = (health_line(name, health) for name, health in servers.items())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.standard import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 # The exit status where standard output takes no more.
@@ -37,6 +37,24 @@ def print_json(document: Any) -> int:
     return _written(
         "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
     )
+
+
+def print_texts(result: dict[str, Any]) -> int:
+    """Print the texts of a tool's result alone, without what a terminal would act upon."""
+    from mcpagg_runtime.rare.secrecy import printable
+
+    _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
+    lines = texts.replace("\r\n", "\n").split("\n") if texts else []
+    return _written("\t".join(map(printable, line.split("\t"))) for line in lines)
+
+
+def _texts(content: Any) -> Iterator[str]:
+    for block in content if type(content) is list else ():
+        resource = block.get("resource") if type(block) is dict else None
+        holder = resource if type(resource) is dict else block
+        if type(holder) is dict and type(holder.get("text")) is str:
+            yield holder["text"]
 
 
 def flush_output() -> int:
