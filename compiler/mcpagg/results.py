@@ -147,13 +147,12 @@ def write_page(
         ConfigError: it cannot be written.
     """
     from mcpagg.html_report import render
-    from mcpagg.review.report import as_lines
     from mcpagg.review.reviewing import review
 
     changes = None
     if file is not None and result.earlier.contents.rows:
         before, since = _before(file, chosen)
-        changes = [*as_lines(review(file, on_disk(before), result, since=since))]
+        changes = review(file, on_disk(before), result, since=since)
     text = render(result, changes).encode("utf-8")
     write(page, text, PRIVATE if result.options.allow_secrets else READABLE)
 

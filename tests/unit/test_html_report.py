@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -206,10 +207,52 @@ def test_what_changes_is_told_where_there_was_a_file_before(tmp_path: Path) -> N
     file.write_text(compilation({"db": {}}, tool()).text)
     words = ["--offline", "-o", str(file), "-q", "--report", str(page), "--hide", "db:query"]
     assert main(words) == 0
+    shown = Parsed(page.read_text()).text
+    told = (
+        "What changes server.py: 2 changes 1 launch 1 file db 1.2.3: launch launch hide was added"
+    )
+    assert told in shown.replace(str(tmp_path) + os.sep, "")
+
+
+def test_changes_are_told_item_by_item_with_links_to_their_cards(tmp_path: Path) -> None:
+    file, page, old = (tmp_path / name for name in ("server.py", "page.html", "old.py"))
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {"db": {"command": "python3"}}}')
+    hints = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": True}
+    before = tool(description="Asks.", annotations=hints), tool("gone", title="G"), tool("same")
+    schema = {"type": "object", "properties": {"x": {}}, "required": ["x"]}
+    hints = {"readOnlyHint": True, "destructiveHint": True, "openWorldHint": False}
+    after = (
+        tool(description=HOSTILE, annotations=hints, inputSchema=schema),
+        tool("same"),
+        tool("come", description="Comes."),
+    )
+    old.write_text(compilation({"db": {}}, *before).text)
+    file.write_text(compilation({"db": {}}, *after).text)
+    words = ["--check", "--offline", "-o", str(file), "-q", "--report", str(page)]
+    assert main([*words, "--against", str(old)]) == 1
     shown = Parsed(page.read_text())
-    assert {"heading"} <= {one.get("class") for name, one in shown.tags if name == "span"}
-    assert "What changes" in shown.text
-    assert "launch" in shown.text.partition("What changes")[2].partition("Where the tokens")[0]
+    changes = shown.text.partition("What changes")[2].partition("Where the tokens")[0]
+    for words_ in (
+        "7 changes since old.py 1 schema-breaking 3 hint 1 removed 1 text 1 added",
+        "db 1.2.3: tools +1 -1 ~1",
+        "~ tool query",
+        "hint annotations/readOnlyHint changed false true",
+        "schema-breaking inputSchema",
+        "+ tool come added [no hints] Comes.",
+        "- tool gone removed",
+    ):
+        assert words_ in changes
+    badges = [a["class"] for name, a in shown.tags if (a.get("class") or "").startswith("badge ")]
+    assert badges[:5] == ["badge bad", "badge bad", "badge bad", "badge plain", "badge good"]
+    tones = {"readOnlyHint": "good", "destructiveHint": "bad", "openWorldHint": "good"}
+    html = page.read_text()
+    for hint, tone in tones.items():
+        assert re.search(f'badge {tone}">hint</span>\\s*<div><span [^>]*>annotations/{hint} ', html)
+    links = {a["href"] for name, a in shown.tags if name == "a"}
+    cards = {a["id"]: a["data-badges"] for name, a in shown.tags if a.get("data-badges")}
+    assert {"#s1-1", "#s1-3"} <= links
+    assert [words_.split("|")[0] for words_ in cards.values()] == ["changed", "no hint", "new"]
+    assert {"changed", "new"} <= {*re.findall("<option>([^<]*)</option>", html)}
 
 
 def test_profiles_are_shown_with_their_clients_costs_and_tools(tmp_path: Path) -> None:

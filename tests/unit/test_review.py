@@ -507,7 +507,7 @@ def test_of_a_new_server_all_is_shown_that_there_is_to_review(
         "markdown": lambda: as_markdown(found),
         "json": lambda: as_json(found),
         "sarif": lambda: as_sarif(found),
-        "page": lambda: unescape(render(compilation({"db": {}}), [*as_lines(found)])),
+        "page": lambda: unescape(render(compilation({"db": {}}), found)),
     }[form]()
     hints = '"readOnlyHint": true' if form == "json" else "readOnlyHint: true, openWorldHint: false"
     line = "Adds." if form == "json" else "Adds. (and 2 more lines)"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.costs import listed_bytes
 from mcpagg.dry_run import without_credentials
+from mcpagg.html_report.changes import Changes, Key, changes_of, marks
 from mcpagg.listed import ListedItem, listed_items
 from mcpagg.literal import HIDDEN, json_line, json_text
 from mcpagg.pointers import strings
@@ -25,6 +26,7 @@ from mcpagg_runtime.serve.listing import offered
 if TYPE_CHECKING:
     from mcpagg.compilation import Compilation
     from mcpagg.linking import Subset
+    from mcpagg.review.reviewing import Review
     from mcpagg.snapshot import ChildSnapshot
 
 COMPOSITES = "composite tools"
@@ -38,7 +40,7 @@ _DEEP = 3
 
 
 class Badge(NamedTuple):
-    """A word about an entry; `tone` is `good`, `bad`, `odd` or `plain`."""
+    """A word about an entry; `tone` is `good`, `bad`, `odd`, `mark` or `plain`."""
 
     word: str
     tone: str
@@ -119,6 +121,7 @@ class Contents:
     options: dict[str, object]
     left_out: dict[str, str]
     kinds: dict[str, int]
+    changes: Changes | None
 
     @property
     def size(self) -> int:
@@ -126,19 +129,20 @@ class Contents:
         return sum(server.size for server in self.servers)
 
 
-def contents(result: Compilation) -> Contents:
-    """Return what there is to show of a compilation."""
+def contents(result: Compilation, review: Review | None) -> Contents:
+    """Return what there is to show of a compilation, and of a review of it."""
     made_of = result.made_of
     listed = listed_items(made_of.listed, made_of.linked)
     specs = {one.name: one for one in made_of.spec.servers}
+    marked = marks(review)
     servers = []
     for number, child in enumerate(made_of.listed.children, 1):
         row = without_credentials(specs[child.name], made_of.rows[child.name])
-        entries = _entries(f"s{number}", listed[child.name], child.conditional, result)
+        entries = _entries(f"s{number}", listed[child.name], child.conditional, marked, result)
         servers.append(_server(f"s{number}", child, row, entries))
     if "" in listed:
         anchor = f"s{len(servers) + 1}"
-        tools = tuple(_entries(anchor, listed[""], (), result))
+        tools = tuple(_entries(anchor, listed[""], (), marked, result))
         servers.append(Server(anchor, COMPOSITES, "", "", {}, "", (), tools, ()))
     header = result.text[: result.text.index("\n\n")]
     kinds = Counter(item.kind.name for items in listed.values() for item in items)
@@ -149,8 +153,20 @@ def contents(result: Compilation) -> Contents:
         facts=dict(_FACT.findall(header)),
         options={name: value for name, value in result.options.runtime().items() if value},
         left_out=result.left_out,
+        changes=changes_of(review, *_anchors(servers)) if review else None,
         kinds={kind.name: kinds[kind.name] for kind in KINDS if kinds[kind.name] or kind is TOOLS},
     )
+
+
+def _anchors(servers: Iterable[Server]) -> tuple[dict[str, str], dict[Key, str]]:
+    """Return the anchors of servers, and of what they list."""
+    servers = [*servers]
+    items = {
+        (server.name, entry.kind[:-1], entry.own): entry.anchor
+        for server in servers
+        for entry in server.tools + server.others
+    }
+    return {server.name: server.anchor for server in servers}, items
 
 
 def _profiles(result: Compilation) -> Iterator[Profile]:
@@ -183,11 +199,17 @@ def _server(
 
 
 def _entries(
-    anchor: str, items: Iterable[ListedItem], conditional: Collection[str], result: Compilation
+    anchor: str,
+    items: Iterable[ListedItem],
+    conditional: Collection[str],
+    marked: Mapping[Key, str],
+    result: Compilation,
 ) -> Iterator[Entry]:
     """Yield what is listed of a server; `conditional` are the tools that not all clients see."""
     for number, item in enumerate(items, 1):
         badges = [*_badges(item)]
+        if mark := marked.get((item.server, item.kind.name[:-1], item.own)):
+            badges.insert(0, Badge(mark, "mark", "See what changes, above"))
         if item.kind is TOOLS and item.own in conditional:
             what = "Listed only to clients with certain capabilities"
             badges.append(Badge("conditional", "plain", what))

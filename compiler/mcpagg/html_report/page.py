@@ -24,10 +24,10 @@ from mcpagg.literal import HIDDEN
 from mcpagg_runtime.spawn.variables import dollars
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from mcpagg.compilation import Compilation
-    from mcpagg.printing import Line
+    from mcpagg.review.reviewing import Review
 
 PACKAGE = "mcpagg.html_report"
 LAYOUT = "\n\t"
@@ -38,22 +38,24 @@ SNIPPET = 240
 _GAP = 1.5
 
 
-def render(result: Compilation, changes: Sequence[Line] | None = None) -> str:
+def render(result: Compilation, review: Review | None = None) -> str:
     """Return the page of a compilation: the same bytes for the same compilation.
 
-    `changes` are the lines that say what it changes, None where there was nothing before.
+    `review` says what it changes, None where there was nothing before.
     """
-    shown = contents(result)
+    shown = contents(result, review)
     style, script = (
         resources.files(PACKAGE).joinpath(f"page.{kind}").read_text("utf-8")
         for kind in ("css", "js")
     )
     return _template().render(
         page=shown,
-        changes=changes,
         version=__version__,
         badges=dict.fromkeys(
-            badge.word for one in shown.servers for tool in one.tools for badge in tool.badges
+            badge.word
+            for one in shown.servers
+            for entry in one.tools + one.others
+            for badge in entry.badges
         ),
         bars={server.anchor: [*_bar(server, shown)] for server in shown.servers},
         style=Markup(style),  # noqa: S704 - package data

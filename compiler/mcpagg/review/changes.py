@@ -92,13 +92,15 @@ def _hidden(value: Any) -> list[str]:
 class ServerSummary:
     """What became of one server: `state` is added, removed or changed.
 
-    `versions` are those that it gives itself, before and now, None where it does not; `counts`
-    {kind: (added, removed, changed)} without kinds of which nothing changed.
+    `versions` are those that it gives itself, before and now, None where it does not; `own` the
+    classes of what changed of the server itself; `counts` {kind: (added, removed, changed)} without
+    kinds of which nothing changed.
     """
 
     name: str
     state: str
     versions: tuple[str | None, str | None]
+    own: tuple[str, ...]
     counts: Mapping[str, tuple[int, int, int]]
 
 
@@ -143,7 +145,8 @@ def summaries(
         counts = {kind.name: _counts(kind, old.get(name), new.get(name), mine) for kind in KINDS}
         versions = _version(old.get(name)), _version(new.get(name))
         shown = {kind: numbers for kind, numbers in counts.items() if any(numbers)}
-        found.append(ServerSummary(name, state, versions, shown))
+        own = [change.class_ for change in mine if change.kind == "server"]
+        found.append(ServerSummary(name, state, versions, (*dict.fromkeys(own),), shown))
     return tuple(found)
 
 

@@ -25,6 +25,36 @@ SIGNS = {"added": "+", "removed": "-"}
 APART = ("server", "proxy")
 """Kinds of changes that are of no item."""
 
+GOOD, BAD, ODD, PLAIN = "good", "bad", "odd", "plain"
+"""How a change is to be taken at first sight."""
+_TONES = {
+    **dict.fromkeys(("hidden", "schema-breaking", "removed"), BAD),
+    **dict.fromkeys(("launch", "file", "failed", "runtime"), ODD),
+    "added": GOOD,
+}
+# What a tool says if it is harmless, and has to say: clients take it for the opposite otherwise.
+_HARMLESS = {
+    "readOnlyHint": True,
+    "destructiveHint": False,
+    "idempotentHint": True,
+    "openWorldHint": False,
+}
+_GRAVEST_HINTS = ("readOnlyHint", "destructiveHint")
+
+
+def tone(change: Change) -> str:
+    """Return how a change is to be taken: of a hint, by what the tool says of itself now."""
+    hint = change.place.rpartition("/")[2]
+    if change.class_ != "hint":
+        return _TONES.get(change.class_, PLAIN)
+    if hint not in _HARMLESS:
+        return ODD
+    was, is_ = (value is _HARMLESS[hint] for value in (change.before, change.after))
+    if was == is_:
+        return PLAIN
+    worse = BAD if hint in _GRAVEST_HINTS else ODD
+    return GOOD if is_ else worse
+
 
 def visible(text: str) -> str:
     """Return a text on one line, with what nobody would see as an escape."""
@@ -38,12 +68,13 @@ def in_short(text: str, longest: int = LONGEST) -> str:
 
 
 def describe_server(summary: ServerSummary) -> str:
-    """Say what became of a server: `files 1.0 → 1.1: tools +1 -2 ~3`."""
+    """Say what became of a server: `files 1.0 → 1.1: launch, tools +1 -2 ~3`."""
     before, after = summary.versions
     versions = (in_short(one) for one in (before, after) if one)
     version = " → ".join(dict.fromkeys(versions))
     counts = [f"{kind} {' '.join(_signed(numbers))}" for kind, numbers in summary.counts.items()]
-    state = [summary.state] if summary.state != "changed" else []
+    own = [class_ for class_ in summary.own if class_ != "version" or before == after]
+    state = [summary.state] if summary.state != "changed" else own
     name = " ".join(filter(None, (summary.name, version)))
     return visible(": ".join(filter(None, (name, ", ".join([*state, *counts])))))
 

@@ -13,6 +13,7 @@ from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
     APART,
+    BAD,
     SIGNS,
     describe_compilers,
     describe_items,
@@ -21,6 +22,7 @@ from mcpagg.review.describing import (
     describe_values,
     grouped,
     in_short,
+    tone,
     values,
     visible,
 )
@@ -33,7 +35,6 @@ FORMS = {"json": as_json, "markdown": as_markdown, "sarif": as_sarif}
 # There is no SARIF then: without results, code scanning would take all that it knows for mended.
 FAULT_FORMS = {"json": fault_as_json, "markdown": fault_as_markdown}
 
-GRAVE = ("hidden", "schema-breaking", "hint")
 _WIDTH = len("schema-compatible")
 
 
@@ -115,7 +116,7 @@ def _change(change: Change) -> Iterator[Line]:
         return
     short = describe_values(change)
     text = f"{describe_place(change)}{': ' if short else ''}{short}"
-    style = "grave" if change.class_ in GRAVE else SIGNS.get(change.class_, "") and change.class_
+    style = change.class_ if change.class_ in SIGNS else "grave" if tone(change) == BAD else ""
     yield Line(f"    {change.class_:<{_WIDTH}}  {text}", style)
     if not short:
         before, after = values(change)

@@ -1,0 +1,137 @@
+"""What the page shows of a review: each change, server by server and item by item.
+
+Plain values again; the template escapes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
+
+from mcpagg.problems import count
+from mcpagg.review import CLASSES
+from mcpagg.review.changes import Change, ServerSummary
+from mcpagg.review.describing import (
+    APART,
+    BAD,
+    SIGNS,
+    describe_compilers,
+    describe_place,
+    describe_server,
+    describe_values,
+    grouped,
+    in_short,
+    tone,
+    values,
+    visible,
+)
+from mcpagg.review.reviewing import Review
+
+Key = tuple[str, str, str]
+"""The server, the kind and the server's own name of what is listed."""
+
+
+class Shown(NamedTuple):
+    """One change: its class, what became of which place, and its values; `short` if on one line."""
+
+    class_: str
+    tone: str
+    text: str
+    before: str | None
+    after: str | None
+    short: bool
+
+
+class Subject(NamedTuple):
+    """What changes are of: items {own name: anchor, "" for none}, or the server itself."""
+
+    sign: str
+    kind: str
+    names: dict[str, str]
+    changes: tuple[Shown, ...]
+
+
+class Changed(NamedTuple):
+    """A server of which something has changed, or the proxy, whose name is ""."""
+
+    name: str
+    anchor: str
+    summary: str
+    subjects: tuple[Subject, ...]
+
+
+class Changes(NamedTuple):
+    """All that has changed; `classes` is {what to say of a class: its tone}."""
+
+    headline: str
+    classes: dict[str, str]
+    servers: tuple[Changed, ...]
+    unchanged: int
+    diff: str
+
+
+def marks(review: Review | None) -> dict[Key, str]:
+    """Return {what is listed: `new` or `changed`}."""
+    found: dict[Key, str] = {}
+    for change in review.changes if review else ():
+        mark = "new" if change.class_ == "added" else "changed"
+        found.setdefault((change.server, change.kind, change.name), mark)
+    return found
+
+
+def changes_of(review: Review, servers: Mapping[str, str], items: Mapping[Key, str]) -> Changes:
+    """Return what a review has to show; `servers` and `items` are the anchors of what is listed."""
+    numbers = {
+        class_: sum(change.class_ == class_ for change in review.changes) for class_ in CLASSES
+    }
+    tones = {change.class_: tone(change) for change in review.changes}
+    tones |= {change.class_: BAD for change in review.changes if tone(change) == BAD}
+    summaries = {one.name: _without_name(one) for one in review.servers}
+    order = {name: number for number, name in enumerate(summaries)}
+    sorted_ = sorted(review.changes, key=lambda change: order.get(change.server, len(order)))
+    return Changes(
+        review.headline().partition(" (")[0],
+        {f"{number} {class_}": tones[class_] for class_, number in numbers.items() if number},
+        tuple(
+            Changed(
+                name, servers.get(name, ""), summaries.get(name, ""), (*_subjects(changes, items),)
+            )
+            for name, changes in groupby(sorted_, key=lambda change: change.server)
+        ),
+        review.unchanged,
+        review.diff,
+    )
+
+
+def _without_name(summary: ServerSummary) -> str:
+    return describe_server(summary).removeprefix(visible(summary.name)).lstrip(": ")
+
+
+def _subjects(changes: Iterable[Change], items: Mapping[Key, str]) -> Iterator[Subject]:
+    """Yield the changes of a server itself, then of items, those that are alike together."""
+    changes = [*changes]
+    own = [change for change in changes if change.kind in APART]
+    if own:
+        yield Subject("", "", {}, tuple(map(_shown, own)))
+    others = grouped([change for change in changes if change.kind not in APART])
+    for key, group in groupby(others, key=_of):
+        alike = [*group]
+        kind, sign, names = key
+        anchors = {name: items.get((alike[0][0].server, kind, name), "") for name in names}
+        what = kind if len(names) == 1 else count(len(names), kind)
+        yield Subject(sign, what, anchors, tuple(_shown(first) for first, *_ in alike))
+
+
+def _of(alike: list[Change]) -> tuple[str, str, tuple[str, ...]]:
+    sign = SIGNS.get(alike[0].class_, "~")
+    return alike[0].kind, sign, tuple(change.name for change in alike)
+
+
+def _shown(change: Change) -> Shown:
+    if change.class_ == "runtime":
+        return Shown(change.class_, tone(change), describe_compilers(change), None, None, False)
+    is_item = change.class_ in SIGNS and change.kind not in APART
+    text = in_short(change.what.partition("; ")[2]) if is_item else describe_place(change)
+    short = bool(describe_values(change))
+    return Shown(change.class_, tone(change), text, *values(change), short)
