@@ -316,7 +316,9 @@ class Conversation:
             reason, last_words = self._gone
         if isinstance(self._process, RemoteConnection):
             raise Fault(reason, status=self._process.refused_with)
-        raise Fault(f"{reason} before it answered {method}", last_words)
+        noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
+        what = f"{reason} before it answered {method}{noise if self.noise else ''}"
+        raise Fault(what, last_words)
 
 
 def _failed(what: str) -> Message:

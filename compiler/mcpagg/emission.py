@@ -49,7 +49,7 @@ PLANNED = {table: kind for kind, table in ROUTES.items()} | {
     name: name.lower()
     for name in (
         *("SERVERS", "CHILDREN", "CAPABILITIES", "OPTIONS", "INSTRUCTIONS"),
-        *("MODERN_CAPABILITIES", "SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS"),
+        *("MODERN_CAPABILITIES", "SUBTOOLS", "PROFILES", "OVERLAYS", "LISTS", "FAILED"),
     )
 }
 """The names under which a Plan knows the tables."""

@@ -104,7 +104,10 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
         )
     name = chosen.config or os.environ.get(CONFIG_VARIABLE)
     if not name:
-        remedy = f"give its path, '-' for standard input, or set {CONFIG_VARIABLE}"
+        remedy = (
+            "give its path, '-' for standard input, or --from CLIENT for that of a client, "
+            f"or set {CONFIG_VARIABLE}"
+        )
         raise ConfigError(PROGRAM, [Problem("", "no config is given", remedy)])
     options = _options(chosen)
     if name == "-":

@@ -57,6 +57,12 @@ def pack(result: Compilation) -> bytes:
     return archive.getvalue()
 
 
+def held(archive: bytes) -> dict[str, bytes]:
+    """Return what an extension holds, by its names."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as members:
+        return {name: members.read(name) for name in members.namelist()}
+
+
 def _manifest(result: Compilation) -> dict[str, Any]:
     servers = list(result.made_of.rows)
     more = ", …" if len(servers) > _LISTED else ""

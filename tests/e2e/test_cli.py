@@ -219,7 +219,9 @@ def test_without_a_config_it_says_how_to_give_one(
 ) -> None:
     monkeypatch.delenv("MCP_PROXY_CONFIG_PATH", raising=False)
     assert main([]) == 2
-    assert "MCP_PROXY_CONFIG_PATH" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "MCP_PROXY_CONFIG_PATH" in said
+    assert "--from CLIENT" in said
 
 
 def test_two_tools_under_one_name_are_both_named(

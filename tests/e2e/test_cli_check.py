@@ -58,6 +58,23 @@ def test_only_the_classes_that_are_asked_for_fail_it(
     assert capsys.readouterr().out.endswith("server.py` is what compiling now would write\n")
 
 
+@pytest.mark.parametrize(
+    ("watched", "flags", "said"), [(True, [], True), (True, ["-q"], False), (False, [], False)]
+)
+def test_somebody_who_watches_is_told_that_nothing_has_changed(
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    watched: bool,
+    flags: list[str],
+    said: bool,
+) -> None:
+    monkeypatch.setattr("mcpagg.results.is_terminal", lambda stream: watched)
+    assert main(["--check", "--offline", "-o", str(file), *flags]) == 0
+    line = f"{file} is what compiling now would write\n"
+    assert capsys.readouterr().out == (line if said else "")
+
+
 def test_what_nobody_sees_and_what_was_not_compared_counts_whatever_is_asked_for(
     tmp_path: Path, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,6 +72,14 @@ def test_what_may_have_been_meant_is_said_on_stderr(file: Path, name: str, hint:
     assert hint in err
 
 
+def test_of_a_server_that_was_left_out_a_call_says_why(tmp_path: Path) -> None:
+    servers = {"gone": {"command": sys.executable, "args": ["-c", ""]}, "one": stub_entry()}
+    file = compiled(tmp_path, servers, "--allow-failed")
+    status, _, err = asked(file, "--call", "gone:echo")
+    assert status == 1
+    assert "server 'gone' was left out when this was compiled, because it failed\n" in err
+
+
 def test_what_a_server_answers_a_call_with_is_fit_to_be_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,14 @@ def asked(
     return lambda: child.request("m", "{}", 1.0).raw("result"), child, processes[0]
 
 
+def test_what_it_wrote_to_stdout_before_it_ended_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, _, process = asked(monkeypatch)
+    process.hear(b"Usage: you need a token")
+    process.ended("exited with status 0", "")
+    with pytest.raises(Fault, match=r"m; it wrote something else .* stdout: .Usage"):
+        ask()
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -19,11 +19,12 @@ from mcpagg.printing import Line
 from mcpagg.recorded import NOTHING, Contents
 from mcpagg.review import CLASSES, STRUCTURAL
 from mcpagg.review.changes import Change, compare, summaries
-from mcpagg.review.describing import excerpts
+from mcpagg.review.describing import excerpts, tone
 from mcpagg.review.machine_readable import LEVELS, as_json, as_sarif
 from mcpagg.review.markdown import LONGEST, as_markdown
 from mcpagg.review.report import as_lines, as_summary
 from mcpagg.review.reviewing import NOT_COMPARED, Review
+from mcpagg.review.values import ABSENT
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 
 Json = dict[str, Any]
@@ -516,3 +517,28 @@ def test_of_a_new_server_all_is_shown_that_there_is_to_review(
         assert (text.replace("{", "{{").replace("}", "}}") if is_markup else text) in shown
     assert {one.class_ for one in found.changes} >= {"added", "launch"}
     assert replace(found, counting=frozenset({"launch"})).fails
+
+
+def test_a_summary_names_what_has_changed_of_the_server_itself() -> None:
+    row = {"command": "python3", "args": ["new.py"], "env": {}}
+    found = reviewed(BASE, Contents({**BASE.rows, "db": row}, BASE.snapshot))
+    assert next(line.text for line in as_summary(found)) == "  db 1.0: launch"
+
+
+@pytest.mark.parametrize(
+    ("hint", "before", "after", "expected"),
+    [
+        ("readOnlyHint", False, True, "good"),
+        ("readOnlyHint", ABSENT, False, "plain"),
+        ("readOnlyHint", True, ABSENT, "bad"),
+        ("destructiveHint", False, ABSENT, "bad"),
+        ("destructiveHint", True, False, "good"),
+        ("openWorldHint", False, True, "odd"),
+        ("vendor", 1, 2, "odd"),
+    ],
+)
+def test_a_hint_is_grave_where_a_tool_may_do_more(
+    hint: str, before: Any, after: Any, expected: str
+) -> None:
+    change = Change("hint", "db", "tool", "t", f"/annotations/{hint}", "", before, after)
+    assert tone(change) == expected

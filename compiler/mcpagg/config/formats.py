@@ -16,6 +16,8 @@ from typing import Any, NoReturn
 _TOML_FAULT = re.compile(
     r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end .*)\)"
 )
+_JSON_CURES = {"'": "; write double quotes", "\\": r"; write \\ for a backslash"}
+"""What to do about a character that JSON does not take where it stands."""
 _YAML_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _YAML_TAG = "tag:yaml.org,2002:"
 _YAML_TEXTS = frozenset({"str", "int", "float", "timestamp"})
@@ -89,8 +91,10 @@ def _load_with_comments(text: str) -> object:
     except jsonyx.TruncatedSyntaxError as problem:
         what = problem.msg[:1].lower() + problem.msg[1:]
         what = what.replace("missing commas are not allowed", "a comma is missing")
+        line, column = problem.lineno or 1, problem.colno
+        what += _JSON_CURES.get("".join(text.split("\n")[line - 1 : line])[column - 1 :][:1], "")
         # `from None`, here and in the other readers: the parser's error holds the config's text.
-        raise SyntaxFault(what, problem.lineno, problem.colno) from None
+        raise SyntaxFault(what, line, column) from None
 
 
 def load_toml(text: str) -> object:

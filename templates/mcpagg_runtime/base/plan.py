@@ -87,6 +87,8 @@ class Plan:
 
         Composite tools are the snapshot of a server called "", which nobody starts.
         """
+        self.failed: list[str] = parse(tables.get("failed", "[]"))
+        """The servers that were left out because they failed when this was compiled."""
         self.approval: Mapping[str, str] = parse(tables.get("approval", "{}"))
         """{"data": the digest that was signed, "signature": of ssh-keygen}; {} for none."""
         self.profiles: str = tables.get("profiles", "")

@@ -120,7 +120,9 @@ def _told(plan: Plan, name: str, known: dict[str, Any], error: Any) -> Iterator[
     if name in known:
         return
     server, sign, _ = name.partition(plan.options.separator)
-    if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+    if server in plan.failed:
+        yield f"server '{server}' was left out when this was compiled, because it failed"
+    elif sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
         yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
     near = suggestion(name, list(plan.routes["tools"]))
     if near:
