@@ -78,7 +78,11 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"
         if _CONFLICT in text:
-            what = "holds a conflict of a merge in its tables: choose those of one side"
+            what = (
+                "holds a conflict of a merge in its tables: take the file of one side "
+                f"(git checkout --ours {file.name}), and give --refresh NAME for each server of "
+                "the other"
+            )
         raise ConfigError(str(file), [Problem("", what, f"compile it anew: {rebuild}")]) from None
 
 

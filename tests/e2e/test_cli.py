@@ -82,7 +82,7 @@ def test_check_needs_nothing_but_the_file_and_tells_what_differs(
     assert main(["--check", "-o", str(file)]) == 1
     out, err = capsys.readouterr()
     assert out.startswith(
-        f"{file}: 3 changes (1 removed, 1 launch, 1 added)\n  one 1: tools +1 -1\n"
+        f"{file}: 3 changes (1 removed, 1 launch, 1 added)\n  one 1: launch, tools +1 -1\n"
     )
     assert "\n  - tool b\n" in out
     assert "\n  + tool c\n" in out
@@ -364,8 +364,7 @@ def test_numbers_of_a_child_keep_their_text(tmp_path: Path) -> None:
     odd = '{"name":"odd","inputSchema":{"type":"object","maximum":Infinity}}'
     file = compiled(tmp_path, {"one": stub_entry(tools=[tool, odd])})
     before = file.read_text()
-    for number in numbers.strip("[]").split(", "):
-        assert f" {number}" in before
+    assert numbers in before
     assert '"odd"' not in before
     assert "Infinity" not in before.split("SNAPSHOT = {")[1].split("# How it works")[0]
     assert main(["--check", "--offline", "-o", str(file)]) == 0
