@@ -190,7 +190,12 @@ def _add_reports(parser: _Parser) -> None:
     )
     add("--sign", metavar="KEY", help="approve what is written: a key of ssh-keygen, or its .pub")
     add("-q", "--quiet", action="store_true", help="no progress and no summary")
-    add("-v", "--verbose", action="store_true", help="name every tool in the summary")
+    add(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="name every tool in the summary, and say each warning by itself",
+    )
     add(
         "--version",
         action=_Version,

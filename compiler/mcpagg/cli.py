@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mcpagg.invocation import chosen_source, parse
 from mcpagg.options import PROGRAM, commands
 from mcpagg.printing import give_text, is_terminal, say, show
-from mcpagg.problems import CompileError, ConfigError, InternalFault, Problem
+from mcpagg.problems import CompileError, ConfigError, InternalFault, Problem, folded
 
 if TYPE_CHECKING:
     import argparse
@@ -109,6 +109,7 @@ def _compiled(
         key=chosen.sign,
         progress=(lambda server, text: None) if chosen.quiet else _progress(),
         warn=lambda problem: _warn(source.name, [problem]),
+        in_full=chosen.verbose,
     )
     try:
         return compile_proxy(job)
@@ -144,7 +145,8 @@ def _dry_run(source: Source, file: Path | None, chosen: argparse.Namespace) -> i
         give_text(as_json(run))
     else:
         show(as_text(run))
-        _warn(source.name, run.warnings)
+        paths = [server.path for server in run.spec.servers]
+        _warn(source.name, run.warnings if chosen.verbose else folded(run.warnings, paths))
     if run.fault is not None:
         raise run.fault
     return 0

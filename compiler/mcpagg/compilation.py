@@ -21,7 +21,7 @@ from mcpagg.filters import check_filters
 from mcpagg.nesting import check_nesting
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.output import is_extension
-from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem
+from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem, folded
 from mcpagg.recorded import (
     NOTHING,
     Contents,
@@ -68,6 +68,8 @@ class Job:
     key: str | None = None
     progress: Callable[[str, str], None] = lambda server, text: None
     warn: Callable[[Problem], None] = lambda problem: None
+    in_full: bool = True
+    """Whether each warning about the config is said by itself, where several are alike."""
 
     @property
     def options(self) -> Options:
@@ -260,7 +262,8 @@ def _understood(job: Job) -> ProxySpec:
         check_chosen(spec, options.profile)
     spec = settle_folders(filtered(spec, options.expose, options.hide))
     check_nesting(spec, job.file, job.environ)
-    job.warn_of(warnings)
+    paths = [server.path for server in spec.servers]
+    job.warn_of(warnings if job.in_full else folded(warnings, paths))
     return spec
 
 

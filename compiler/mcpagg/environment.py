@@ -22,6 +22,7 @@ from mcpagg_runtime.spawn.launch import (
     mentioned_by_all,
     prepare,
 )
+from mcpagg_runtime.spawn.platforms import WINDOWS
 from mcpagg_runtime.spawn.urls import filled_url
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, BadUrl, resolve
 
@@ -151,11 +152,12 @@ def _missing(
     launch, unknown = _launch(server, rows, environ, folder, prepared, at)
     if server.transport != "stdio":
         return root.errors
-    if Location("cwd") not in unknown and not _report_folder(launch, at(Location("cwd"))):
-        return root.errors
+    is_here = Location("cwd") in unknown or _report_folder(server, launch, at(Location("cwd")))
     if unknown & {Location("command"), Location("cwd"), Location("env", "PATH")}:
         return root.errors
-    if fault := find_fault(launch.argv[0], launch.env):
+    if not is_here and launch.argv[0].startswith(os.path.join(launch.cwd or "", "")):
+        return root.errors  # a path from a folder that is not there
+    if fault := find_fault(launch.argv[0], launch.env, server.command):
         at(Location("command")).error(*map(launch.redact, fault))
     return root.errors
 
@@ -212,10 +214,16 @@ def _report_missing(server: ServerSpec, variable: str, at: Place) -> None:
     )
 
 
-def _report_folder(launch: Launch, at: Place) -> bool:
+def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
     """Tell whether the child's folder is one; report it if not."""
+    from mcpagg.programs import WINDOWS_PATH  # as above
+
     if launch.cwd is None or os.path.isdir(launch.cwd):
         return True
+    if not WINDOWS and WINDOWS_PATH.match(server.cwd or ""):
+        what = f"{server.cwd} is a folder of Windows, and this is another system"
+        at.error(what, "write the folder here, or leave it out")
+        return False
     what = "is not a directory" if os.path.exists(launch.cwd) else "does not exist"
     at.error(f"the folder {launch.redact(launch.cwd)} {what}", "create it, or correct the path")
     return False

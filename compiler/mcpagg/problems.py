@@ -13,7 +13,7 @@ Every pass collects all its problems and raises once, so that one run shows them
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +34,32 @@ class Problem:
         """One line: `where: what; remedy`."""
         text = f"{self.where}: {self.what}" if self.where else self.what
         return f"{text}; {self.remedy}" if self.remedy else text
+
+
+def folded(problems: Iterable[Problem], servers: Collection[str]) -> list[Problem]:
+    """Return problems of which those that say the same of one key of several servers are one.
+
+    `servers` are the paths of the entries.
+    """
+    alike: dict[tuple[str, str, str], list[Problem]] = {}
+    for problem in problems:
+        key = problem.where.rstrip("0123456789[]").rpartition(".")[2]
+        alike.setdefault((key, problem.what, problem.remedy), []).append(problem)
+    shown = []
+    for first, *more in alike.values():
+        if not more or not first.where:
+            shown += [first, *more]
+            continue
+        places = {one.where for one in (first, *more)}
+        holders = {path for path in servers for place in places if is_within(place, path)}
+        what = f"{first.what} ({len(places)} places in {count(len(holders), 'server')}, see -v)"
+        shown.append(Problem(first.where, what, first.remedy))
+    return shown
+
+
+def is_within(place: str, path: str) -> bool:
+    """Tell whether a JSON path is another one, or leads from it."""
+    return place == path or place.startswith((f"{path}.", f"{path}["))
 
 
 def meant(word: str, known: Iterable[str]) -> str:

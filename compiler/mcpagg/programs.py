@@ -17,6 +17,7 @@ from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
 
 _FOLDERS_SHOWN = 5
 _ONE_PROGRAM = "`command` is one program: move what follows it to `args`"
+WINDOWS_PATH = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\|(?:cmd|powershell|wsl)$|.*\.(?:exe|cmd|bat|ps1)$", re.I)
 _NPM_EXACT = re.compile(r"(?:npm:)?(?:@[^@/]+/)?[^@/]+@v?\d+\.\d+\.\d+[\w.+-]*")
 _PYPI_EXACT = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?(?:==|@)\d[\w.!+-]*")
@@ -35,14 +36,24 @@ class Fault(NamedTuple):
     remedy: str
 
 
-def find_fault(program: str, env: dict[str, str]) -> Fault | None:
+def find_fault(program: str, env: dict[str, str], written: str) -> Fault | None:
     """Return why `program` cannot be started in `env`, None if it can.
 
     It is what a launch begins with: an absolute path, or a bare name that is not on the PATH.
+    `written` is how the config has it.
     """
+    found = find_program(program, env, "") if os.path.isabs(program) else None
+    if found:
+        return _shebang_fault(Path(found), env)
+    if not WINDOWS and _WINDOWS.match(written):
+        what = f"{written} is a path or a program of Windows, and this is another system"
+        return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
+    first, space, _ = written.partition(" ")
+    file = program.removesuffix(written) + first
+    if space and not os.path.exists(program) and ("/" not in first or os.path.isfile(file)):
+        return Fault(f"{written} is a whole command line", _ONE_PROGRAM)
     if os.path.isabs(program):
-        found = find_program(program, env, "")
-        return _shebang_fault(Path(found), env) if found else _path_fault(Path(program))
+        return _path_fault(Path(program))
     return _lookup_fault(program, env.get("PATH", os.defpath))
 
 
@@ -51,9 +62,7 @@ def _path_fault(program: Path) -> Fault:
         return Fault(f"{program} is a directory", "name the program in it")
     if program.is_file():
         return _unstartable(program)
-    first, space, _ = str(program).partition(" ")
-    words = space and os.path.isfile(first)
-    return Fault(f"{program} does not exist", _ONE_PROGRAM if words else "correct the path")
+    return Fault(f"{program} does not exist", "correct the path")
 
 
 def _unstartable(file: Path) -> Fault:
@@ -64,15 +73,12 @@ def _unstartable(file: Path) -> Fault:
 
 
 def _lookup_fault(program: str, path: str) -> Fault:
-    if not WINDOWS and _WINDOWS.match(program):
-        what = f"{program} is a path or a program of Windows, and this is another system"
-        return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
     for folder in os.get_exec_path({"PATH": path}):
         candidate = Path(folder, program)
         if candidate.is_file():
             return _unstartable(candidate)
-    remedy = _ONE_PROGRAM if " " in program.strip() else where_to_find(program)
-    return Fault(f"{program} is not on the PATH: searched {_in_short(path)}", remedy)
+    what = f"{program} is not on the PATH: searched {_in_short(path)}"
+    return Fault(what, where_to_find(program))
 
 
 def _shebang_fault(script: Path, env: dict[str, str]) -> Fault | None:

@@ -11,7 +11,8 @@ from mcpagg.config.containers import is_entry
 from mcpagg.config.coordinator import has_composites
 from mcpagg.config.dialects import (
     COMMON_WORDS,
-    DIALECTS,
+    CONTAINERS,
+    DEFAULTS,
     ROOT_QUIET,
     ROOT_SWITCHES,
     ROOT_UNHONOURED,
@@ -34,6 +35,7 @@ from mcpagg.config.restrictions import (
 from mcpagg_runtime.rare.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
+_SHOWN = 6
 _OF_ANOTHER = re.compile(r"mcp__?(?=[A-Za-z0-9])")
 """What begins the name of a tool of some server."""
 
@@ -60,20 +62,23 @@ def report_beside(
     elsewhere = list(_restrictions(document, dialect, servers, root))
     known = _known(document, dialect)
     others = [key for key in document if key not in known and not is_quiet(key)]
-    if dialect.container[0] not in document:
-        return
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
     if others:
-        root.warn(f"not about servers, ignored: {', '.join(map(quoted, others))}")
+        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
+        names = ", ".join(map(quoted, others[:_SHOWN]))
+        root.warn(f"not about servers, ignored: {names}{more}")
 
 
 def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:
     """Return the keys at the root that are looked at elsewhere."""
-    paths = (*ROOT_UNHONOURED, *ROOT_SWITCHES, *SERVER_LISTS, *dialect.tool_patterns)
-    known = {*ROOT_QUIET, *(row.container[0] for row in DIALECTS), *dialect.harmless, dialect.hosts}
-    known |= {part for path in paths for part in (path, path.split(".")[0])}
-    known.add(dialect.hosts.split(".")[0])
+    paths = (*ROOT_UNHONOURED, *SERVER_LISTS, *DEFAULTS, *dialect.tool_patterns, dialect.hosts)
+    known = {*ROOT_QUIET, *dialect.harmless}
+    for path in (*paths, ".".join(dialect.container)):
+        known |= {path, path.split(".")[0]}
+    for path in (*ROOT_SWITCHES, *map(".".join, CONTAINERS)):
+        if reach(document, path, Place())[0] is not None:
+            known |= {path, path.split(".")[0]}
     if dialect.container == ("mcpServers",):
         known |= {"envVars", "serverTransport"} | ({"tools"} if has_composites(document) else set())
     return known
@@ -101,7 +106,7 @@ def _restrictions(
 
 def _passed(document: dict[str, Any], dialect: Dialect) -> re.Pattern[str]:
     """Return what fits the paths of servers, and of what is honoured or harmless."""
-    containers = {row.container for row in DIALECTS} - COMMON_WORDS | {dialect.container}
+    containers = {*CONTAINERS} - COMMON_WORDS | {dialect.container, *dialect.others}
     globs = [
         *(".".join(container) for container in containers),
         *dialect.tool_patterns,
@@ -110,6 +115,7 @@ def _passed(document: dict[str, Any], dialect: Dialect) -> re.Pattern[str]:
         dialect.hosts,
         *ROOT_SWITCHES,
         *SERVER_LISTS,
+        *DEFAULTS,
         *(f"projects.*.{path}" for path in SERVER_LISTS),
         "mcpagg",
         "enabledTools",

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
+from itertools import count as count_from
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from mcpagg.config.dialects import (
     ANY,
+    API_DOCUMENTS,
     BARE_MAP,
     COMMON_WORDS,
+    CONTAINERS,
     DIALECTS,
     KEYS,
     NOT_CONFIGS,
+    OF_CATALOGUES,
     ONE_SERVER,
     Dialect,
     is_quiet,
@@ -24,8 +29,11 @@ from mcpagg.problems import count, meant
 Keys = tuple[str, ...]
 
 _SHOWN = 6
+_DEEP = 3
+_WRITE = 'write {NAME: {"command": …}}'
 _THAT = "compile the file that it names"
 _NEVER_A_NAME = frozenset({"mcpServers", "mcp_servers", "context_servers"})
+_AROUND = 'write {"mcpServers": {NAME: {…}}} around it'
 
 
 class Found(NamedTuple):
@@ -57,7 +65,12 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
             'write {"mcpServers": {NAME: {"command": …}}}',
         )
         return BARE_MAP, []
-    holders = _holders(document, path)
+    is_config = _NEVER_A_NAME & document.keys() or not API_DOCUMENTS & document.keys()
+    holders = _holders(document, path) if is_config else []
+    if listing := next((held for _, places in holders for held in places if _lists(held)), None):
+        what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install, as registries do"
+        root.error(what, "compile the config of the client that starts them")
+        return holders[0][0], []
     if holders:
         dialect, places = next((held for held in holders if _count(held[1])), holders[0])
         _warn_of_others(dialect, holders, root)
@@ -78,7 +91,8 @@ def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[H
             continue
         places = [
             held
-            for held in _reach(document, dialect.container, document)
+            for container in (dialect.container, *dialect.others)
+            for held in _reach(document, container, document)
             if not (held.keys[0] in servers and is_entry(held.value))  # the name of a server
             and (dialect.container not in COMMON_WORDS or _may_hold_servers(held.value))
         ]
@@ -87,16 +101,30 @@ def _holders(document: dict[str, Any], path: Path) -> list[tuple[Dialect, list[H
     return list(found.values())
 
 
+def _lists(held: Held) -> bool:
+    """Tell whether a container describes servers to install, and none to start."""
+    members = _members(held.value) if isinstance(held.value, dict | list) else []
+    described = [isinstance(one, dict) and bool(OF_CATALOGUES & one.keys()) for one in members]
+    return any(described) and not any(map(is_entry, members))
+
+
 def _may_hold_servers(value: Any) -> bool:
+    """Tell whether at least half of the members of a container are objects, as servers are."""
     if not isinstance(value, dict | list):
         return False
-    members = value.values() if isinstance(value, dict) else value
-    return not value or any(isinstance(member, dict) for member in members)
+    objects = [member for member in _members(value) if isinstance(member, dict)]
+    return 2 * len(objects) >= len(value)
+
+
+def _members(value: dict[str, Any] | list[Any]) -> list[Any]:
+    return [*value.values()] if isinstance(value, dict) else value
 
 
 def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
-    """Tell whether the file's name or schema is one of the dialect's, if it asks for one."""
-    if not dialect.files:
+    """Tell whether the file's name, schema or keys are the dialect's, if it asks for any."""
+    if not dialect.files and not dialect.signs:
+        return True
+    if dialect.signs and dialect.signs <= document.keys():
         return True
     if dialect.schema and dialect.schema in str(document.get("$schema")):
         return True
@@ -107,15 +135,15 @@ def _fits(dialect: Dialect, document: dict[str, Any], path: Path) -> bool:
 def _reach(
     value: Any, container: Keys, beside: Mapping[str, Any], path: Keys = ()
 ) -> Iterator[Held]:
-    """Yield what stands at the end of a container's keys."""
+    """Yield what stands at the end of a container's keys, of which some may be one with dots."""
     if not container:
         yield Held(path, value, beside)
-    elif isinstance(value, dict):
-        first, *rest = container
-        for key in value if first == ANY else (first,):
+    for end in range(len(container), 0, -1) if isinstance(value, dict) else ():
+        first, rest = container[:end], container[end:]
+        for key in value if first == (ANY,) else (".".join(first),):
             if value.get(key) is not None:
-                below = value[key] if first == ANY and isinstance(value[key], dict) else beside
-                yield from _reach(value[key], tuple(rest), below, (*path, key))
+                below = value[key] if first == (ANY,) and isinstance(value[key], dict) else beside
+                yield from _reach(value[key], rest, below, (*path, key))
 
 
 def _at(root: Place, keys: Keys) -> Place:
@@ -131,28 +159,64 @@ def _count(places: list[Held]) -> int:
 
 def _entries(held: Held, root: Place) -> Iterator[Found]:
     place = _at(root, held.keys)
-    if isinstance(held.value, dict):
+    if is_entry(held.value):
+        place.error("is one server without a name", "write {NAME: {…}} around it")
+    elif isinstance(held.value, dict) and held.value and not _holds_objects(held.value):
+        keys = ", ".join(map(quoted, held.value))
+        place.error(f"holds no servers: found {keys}, and no object", _WRITE)
+    elif isinstance(held.value, dict):
         for name, entry in held.value.items():
             yield Found(name, entry, place.at(name), held.beside)
     elif isinstance(held.value, list):
-        for index, entry in enumerate(held.value):
-            name = _own_name(entry)
-            if isinstance(entry, str):
-                place.at(index).error("names a file, and only its own client looks there", _THAT)
-            elif name is None:
-                place.at(index).error("is a server without a name", 'give it a "name"')
-            else:
-                yield Found(name, entry, place.at(index), held.beside)
+        yield from _listed(held, place)
     elif isinstance(held.value, str):
         place.error("names a file, and only its own client looks there", _THAT)
     else:
         place.error(f"expected an object of servers, found {kind(held.value)}")
 
 
+def _listed(held: Held, place: Place) -> Iterator[Found]:
+    """Yield the entries of a list; a URL without a name is called as its host is."""
+    taken = {_own_name(entry) for entry in held.value}
+    for index, written in enumerate(held.value):
+        at = place.at(index)
+        is_url = isinstance(written, str) and "://" in written
+        entry = {"url": written} if is_url else written
+        name = _own_name(entry)
+        if isinstance(entry, str):
+            at.error("names a file, and only its own client looks there", _THAT)
+            continue
+        if name is None and (host := _host(entry)):
+            name = next(n for n in _names(host) if n not in taken)
+            taken.add(name)
+            at.warn(f"has no name; here it is called {quoted(name)}", 'give it a "name"')
+        if name is None:
+            at.error("is a server without a name", 'give it a "name"')
+        else:
+            yield Found(name, entry, at, held.beside)
+
+
+def _names(first: str) -> Iterator[str]:
+    yield first
+    yield from (f"{first}-{number}" for number in count_from(2))
+
+
+def _host(entry: Any) -> str:
+    urls = [entry.get(key) for key in ("url", "target")] if isinstance(entry, dict) else []
+    try:
+        return next((urlsplit(url).hostname or "" for url in urls if isinstance(url, str)), "")
+    except ValueError:
+        return ""
+
+
 def _own_name(entry: Any) -> str | None:
-    """Return the name that an entry of a list gives itself."""
-    names = [entry.get(key) for key in ("name", "id")] if isinstance(entry, dict) else []
+    """Return the name that an entry of a list gives itself; Continue's hub knows some by `uses`."""
+    names = [entry.get(key) for key in ("name", "id", "uses")] if isinstance(entry, dict) else []
     return next((name for name in names if isinstance(name, str)), None)
+
+
+def _holds_objects(value: dict[str, Any] | list[Any]) -> bool:
+    return any(isinstance(member, dict) for member in _members(value))
 
 
 def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, list[Found]]:
@@ -161,7 +225,7 @@ def _without_container(document: dict[str, Any], root: Place) -> tuple[Dialect, 
         name = _own_name(document)
         if name is not None:
             return ONE_SERVER, [Found(name, document, root, {})]
-        root.error("is one server without a name", 'write {"mcpServers": {NAME: {…}}} around it')
+        root.error("is one server without a name", _AROUND)
         return ONE_SERVER, []
     servers = _bare_map(document).items()
     return BARE_MAP, [Found(key, value, root.at(key), {}) for key, value in servers]
@@ -207,21 +271,31 @@ def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
     """Say that there is no server, and what was looked for."""
     if holders:
         empty = ", ".join(_dotted(dialect) for dialect, _ in holders)
-        root.error(f"no servers: {empty} is empty", 'write {NAME: {"command": …}} into it')
+        root.error(f"no servers: {empty} is empty", f"{_WRITE} into it")
         return
     for keys, what in NOT_CONFIGS:
         if keys <= document.keys():
             root.error(f"no servers: this is {what}, not a client's config")
             return
-    looked = ", ".join(list(dict.fromkeys(map(_dotted, DIALECTS)))[:_SHOWN])
-    containers = [dialect.container[0] for dialect in DIALECTS]
-    maps = [key for key, value in document.items() if isinstance(value, dict | list)]
-    close = next(filter(None, (meant(key, containers) for key in maps)), "")
+    short = [_dotted(dialect) for dialect in DIALECTS if len(dialect.container) < _DEEP]
+    looked = ", ".join(list(dict.fromkeys(short))[:_SHOWN])
+    known = {container[0] for container in CONTAINERS}
+    there = next((key for key in document if key in known), None)
     has = ", ".join(quoted(key) for key in list(document)[:10]) or "nothing"
-    root.error(
-        f"no servers: looked for {looked} and others; the file has {has}",
-        close or 'write {"mcpServers": {NAME: {"command": …}}}',
-    )
+    what = f"looked for {looked} and others; the file has {has}"
+    if there is not None:
+        what += f", and in {quoted(there)} nothing that is a server"
+    root.error(f"no servers: {what}", _misspelt(document, known) or f"{_WRITE} as `mcpServers`")
+
+
+def _misspelt(document: dict[str, Any], known: Collection[str]) -> str:
+    """Return the remedy for a key that is almost a container's, if it may well be meant as one."""
+    for key, value in document.items():
+        if key not in known and isinstance(value, dict | list):
+            names_them = "mcp" in key.lower() or any(map(is_entry, _members(value)))
+            if names_them and (close := meant(key, known)):
+                return close
+    return ""
 
 
 def _dotted(dialect: Dialect) -> str:

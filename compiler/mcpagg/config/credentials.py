@@ -384,7 +384,8 @@ def _before_hosts(text: str) -> Iterator[_Evidence]:
                 placeholder = bool(_EXAMPLE.search(text)) if known else _is_placeholder(password)
                 shown = "USER" if looks_random(user) else user
                 lead = f"{match['protocol']}://{shown}:"
-                clue = _Clue("", "password", "", lead, f"@{host}")
+                more = "…" if text[match.end() :] else ""
+                clue = _Clue("", "password", "", lead, f"@{host}{more}")
                 yield _Evidence("a password in a URL", clue, placeholder)
         public = _SENTRY_DSN.match(text, match.start("user"))
         if looks_random(user) and match["protocol"].endswith(("http", "https")) and not public:

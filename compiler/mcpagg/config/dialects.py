@@ -41,12 +41,16 @@ class Dialect:
     name: str
     container: tuple[str, ...] = ("mcpServers",)
     """The keys that lead to the servers; `ANY` stands for every key."""
+    others: tuple[tuple[str, ...], ...] = ()
+    """Further containers of the same files, beside the first."""
     files: tuple[str, ...] = ()
     """Globs for the ends of its files' paths; none if the container is distinctive enough."""
     client: str = ""
     """The client, as `--from` has it, if a file of any name is one of its."""
     schema: str = ""
     """A part of the `$schema` of its files, as good as a path."""
+    signs: frozenset[str] = frozenset()
+    """Keys at the root that its files have, as good as a path."""
     keys: Mapping[str, Key] = field(default_factory=dict)
     """Keys of an entry that it reads in its own way; `a.b` is key b of the object a."""
     switches: Mapping[str, bool] = field(default_factory=dict)
@@ -54,7 +58,9 @@ class Dialect:
     url: Transport = "streamable-http"
     """The transport of a server of which the entry gives nothing but a URL."""
     provided: Callable[[Mapping[str, Any]], bool] = lambda entry: False
-    """Whether only the client itself can start the server of an entry."""
+    """Whether only the client itself can start the server of an entry; see also `PROVIDED`."""
+    splits: bool = False
+    """Whether it takes a `command` without arguments apart, as a shell does."""
     prefix: str = ""
     """What the keys of an entry's `tools` have before the names of its tools; {} is the server."""
     references: Mapping[str, str] = field(default_factory=dict)
@@ -76,12 +82,7 @@ class Dialect:
 
 
 def _zed_extension(entry: Mapping[str, Any]) -> bool:
-    settings_alone = "settings" in entry and not entry.keys() - {"settings", "enabled"}
-    return entry.get("source") == "extension" or settings_alone
-
-
-def _goose_builtin(entry: Mapping[str, Any]) -> bool:
-    return entry.get("type") in ("builtin", "platform", "frontend", "inline_python")
+    return not entry.keys() - {"settings", "enabled", "remote", "source"}
 
 
 _GEMINI: dict[str, Any] = {
@@ -101,6 +102,28 @@ _GEMINI: dict[str, Any] = {
     "harmless": ("allowedTools", "tools.allowed", "tools.disableLLMCorrection"),
 }
 """What Gemini CLI and its forks share."""
+
+_GOOSE: dict[str, Any] = {
+    "keys": {
+        "cmd": Key("command", readers.command),
+        "envs": Key("env", readers.variables),
+        "env_keys": Key("env", readers.variables),
+        "uri": Key("url", readers.text),
+        "timeout": CALL_S,
+        "available_tools": Key("filter", readers.allowed_or_all),
+    },
+}
+_OPENCODE: dict[str, Any] = {
+    "client": "opencode",
+    "keys": {"timeout": LISTING_MS, "timeout.startup": START_MS, "timeout.request": CALL_MS},
+    "references": {r"\{file:(?P<rest>[^{}]+)\}": "file"},
+    "tool_patterns": {
+        "tools": patterns.switches,
+        "permission": patterns.permissions,
+        "permissions": patterns.rules("action", "effect", first=False),
+    },
+    "naming": (patterns.SINGLE,),
+}
 
 # The first row whose file and container fit is taken.
 DIALECTS = (
@@ -124,8 +147,14 @@ DIALECTS = (
     ),
     Dialect(
         "Roo Code",
-        files=(".roo/mcp.json", "settings/mcp_settings.json"),
-        keys={"timeout": CALL_S},
+        files=(".roo/mcp.json", "settings/mcp_settings.json", ".kilocode/mcp.json"),
+        keys={"timeout": Key("timeout", readers.seconds_or_milliseconds)},
+    ),
+    Dialect(
+        "Continue",
+        files=(".continue/*.yaml", ".continue/*.yml", ".continue/*.json"),
+        signs=frozenset({"name", "version", "schema"}),
+        keys={"apiKey": Key("token", readers.written)},
     ),
     Dialect(
         "MCPHub",
@@ -142,6 +171,8 @@ DIALECTS = (
     Dialect(
         "mcporter",
         files=("mcporter.json", "mcporter.jsonc"),
+        keys={"executable": Key("command", readers.command)},
+        splits=True,
         references={r"\$env:(?P<rest>[A-Za-z_]\w*)": "env"},
     ),
     Dialect(
@@ -174,12 +205,24 @@ DIALECTS = (
     ),
     Dialect("VS Code, minimal clients", ("servers",), client="vscode"),
     Dialect(
-        "VS Code settings, mcp-agent",
+        "OpenCode, newer layout",
+        ("mcp", "servers"),
+        files=("opencode.json", "opencode.jsonc", "opencode/*.json", "opencode/*.jsonc"),
+        schema="opencode.ai",
+        **_OPENCODE,
+    ),
+    Dialect(
+        "VS Code settings, mcp-agent, OpenClaw",
         ("mcp", "servers"),
         client="vscode",
+        others=(("mcp", "targets"),),
         harmless=("chat.mcp.serverSampling",),
     ),
+    Dialect("VS Code workspaces", ("settings", "mcp", "servers"), client="vscode"),
     Dialect("devcontainer.json", ("customizations", "vscode", "mcp", "servers"), client="vscode"),
+    Dialect(
+        "devcontainer.json, settings", ("customizations", "vscode", "settings", "mcp", "servers")
+    ),
     Dialect(
         "Zed",
         ("context_servers",),
@@ -204,19 +247,7 @@ DIALECTS = (
         references={r"\$\((?P<rest>(?:[^()]|\([^()]*\))+)\)": "cmd"},
         harmless=("options.disabled_tools",),
     ),
-    Dialect(
-        "OpenCode",
-        ("mcp",),
-        client="opencode",
-        keys={"timeout": LISTING_MS, "timeout.startup": START_MS, "timeout.request": CALL_MS},
-        references={r"\{file:(?P<rest>[^{}]+)\}": "file"},
-        tool_patterns={
-            "tools": patterns.switches,
-            "permission": patterns.permissions,
-            "permissions": patterns.rules("action", "effect", first=False),
-        },
-        naming=(patterns.SINGLE,),
-    ),
+    Dialect("OpenCode", ("mcp",), **_OPENCODE),
     Dialect(
         "Hermes",
         ("mcp_servers",),
@@ -238,30 +269,46 @@ DIALECTS = (
         files=("vibe/config.toml",),
         keys={
             "command": Key("command", readers.command_line),
-            "api_key_env": Key("bearer", readers.bearer),
+            "auth.type": Key("nothing", readers.unread),
+            **{
+                within + key: known
+                for within in ("", "auth.")
+                for key, known in {
+                    "api_key_env": Key("token", readers.variable),
+                    "api_key_header": Key("token header", readers.text),
+                    "api_key_format": Key("token format", readers.token_format),
+                }.items()
+            },
         },
         tool_patterns={"enabled_tools": patterns.offered, "disabled_tools": patterns.withheld},
         naming=(patterns.SINGLE,),
     ),
-    Dialect("Codex", ("mcp_servers",), client="codex"),
+    Dialect(
+        "LiteLLM",
+        ("mcp_servers",),
+        signs=frozenset({"model_list"}),
+        keys={
+            "auth_type": Key("token scheme", readers.litellm_scheme),
+            "auth_value": Key("token", readers.written),
+            "authentication_token": Key("token", readers.written),
+            "extra_headers": Key("nothing", readers.unread),
+            "static_headers": Key("headers", readers.headers),
+        },
+    ),
+    Dialect("Codex, the Messages API", ("mcp_servers",), client="codex"),
     Dialect(
         "Goose",
         ("extensions",),
         client="goose",
         files=("goose/config.yaml", "goose/config/config.yaml"),
-        keys={
-            "cmd": Key("command", readers.command),
-            "envs": Key("env", readers.variables),
-            "env_keys": Key("env", readers.variables),
-            "uri": Key("url", readers.text),
-            "timeout": CALL_S,
-            "available_tools": Key("filter", readers.allowed_or_all),
-        },
-        provided=_goose_builtin,
+        **_GOOSE,
+    ),
+    Dialect(
+        "recipes of Goose", ("extensions",), signs=frozenset({"title", "description"}), **_GOOSE
     ),
     Dialect(
         "Amp settings",
-        ("amp.mcpServers",),
+        ("amp", "mcpServers"),
         client="amp",
         tool_patterns={
             "amp.tools.disable": patterns.withheld,
@@ -277,18 +324,51 @@ DIALECTS = (
         ("projects", ANY, "mcpServers"),
         harmless=("projects.*.allowedTools", "cached*", "tipsHistory"),
     ),
+    Dialect("Zencoder settings", ("zencoder", "mcpServers")),
+    Dialect(
+        "nanobot",
+        ("tools", "mcpServers"),
+        others=(("tools", "mcp_servers"),),
+        keys={"toolTimeout": CALL_S, "tool_timeout": CALL_S},
+        harmless=("tools.[!m]*",),
+    ),
+    Dialect("PicoClaw", ("tools", "mcp", "servers"), harmless=("tools.[!m]*",)),
+    Dialect(
+        "OpenHands",
+        ("mcp", "stdio_servers"),
+        others=(("mcp", "sse_servers"), ("mcp", "shttp_servers")),
+        keys={"api_key": Key("token", readers.written)},
+    ),
 )
+CONTAINERS = tuple(keys for row in DIALECTS for keys in (row.container, *row.others))
 COMMON_WORDS = frozenset({("mcp",), ("servers",), ("extensions",)})
 """Containers whose name stands for other things as well."""
 
 BARE_MAP = Dialect("a map of servers", ())
 ONE_SERVER = Dialect("one server", ())
 
+OF_CATALOGUES = frozenset({"server", "packages", "remotes", "repository", "qualifiedName"})
+"""Keys of what describes a server to install."""
+
+API_DOCUMENTS = frozenset({"openapi", "swagger", "asyncapi"})
+"""Keys of documents whose `servers` are those of an HTTP API."""
+
 # Files that hold no servers to start, by keys that give them away.
+_OF_REGISTRY = "a server.json of the MCP registry"
 NOT_CONFIGS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"openapi"}), "an OpenAPI document"),
+    (frozenset({"swagger"}), "an OpenAPI document"),
+    (frozenset({"asyncapi"}), "an AsyncAPI document"),
+    (frozenset({"services"}), "a compose file: its services are started in containers"),
+    (frozenset({"startCommand"}), "a smithery.yaml: it says how Smithery starts one server"),
     (frozenset({"source", "environment"}), "a fastmcp.json: it describes one FastMCP server"),
-    (frozenset({"packages", "$schema", "version"}), "a server.json of the MCP registry"),
+    (frozenset({"source", "$schema"}), "a fastmcp.json: it describes one FastMCP server"),
+    (frozenset({"packages", "$schema", "version"}), _OF_REGISTRY),
+    (frozenset({"remotes", "$schema", "version"}), _OF_REGISTRY),
+    (frozenset({"remotes", "name", "version"}), _OF_REGISTRY),
+    (frozenset({"packages", "name", "version"}), _OF_REGISTRY),
     (frozenset({"manifest_version", "server"}), "the manifest of an MCP bundle (.mcpb)"),
+    (frozenset({"dxt_version", "server"}), "the manifest of an MCP bundle (.mcpb)"),
     (frozenset({"dependencies", "scripts"}), "a package.json"),
     (
         frozenset({"schema_version", "image", "transport"}),
@@ -313,6 +393,7 @@ KEYS: dict[str, Key] = {
     "transport": Key("transport", readers.text),
     "transportType": Key("transport", readers.text),
     "url": Key("url", readers.text),
+    "server_url": Key("url", readers.text),
     "serverUrl": Key("url", readers.text),
     "httpUrl": Key("url", readers.text),
     "sseUrl": Key("url", readers.text),
@@ -322,8 +403,12 @@ KEYS: dict[str, Key] = {
     "headers": Key("headers", readers.headers),
     "http_headers": Key("headers", readers.headers),
     "env_http_headers": Key("headers", readers.headers_of_variables),
-    "bearer_token_env_var": Key("bearer", readers.bearer),
-    "bearerTokenEnv": Key("bearer", readers.bearer),
+    "bearer_token_env_var": Key("token", readers.variable),
+    "bearerTokenEnv": Key("token", readers.variable),
+    "bearerToken": Key("token", readers.written),
+    "bearer_token": Key("token", readers.written),
+    "authorization_token": Key("token", readers.written),
+    "target": Key("target", readers.text),
     "auth": Key("oauth", readers.oauth),
     "oauth": Key("oauth", readers.oauth),
     "timeout": Key("timeout", readers.duration),
@@ -336,6 +421,8 @@ KEYS: dict[str, Key] = {
     "startup_timeout_ms": START_MS,
     "connectionTimeout": START_MS,
     "anythingllm.suppressedTools": Key("filter", readers.withheld),
+    "tool_configuration.allowed_tools": Key("filter", readers.allowed),
+    "discoveryTimeoutMs": LISTING_MS,
     "tools": Key("filter", readers.tools),
     "prompts": Key("nothing", readers.none_withheld),
     "resources": Key("nothing", readers.none_withheld),
@@ -374,8 +461,15 @@ TRANSPORTS: dict[str, Transport | None] = {
     "streamablehttp": "streamable-http",
     "sse": "sse",
     "remote": None,  # by the URL
+    "url": None,
 }
 """Transports, in lower case without `-` and `_`."""
+
+PROVIDED = frozenset({"inmemory", "builtin", "platform", "frontend", "inlinepython", "sdk"})
+"""Transports of servers that only their client can start, spelled likewise."""
+
+DEFAULTS = ("serverDefaults", "mcpProxy.options")
+"""Paths from the root of what is meant for every entry that does not say otherwise."""
 
 QUIET = frozenset(
     "trust chat autoStart critical persistent alwaysLoad source gallery"  # noqa: SIM905 - a word a line
@@ -383,14 +477,14 @@ QUIET = frozenset(
     " requiredFor requiredRoles provider author homepage repository documentation version"
     " installCommands installDirectory dev comment display_name bundled iconPath startup"
     " serverInstructions start_on_launch lifecycle directTools anythingllm protocol"
-    " required".split()
+    " required chatMenu customUserVars requiresOAuth watchPaths custom_instructions tokenCacheDir"
+    " oauthRedirectUrl protocol_mode panicIfInvalid logEnabled".split()
 )
 """Keys that matter to a client, or to people."""
 
 UNHONOURED = {
     "headersHelper": "it would have to be run at every start: pass a variable in `headers`",
-    "api_key_header": "write the header into `headers`",
-    "api_key_format": "write the header into `headers`",
+    "authTokens": "it guards another proxy: see `serverTransport` for a token of this one",
     "sseReadTimeout": "use --timeout",
     "http_timeout_seconds": "use --connect-timeout",
     "inheritParentEnv": "use --env",
@@ -404,6 +498,7 @@ ROOT_QUIET = frozenset(
 ROOT_UNHONOURED = {
     "mcpServerCommand": "write the server that it starts into `mcpServers`",
     "mcp.serverCommand": "write the server that it starts into `mcpServers`",
+    "mcp.timeout": "see --timeout and --connect-timeout",
 }
 """Paths from the root of what is understood but not honoured, with what to do instead."""
 
@@ -414,6 +509,7 @@ ROOT_SWITCHES = (
     "customizations.vscode.settings.chat.mcp.access",
     "mcp.enabled",
     "mcpEnabled",
+    "tools.mcp.enabled",
 )
 """Paths from the root of what switches all servers on (true, "all") or off (false, "none")."""
 

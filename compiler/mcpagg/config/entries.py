@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from mcpagg.config.coordinator import has_masks, read_masks
 from mcpagg.config.dialects import (
     KEYS,
+    PROVIDED,
     TRANSPORTS,
     UNHONOURED,
     URL_SAYS,
@@ -20,17 +22,25 @@ from mcpagg.config.dialects import (
     within_of,
 )
 from mcpagg.config.findings import Place, Written, kind, quoted
-from mcpagg.config.readers import Filter
+from mcpagg.config.readers import Filter, command_line, text
 from mcpagg.config.restrictions import SWITCHES, is_off, refuse_within, report_unknown
 from mcpagg.options import CONNECT_SECONDS
 from mcpagg.spec import OAuth, ServerSpec, Transport
 from mcpagg_runtime.spawn.launch import Location
 
 STDIO_FIELDS = ("command", "args", "env", "env_file", "cwd")
-REMOTE_FIELDS = ("url", "headers", "bearer", "oauth")
+REMOTE_FIELDS = ("url", "headers", "token", "token header", "token format", "token scheme", "oauth")
+
+_RUNTIME = "${runtime."
+"""What begins a reference that only the client knows."""
+
+Defaults = Sequence[tuple[dict[str, Any], Place]]
+"""What is meant for every entry that does not say otherwise, and where it stands."""
 
 
-def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerSpec | None:
+def read_entry(
+    name: str, value: Any, place: Place, dialect: Dialect, defaults: Defaults = ()
+) -> ServerSpec | None:
     """Return the server that entry `name` describes, or None after an error at its place."""
     if not isinstance(value, dict):
         place.error(f"expected an object with `command` or `url`, found {kind(value)}")
@@ -41,6 +51,8 @@ def read_entry(name: str, value: Any, place: Place, dialect: Dialect) -> ServerS
     transport = entry.transport(place) if len(place.errors) == before else None
     if transport is None:
         return None
+    for default, at in defaults:
+        entry.inherit(default, at, transport)
     fields = entry.of(transport)
     chosen = entry.filter(name, place)
     return ServerSpec(
@@ -71,13 +83,18 @@ class _Entry:
         self.keys: list[str] = []
 
     def collect(self, value: dict[str, Any], place: Place, within: str = "") -> None:
-        """Read every key; null is as good as absent. `within` is the key that leads here."""
+        """Read every key; what is null or empty is as good as absent.
+
+        `within` is the key that leads here.
+        """
         for key, member in value.items():
             self.keys.append(key)
             at, whole = place.at(key), within + key
             if member is None or whole in SWITCHES or is_off(key, value):
                 continue
             known = key_of(self.dialect, whole)
+            if known is not None and _is_blank(member, known):
+                continue
             if isinstance(member, dict) and is_nested(self.dialect, whole):
                 self.collect(member, at, within_of(whole))
             elif known is not None:
@@ -93,6 +110,9 @@ class _Entry:
         field, read = known_as
         if key == "envVars" and has_masks(value):
             field, read = "masks", read_masks
+        elif field == "target":
+            is_url = isinstance(value, str) and "://" in value
+            field, read = ("url", text) if is_url else ("command", command_line)
         found = read(value, at)
         if found is None:
             return
@@ -115,15 +135,31 @@ class _Entry:
         self.spelled.setdefault(field, key)
         self.places.setdefault(field, at)
 
+    def inherit(self, value: dict[str, Any], place: Place, transport: Transport) -> None:
+        """Take over what is meant for all entries, where this one does not say otherwise."""
+        common = _Entry(self.dialect)
+        common.collect(value, place)
+        for field in REMOTE_FIELDS if transport == "stdio" else STDIO_FIELDS:
+            common.fields.pop(field, None)
+        for field, found in common.fields.items():
+            own = self.fields.setdefault(field, found)
+            if isinstance(own, dict):
+                self.fields[field] = {**found, **own}
+            self.places.setdefault(field, common.places[field])
+        self.filters = self.filters or common.filters
+
     def transport(self, place: Place) -> Transport | None:
         """Return how the server is reached, from what the entry says and holds."""
         command, url = "command" in self.fields, "url" in self.fields
         declared = self.fields.get("transport")
         if declared is not None:
-            spelling = declared.lower().replace("-", "").replace("_", "")
+            spelling = spelled(declared)
             if spelling not in TRANSPORTS:
                 what = f"unknown transport {quoted(declared)}"
-                self.places["transport"].error(what, "write stdio, http or sse")
+                remedy = "write stdio, http or sse"
+                if spelling in ("ws", "websocket"):
+                    what, remedy = "WebSocket is not spoken here", "--skip it, or use its http URL"
+                self.places["transport"].error(what, remedy)
                 return None
             wanted = TRANSPORTS[spelling] or self._by_url()
             if not (command if wanted == "stdio" else url):
@@ -136,7 +172,10 @@ class _Entry:
         elif not command and not url:
             keys = ", ".join(quoted(key) for key in self.keys) or "{}"
             what = f"has neither `command` nor `url`, only {keys}"
-            place.error(what, "write the program to start, or the URL to connect to")
+            if {"command", "url"} & {*self.keys}:
+                what = f"has no `command` and no `url` that says something, of {keys}"
+            remedy = "write the program to start, or the URL to connect to, or --skip it"
+            place.error(what, remedy)
         return "stdio" if command and not url else self._by_url() if url and not command else None
 
     def _by_url(self) -> Transport:
@@ -153,13 +192,14 @@ class _Entry:
                 self.places[field].warn(what)
         if remote:
             _check_url(self.fields["url"], self.places["url"])
-            headers = self.fields.get("headers", {}) | self.fields.get("bearer", {})
             return {
                 "url": self._plain("url"),
-                "headers": self._members("headers", headers),
+                "headers": self._members("headers", self._headers()),
                 "oauth": self.fields.get("oauth", OAuth()),
             }
         program, *first = self.fields["command"]
+        if self.dialect.splits and not first and not self.fields.get("args"):
+            program, *first = command_line(program.text, self.places["command"]) or (program,)
         args = [*first, *self.fields.get("args", ())]
         for index, word in enumerate(args):
             self.paths[Location("args", index)] = word.path
@@ -173,6 +213,19 @@ class _Entry:
             "env_file": self._plain("env_file"),
             "cwd": self._plain("cwd"),
         }
+
+    def _headers(self) -> dict[str, Written]:
+        """Return the headers; one holds the token that the entry gives by a key of its own."""
+        headers: dict[str, Written] = self.fields.get("headers", {})
+        token: Written | None = self.fields.get("token")
+        if token is None:
+            return headers
+        name, form = self.fields.get("token scheme", ("Authorization", "Bearer {token}"))
+        name = self.fields.get("token header", name)
+        form = self.fields.get("token format", form)
+        if token.text.lower().startswith("bearer "):
+            form = "{token}"
+        return headers | {name: Written(form.replace("{token}", token.text), token.path)}
 
     def _plain(self, field: str) -> str | None:
         """Return the string of a field, and record where it stands."""
@@ -200,6 +253,32 @@ class _Entry:
         return Filter(lists[0][1].expose if lists else None, tuple(hide), rename)
 
 
+def spelled(transport: str) -> str:
+    """Return how the tables spell a transport."""
+    return re.sub(r"[^a-z]", "", transport.lower())
+
+
+def is_provided(entry: Any, dialect: Dialect) -> bool:
+    """Tell whether only its own client can start the server of an entry."""
+    if not isinstance(entry, dict):
+        return False
+    types = [entry.get(key) for key, known in KEYS.items() if known.field == "transport"]
+    of_hub = "uses" in entry and not {"command", "url"} & entry.keys()
+    return (
+        of_hub
+        or any(isinstance(one, str) and spelled(one) in PROVIDED for one in types)
+        or any(isinstance(text, str) and _RUNTIME in text for text in entry.values())
+        or dialect.provided(entry)
+    )
+
+
+def _is_blank(value: Any, known: Key) -> bool:
+    """Tell whether a value says nothing; an empty list of tools does."""
+    if isinstance(value, str):
+        return not value.strip()
+    return known.field == "command" and value == []
+
+
 def _agree(known: Any, found: Any) -> bool:
     """Tell whether two keys of one field can both be meant."""
     if isinstance(known, dict):
@@ -212,13 +291,15 @@ def _agree(known: Any, found: Any) -> bool:
 def _check_url(url: str, at: Place) -> None:
     if url.startswith(("$", "{")):
         return  # a reference: only the start can tell
+    scheme, behind, _ = url.partition("://")
+    if behind and scheme.lower() not in ("http", "https"):
+        at.error(f"cannot connect to {quoted(scheme)} URLs", "use http or https, or --skip it")
+        return
     try:
         parts = urlsplit(url)
         # What refers to something is checked where its value is known.
         complete = bool(parts.netloc and ("$" in parts.netloc or parts.port != 0))
     except ValueError:
-        parts, complete = None, False
-    if not complete:
+        complete = False
+    if not (complete and behind):
         at.error("is no URL", "write https://HOST/PATH")
-    elif parts is not None and parts.scheme not in ("http", "https"):
-        at.error(f"cannot connect to {quoted(parts.scheme)} URLs", "use http or https")

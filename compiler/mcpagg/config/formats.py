@@ -16,8 +16,14 @@ from typing import Any, NoReturn
 _TOML_FAULT = re.compile(
     r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end .*)\)"
 )
-_JSON_CURES = {"'": "; write double quotes", "\\": r"; write \\ for a backslash"}
-"""What to do about a character that JSON does not take where it stands."""
+_IN_PLAIN_WORDS = {
+    "missing commas are not allowed": "a comma is missing",
+    "expecting key": "expecting a key; write it in double quotes",
+    "unquoted keys are not allowed": "a key without quotes; write it in double quotes",
+    "expecting value": "expecting a value; write text in double quotes",
+    "invalid backslash escape": "invalid backslash escape; write \\\\ for one backslash",
+}
+"""What the reader of JSON says → the same with its cure."""
 _YAML_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _YAML_TAG = "tag:yaml.org,2002:"
 _YAML_TEXTS = frozenset({"str", "int", "float", "timestamp"})
@@ -90,9 +96,8 @@ def _load_with_comments(text: str) -> object:
         return jsonyx.loads(text, allow=COMMENTS | TRAILING_COMMA, hooks=hooks)
     except jsonyx.TruncatedSyntaxError as problem:
         what = problem.msg[:1].lower() + problem.msg[1:]
-        what = what.replace("missing commas are not allowed", "a comma is missing")
-        line, column = problem.lineno or 1, problem.colno
-        what += _JSON_CURES.get("".join(text.split("\n")[line - 1 : line])[column - 1 :][:1], "")
+        what = _IN_PLAIN_WORDS.get(what, what)
+        line, column = problem.lineno, problem.colno
         # `from None`, here and in the other readers: the parser's error holds the config's text.
         raise SyntaxFault(what, line, column) from None
 

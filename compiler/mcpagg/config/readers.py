@@ -22,6 +22,9 @@ Reader = Callable[[Any, Place], Any]
 MILLISECONDS_FROM = 1000
 """A timeout whose unit clients disagree about is in milliseconds from here on."""
 
+MOST_SECONDS = 3600
+"""The longest timeout that clients take which bound it, in seconds."""
+
 
 APPROVALS = frozenset({"approval_mode", "approval", "permission", "requireApproval"})
 """Keys of a tool that say whether the client asks before it calls the tool."""
@@ -82,11 +85,17 @@ def scalars(value: Any, at: Place) -> tuple[Written, ...] | None:
     return tuple(Written(item, path) for item, path in items if item is not None)
 
 
+def written(value: Any, at: Place) -> Written | None:
+    """Read a string that says something, with its place."""
+    found = text(value, at)
+    return Written(found, at.path) if found else None
+
+
 def command(value: Any, at: Place) -> tuple[Written, ...] | None:
     """Read a command: the program, or a list of the program and its first arguments."""
     if not isinstance(value, list):
-        program = text(value, at)
-        return (Written(program, at.path),) if program else None
+        program = written(value, at)
+        return (program,) if program else None
     words = scalars(value, at)
     if not words or not words[0].text.strip():
         at.error("names no program", "write the program, then its arguments")
@@ -122,11 +131,12 @@ def variables(value: Any, at: Place) -> dict[str, Written] | None:
 
 
 def strings(value: Any, at: Place) -> dict[str, Written] | None:
-    """Read a map of strings, as of `headers`."""
+    """Read a map of strings, as of `headers`; null is as good as absent."""
     if not isinstance(value, dict):
         at.error(f"expected an object of strings, found {kind(value)}")
         return None
-    items = [(key, scalar(item, at.at(key)), at.at(key).path) for key, item in value.items()]
+    pairs = [(key, item) for key, item in value.items() if item is not None]
+    items = [(key, scalar(item, at.at(key)), at.at(key).path) for key, item in pairs]
     return {key: Written(item, path) for key, item, path in items if item is not None}
 
 
@@ -149,10 +159,36 @@ def headers_of_variables(value: Any, at: Place) -> dict[str, Written] | None:
     }
 
 
-def bearer(value: Any, at: Place) -> dict[str, Written] | None:
-    """Read the name of the variable that holds a bearer token."""
+def variable(value: Any, at: Place) -> Written | None:
+    """Read the name of the variable that holds a token."""
     name = text(value, at)
-    return {"Authorization": Written(f"Bearer ${{{name}}}", at.path)} if name else None
+    return Written(f"${{{name}}}", at.path) if name else None
+
+
+def token_format(value: Any, at: Place) -> str | None:
+    """Read how a header holds a token: `Bearer {token}`."""
+    found = text(value, at)
+    if found is not None and "{token}" not in found:
+        at.error("does not say where the token goes", 'write "Bearer {token}"')
+        return None
+    return found
+
+
+LITELLM_SCHEMES: dict[str, tuple[str, str]] = {
+    "api_key": ("X-API-Key", "{token}"),
+    "authorization": ("Authorization", "{token}"),
+    "bearer_token": ("Authorization", "Bearer {token}"),
+    "token": ("Authorization", "token {token}"),
+}
+"""How LiteLLM sends a credential: (header, its format)."""
+
+
+def litellm_scheme(value: Any, at: Place) -> tuple[str, str] | None:
+    """Read how LiteLLM sends the credential of a server; None without one, or by OAuth."""
+    name = text(value, at)
+    if name is not None and name not in {*LITELLM_SCHEMES, "none", "oauth2"}:
+        at.error("is not honoured", "write the header into `static_headers`, in place of this")
+    return LITELLM_SCHEMES.get(name or "")
 
 
 def oauth(value: Any, at: Place) -> OAuth | None:
@@ -204,6 +240,16 @@ def duration(value: Any, at: Place) -> float | None:
     at.warn(
         f"read as milliseconds, {amount / 1000:g} s: clients disagree about the unit of `timeout`"
     )
+    return amount / 1000
+
+
+def seconds_or_milliseconds(value: Any, at: Place) -> float | None:
+    """Read a duration in seconds; what no client takes for seconds is in milliseconds."""
+    amount = seconds(value, at)
+    if amount is None or amount <= MOST_SECONDS:
+        return amount
+    what = f"read as milliseconds, {amount / 1000:g} s: the client takes {MOST_SECONDS} s at most"
+    at.warn(what)
     return amount / 1000
 
 
@@ -293,8 +339,14 @@ def tools(value: Any, at: Place) -> Filter | None:
 
 
 def tool_filter(value: Any, at: Place) -> Filter | None:
-    """Read `toolFilter`: `{mode: "allow" or "block", list: […]}`."""
+    """Read `toolFilter`: `{mode: "allow" or "block", list: […]}`, or `{include, exclude}`."""
     modes = {"allow": allowed, "block": withheld}
+    if isinstance(value, dict) and value.keys() & {"include", "exclude"}:
+        ignore_others(value, ("include", "exclude"), at)
+        include, exclude = value.get("include"), value.get("exclude")
+        only = allowed_or_all(include, at.at("include")) if include is not None else None
+        never = withheld(exclude, at.at("exclude")) if exclude is not None else None
+        return (only or Filter())._replace(hide=never.hide if never else ())
     mode = value.get("mode") if isinstance(value, dict) else None
     if not isinstance(mode, str) or mode not in modes:
         at.error('expected {"mode": "allow" or "block", "list": [names]}')

@@ -22,17 +22,20 @@ from mcpagg.config.coordinator import (
     read_transport,
 )
 from mcpagg.config.credentials import find_credentials, known_format, without_formats
-from mcpagg.config.dialects import STANDARD_KEYS, Dialect
-from mcpagg.config.entries import read_entry
+from mcpagg.config.dialects import DEFAULTS, STANDARD_KEYS, Dialect
+from mcpagg.config.entries import Defaults, read_entry
 from mcpagg.config.findings import Place, kind, quoted, reach, where
 from mcpagg.config.own import read_overlays, read_profiles
-from mcpagg.config.restrictions import APPROVALS
+from mcpagg.config.restrictions import APPROVALS, SWITCHES
 from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
 from mcpagg.literal import is_visible
 from mcpagg.problems import ConfigError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import Location, strings
+
+_PLUGIN = b"_PLUGIN_ROOT}"
+"""What ends a reference to the folder of a plugin, as all clients spell it."""
 
 
 def read_config(
@@ -64,7 +67,8 @@ def read_config(
     documents.check(document, root, unread)
     if stdio_only:
         _check_standard(document, dialect, chosen, root)
-    servers = _servers(chosen, dialect, root)
+    defaults = _defaults(document, root) if dialect.container else []
+    servers = _servers(chosen, dialect, defaults, root)
     more: dict[str, Any] = {}
     if isinstance(document, dict):
         check_lists(chosen, document, root)
@@ -79,7 +83,7 @@ def read_config(
         if dialect.container == ("mcpServers",):
             servers = masked(document, servers, root)
         more = _beside(document, dialect, [entry.name for entry in found], root, allow_secrets)
-    project = _project(folder)
+    project = _project(folder, is_own=Path(source).name.startswith(".") or _PLUGIN in text)
     passwords = frozenset(password_inputs(document))
     called = _called(folder, project)
     variables = ClientVariables(defines, passwords, called, dialect.references)
@@ -102,12 +106,25 @@ def read_config(
     return spec, tuple(_shown(root.warnings))
 
 
-def _servers(chosen: list[Found], dialect: Dialect, root: Place) -> list[ServerSpec]:
+def _defaults(document: Any, root: Place) -> Defaults:
+    """Return what is meant for every entry that does not say otherwise."""
+    found = [reach(document, path, root) for path in DEFAULTS]
+    for value, at in found:
+        if value is not None and not isinstance(value, dict):
+            at.error(f"expected an object, found {kind(value)}")
+        elif any((value or {}).get(key) is off for key, off in SWITCHES.items()):
+            at.error("switches every server off", "compile a copy of the config without it")
+    return [(value, at) for value, at in found if isinstance(value, dict)]
+
+
+def _servers(
+    chosen: list[Found], dialect: Dialect, defaults: Defaults, root: Place
+) -> list[ServerSpec]:
     servers = []
     for entry in chosen:
         if not is_visible(entry.name):
             entry.place.error("a server's name must be one line of visible text", "rename it")
-        server = read_entry(entry.name, entry.value, entry.place, dialect)
+        server = read_entry(entry.name, entry.value, entry.place, dialect, defaults)
         if server is not None:
             servers.append(server)
     return servers
@@ -304,14 +321,15 @@ def _check_standard(document: Any, dialect: Dialect, found: list[Found], root: P
         place.error("is beyond the standard config", remedy)
 
 
-def _project(folder: Path) -> Path:
+def _project(folder: Path, is_own: bool) -> Path:
     """Return the folder that paths are meant from.
 
     A config in a hidden folder (`.vscode`, `.kiro/settings`) is meant from that folder's parent.
-    A project of its own inside of a hidden folder, a worktree say, is not.
+    A project of its own inside of a hidden folder, a worktree say, is not; nor is the folder within
+    one of a file that `is_own` to its folder: one with a hidden name, or of a plugin.
     """
     here = folder.absolute()
-    for candidate in (here, here.parent):
+    for candidate in (here,) if is_own else (here, here.parent):
         if (candidate / ".git").exists():
             break
         if candidate.name.startswith(".") and candidate.name != "..":

@@ -25,6 +25,7 @@ SWITCHES = {
     "isActive": False,
     "quarantined": True,
     "anythingllm.autoStart": False,
+    "tool_configuration.enabled": False,
 }
 """Keys that switch off what they stand in, with the value that does: a server, in its entry."""
 

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from mcpagg.config.containers import Found
 from mcpagg.config.dialects import SERVER_LISTS, Dialect, is_nested, within_of
+from mcpagg.config.entries import is_provided
 from mcpagg.config.findings import Place, kind, quoted, reach, where
 from mcpagg.config.readers import switch
 from mcpagg.config.restrictions import SWITCHES
@@ -163,7 +164,7 @@ def _host(url: str) -> str:
 
 
 def _is_provided(entry: Found, dialect: Dialect) -> bool:
-    if not isinstance(entry.value, dict) or not dialect.provided(entry.value):
+    if not is_provided(entry.value, dialect):
         return False
     entry.place.warn("is left out: only the client itself can start it")
     return True

@@ -196,9 +196,6 @@ class ClientVariables:
         own = _CLIENTS_OWN.fullmatch(body)
         if own and own["kind"] in EDITOR:
             return self._variable(own["kind"], whole, at)
-        if own and own["kind"] == "runtime":
-            at.error("only the client knows ${runtime.…}", "write what it stands for")
-            return whole
         if own and own["kind"] in KINDS:
             shown = f"${{{body[: own.start('rest')]}…}}"
             return self._asked(own["kind"], own["rest"].strip(), location, at, shown)
