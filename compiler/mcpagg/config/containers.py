@@ -275,7 +275,7 @@ def _nothing(document: dict[str, Any], holders: list[Any], root: Place) -> None:
         return
     for keys, what in NOT_CONFIGS:
         if keys <= document.keys():
-            root.error(f"no servers: this is {what}, not a client's config")
+            root.error(f"no servers: this is {what}", "compile the config that has them")
             return
     short = [_dotted(dialect) for dialect in DIALECTS if len(dialect.container) < _DEEP]
     looked = ", ".join(list(dict.fromkeys(short))[:_SHOWN])

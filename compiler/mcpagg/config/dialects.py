@@ -354,6 +354,7 @@ API_DOCUMENTS = frozenset({"openapi", "swagger", "asyncapi"})
 """Keys of documents whose `servers` are those of an HTTP API."""
 
 # Files that hold no servers to start, by keys that give them away.
+_OF_CLAUDE = "a settings.json of Claude Code, which has its servers in .mcp.json and .claude.json"
 _OF_REGISTRY = "a server.json of the MCP registry"
 NOT_CONFIGS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"openapi"}), "an OpenAPI document"),
@@ -370,6 +371,10 @@ NOT_CONFIGS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"manifest_version", "server"}), "the manifest of an MCP bundle (.mcpb)"),
     (frozenset({"dxt_version", "server"}), "the manifest of an MCP bundle (.mcpb)"),
     (frozenset({"dependencies", "scripts"}), "a package.json"),
+    (frozenset({"enabledMcpjsonServers"}), _OF_CLAUDE),
+    (frozenset({"enableAllProjectMcpServers"}), _OF_CLAUDE),
+    (frozenset({"enabledPlugins"}), _OF_CLAUDE),
+    (frozenset({"permissions", "hooks"}), _OF_CLAUDE),
     (
         frozenset({"schema_version", "image", "transport"}),
         "a run config of ToolHive, which starts its server in a container",
@@ -486,6 +491,7 @@ UNHONOURED = {
     "headersHelper": "it would have to be run at every start: pass a variable in `headers`",
     "authTokens": "it guards another proxy: see `serverTransport` for a token of this one",
     "sseReadTimeout": "use --timeout",
+    "read_transport_sse_timeout_seconds": "use --timeout",
     "http_timeout_seconds": "use --connect-timeout",
     "inheritParentEnv": "use --env",
     "installCommand": "install it before compiling",

@@ -14,7 +14,7 @@ from typing import Any
 
 from mcpagg.config.findings import Place
 from mcpagg.problems import meant
-from mcpagg_runtime.rare.secrecy import words_of
+from mcpagg_runtime.rare.secrecy import NOTHING, promise, words_of
 
 SWITCHES = {
     "disabled": True,
@@ -48,6 +48,7 @@ _ALL = (True, "*", ["*"])
 _ASKS = ("allow", "ask", "confirm", "prompt")
 """Values that withhold nothing: whether the client asks is its own part."""
 _NAMES = re.compile(r"(?:^| )(?:env|environment|headers?|schema|vars|variables)(?: |$)")
+_UNSENT = "the server is asked without it: write it into `headers` or `env`"
 _UNDOES = re.compile(r"(?:bypass|dangerously|no|skip|without) ")
 _DESCRIBES = re.compile(r" (?:reason|hint|message|note|description|label)$")
 
@@ -56,7 +57,8 @@ def report_unknown(key: str, value: Any, at: Place, known: Collection[str] = ())
     """Report a key of an entry that is not understood: an error if it restricts."""
     nothing = says_nothing(value) and restricts(key, "")
     if not refuse_within(key, value, at) and not nothing:
-        at.warn("is not understood and ignored", meant(key, known))
+        is_secret = isinstance(value, str) and promise(key) != NOTHING
+        at.warn("is not understood and ignored", _UNSENT if is_secret else meant(key, known))
 
 
 def refuse_within(key: str, value: Any, at: Place) -> bool:

@@ -41,7 +41,8 @@ def select(
     for entry in wanted:
         if entry.name in only and entry not in on:
             entry.place.error("is switched off in the config", "enable it there, or leave it out")
-    kept = [entry for entry in on if not _is_provided(entry, dialect)]
+    kept = [entry for entry in on if not is_provided(entry.value, dialect)]
+    _name_provided([entry for entry in on if entry not in kept], root)
     if found and not kept and not root.errors:
         _nothing_left(wanted, on, root)
     left_out = [
@@ -163,11 +164,13 @@ def _host(url: str) -> str:
         return ""  # it is no URL, which is reported where it is read
 
 
-def _is_provided(entry: Found, dialect: Dialect) -> bool:
-    if not is_provided(entry.value, dialect):
-        return False
-    entry.place.warn("is left out: only the client itself can start it")
-    return True
+def _name_provided(entries: list[Found], root: Place) -> None:
+    """Say in one line which entries only the client itself can start."""
+    if len(entries) == 1:
+        entries[0].place.warn("is left out: only the client itself can start it")
+    elif entries:
+        names = ", ".join(quoted(entry.name) for entry in entries)
+        root.warn(f"left out, as only the client itself can start them: {names}")
 
 
 def _once(found: list[Found]) -> list[Found]:

@@ -28,6 +28,9 @@ _CLIENTS_OWN = re.compile(
     r"(?P<kind>[A-Za-z]+(?=:)|(?:runtime|user_config)(?=\.))[:.](?P<rest>.*)", re.DOTALL
 )
 
+_NODE = "process.env."
+"""What begins the name of a variable where a client fills it in as JavaScript does."""
+
 _HERE = f"${{{CONFIG_FOLDER}}}"
 EDITOR: dict[str, tuple[str, str]] = {
     "workspaceFolder": (_HERE, ""),
@@ -184,6 +187,9 @@ class ClientVariables:
         return whole if body is None else self._braced(body, whole, location, at)
 
     def _braced(self, body: str, whole: str, location: Location, at: Place) -> str:
+        if body.startswith(_NODE):
+            body = body.removeprefix(_NODE)
+            whole = f"${{{body}}}"
         if plain := _VARIABLE.fullmatch(body):
             default = plain["default"] or ""
             if "${" in default or any(
