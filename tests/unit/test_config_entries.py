@@ -65,25 +65,27 @@ def test_keys_inside_of_a_transport_object_count() -> None:
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ({"command": ""}, "mcpServers.a.command: is empty"),
-        ({"command": " "}, "mcpServers.a.command: is empty"),
-        ({"command": []}, "mcpServers.a.command: names no program"),
+        ({"command": ""}, 'no `command` and no `url` that says something, of "command"'),
+        ({"command": " "}, "no `command` and no `url` that says something"),
+        ({"command": []}, "or the URL to connect to, or --skip it"),
+        ({"command": [""]}, "mcpServers.a.command: names no program"),
         ({"command": 5}, "mcpServers.a.command: expected a string, found a number"),
-        ({"command": None}, "has neither `command` nor `url`"),
+        ({"command": None}, "no `command` and no `url` that says something"),
         ({"path": "x"}, 'neither `command` nor `url`, only "path"'),
         ({"command": "x", "url": "http://h"}, "has both a command and a URL"),
-        ({"command": "", "url": "http://h"}, "command: is empty"),
         ({"command": "x", "type": "http"}, 'it is "http", but has no `url`'),
         ({"url": "http://h", "type": "stdio"}, 'it is "stdio", but has no `command`'),
         ({"url": "http://h", "transport": "ssee"}, 'unknown transport "ssee"; write stdio, http'),
         ({"url": "ws://h/mcp"}, 'cannot connect to "ws" URLs'),
+        ({"url": "unix:///tmp/s.sock"}, 'cannot connect to "unix" URLs; use http or https'),
+        ({"url": "h:80/mcp"}, "mcpServers.a.url: is no URL"),
+        ({"url": "https://h", "type": "ws"}, "type: WebSocket is not spoken here; --skip it"),
         ({"url": "h/mcp"}, "mcpServers.a.url: is no URL"),
         ({"url": "http://["}, "mcpServers.a.url: is no URL"),
         ({"url": "http://u:p@h:8o/"}, "mcpServers.a.url: is no URL"),
         ({"command": "x", "args": "-y z"}, "args: expected a list of strings, found a string"),
         ({"command": "x", "args": [["y"]]}, "args[0]: expected a string, found a list"),
         ({"command": "x", "env": {"T": {"a": 1}}}, "env.T: expected a string, found an object"),
-        ({"command": "x", "env": {"T": None}}, "env.T: expected a string, found null"),
         ({"command": "x", "env": "T=1"}, "env: expected an object of strings, found a string"),
         ({"command": "x", "env": {"": "1"}}, 'env[""]: is no name of a variable'),
         ({"command": "x", "env": {"A=B": "1"}}, 'env["A=B"]: is no name of a variable'),
@@ -154,6 +156,22 @@ def test_an_empty_or_absent_environment_is_one_and_the_same(env: object) -> None
     assert entry(command="x", env=env) == entry(command="x")
 
 
+@pytest.mark.parametrize(
+    ("keys", "same"),
+    [
+        ({"url": "https://h/x", "command": "", "args": [], "env": {}}, {"url": "https://h/x"}),
+        ({"url": "https://h/x", "command": []}, {"url": "https://h/x"}),
+        ({"command": "x", "url": "", "baseUrl": " ", "cwd": "", "type": ""}, {"command": "x"}),
+        ({"command": "x", "envFile": "", "timeout": "", "headers": None}, {"command": "x"}),
+        ({"command": "x", "env": {"A": "", "B": None}}, {"command": "x", "env": {"A": ""}}),
+    ],
+)
+def test_what_is_empty_or_null_is_as_good_as_absent(
+    keys: dict[str, Any], same: dict[str, Any]
+) -> None:
+    assert entry(**keys) == entry(**same)
+
+
 def test_an_environment_list_hands_variables_through() -> None:
     assert entry(command="x", env=["TOKEN", "MODE=a=b"]).env == {"TOKEN": "${TOKEN}", "MODE": "a=b"}
 
@@ -166,6 +184,8 @@ def test_an_environment_list_hands_variables_through() -> None:
         ("mcp.json", 0, None),
         (".gemini/settings.json", 5000, 5),
         (".roo/mcp.json", 3600, 3600),
+        (".kilocode/mcp.json", 3600, 3600),
+        (".kilocode/mcp.json", 60000, 60),
         (".kiro/settings/mcp.json", 9000, 9),
     ],
 )
@@ -205,6 +225,20 @@ def test_a_limit_for_something_else_than_calls_is_named_and_limits_no_call(
     assert spec.servers[0].timeout is None
 
 
+def test_a_limit_that_no_client_takes_for_seconds_is_said_to_be_in_milliseconds() -> None:
+    config = {"mcpServers": {"a": {"command": "x", "timeout": 60000}}}
+    assert read(config, folder=FOLDER / ".roo")[1] == [
+        "mcpServers.a.timeout: read as milliseconds, 60 s: the client takes 3600 s at most"
+    ]
+
+
+def test_a_limit_of_opencode_is_one_for_listings_in_its_newer_layout_too() -> None:
+    servers = {"a": {"type": "local", "command": ["x"], "timeout": 5000}}
+    config = {"mcp": {"servers": servers}, "tools": {"a_drop": False}}
+    [server] = read(config, "opencode.json")[0].servers
+    assert (server.timeout, server.hide) == (None, ("drop",))
+
+
 def test_a_limit_of_starts_that_is_kept_anyway_is_not_warned_of() -> None:
     assert read({"mcp_servers": {"a": {"command": "x", "startup_timeout_sec": 60}}})[1] == []
 
@@ -234,6 +268,9 @@ def test_a_server_that_is_switched_off_is_left_out_whatever_else_it_says() -> No
         ({"tools": {"a": {"enabled": False}, "b": {"name": "c"}}}, None, ("a",), {"b": "c"}),
         ({"options": {"toolFilter": {"mode": "allow", "list": ["a"]}}}, ("a",), (), {}),
         ({"toolFilter": {"mode": "block", "list": ["a"]}}, None, ("a",), {}),
+        ({"toolFilter": {"include": ["a"], "exclude": ["b"]}}, ("a",), ("b",), {}),
+        ({"toolFilter": {"exclude": ["b"]}}, None, ("b",), {}),
+        ({"tool_configuration": {"enabled": True, "allowed_tools": ["a"]}}, ("a",), (), {}),
         ({"includeTools": ["a", "b"], "excludeTools": ["b"]}, ("a", "b"), ("b",), {}),
         ({"includeTools": []}, (), (), {}),
     ],
@@ -354,6 +391,123 @@ def test_a_command_of_vibe_is_split_into_words() -> None:
     text = b"[[mcp_servers]]\nname = 'a'\ncommand = \"uvx 'my server' -q\"\n"
     spec, _ = read(text, "config.toml", folder=FOLDER / ".vibe")
     assert (spec.servers[0].command, spec.servers[0].args) == ("uvx", ("my server", "-q"))
+
+
+def test_mcporter_splits_a_command_without_arguments() -> None:
+    servers = {
+        "a": {"command": "npx -y '@acme/my server'"},
+        "b": {"command": "/my app/x", "args": ["1"]},
+    }
+    one, other = read({"mcpServers": servers}, "mcporter.json")[0].servers
+    assert (one.command, one.args) == ("npx", ("-y", "@acme/my server"))
+    assert (other.command, other.args) == ("/my app/x", ("1",))
+    assert entry(command="npx -y x").command == "npx -y x"
+
+
+def test_the_target_of_fast_agent_is_a_url_or_a_command_line() -> None:
+    servers = {"a": {"target": "https://h/sse"}, "b": {"target": "npx -y '@a/b c'"}}
+    remote, local = read({"mcp": {"servers": servers}})[0].servers
+    assert (remote.url, remote.transport) == ("https://h/sse", "sse")
+    assert (local.command, local.args) == ("npx", ("-y", "@a/b c"))
+
+
+CONTINUE = {"name": "n", "version": "1", "schema": "v1"}
+
+
+@pytest.mark.parametrize(
+    ("config", "headers"),
+    [
+        ({"mcpServers": [{"bearerToken": "${T}"}]}, {"Authorization": "Bearer ${T}"}),
+        ({"mcpServers": [{"bearerToken": "Bearer ${T}"}]}, {"Authorization": "Bearer ${T}"}),
+        ({"mcp_servers": [{"authorization_token": "${T}"}]}, {"Authorization": "Bearer ${T}"}),
+        ({**CONTINUE, "mcpServers": [{"apiKey": "${T}"}]}, {"Authorization": "Bearer ${T}"}),
+        ({"mcpServers": [{"apiKey": "${T}"}]}, {}),
+        (
+            {"model_list": [], "mcp_servers": [{"auth_type": "api_key", "auth_value": "${T}"}]},
+            {"X-API-Key": "${T}"},
+        ),
+        (
+            {"model_list": [], "mcp_servers": [{"auth_type": "none"}]},
+            {},
+        ),
+    ],
+)
+def test_a_token_under_a_key_of_its_own_becomes_a_header(
+    config: dict[str, Any], headers: dict[str, str]
+) -> None:
+    [entries] = [value for value in config.values() if isinstance(value, list) and value]
+    entries[0] |= {"name": "a", "type": "url", "url": "https://h/x"}
+    [server] = read(config)[0].servers
+    assert server.headers == headers
+    for key, place in server.paths.items():
+        if key.field == "headers":
+            assert place.endswith(("oken", "apiKey", "auth_value"))
+
+
+def test_vibe_says_in_which_header_a_token_goes_and_how() -> None:
+    text = b"""[[mcp_servers]]
+name = "a"
+url = "https://h/x"
+[mcp_servers.auth]
+type = "static"
+api_key_env = "K"
+api_key_header = "X-Key"
+api_key_format = "key {token}"
+"""
+    spec, warnings = read(text, "config.toml", folder=FOLDER / ".vibe")
+    assert (spec.servers[0].headers, warnings) == ({"X-Key": "key ${K}"}, [])
+
+
+def test_a_token_that_is_written_out_is_refused_and_one_that_is_not_sent_is_named() -> None:
+    message = entry_refusal(url="https://h/x", bearerToken="q8Zr2LxW5tYv9KpB3nDs")
+    assert "bearerToken: holds" in message
+    assert "q8Zr2" not in message
+    _, [warning] = read({"mcpServers": {"a": {"url": "https://h/x", "apiToken": "${T}"}}})
+    assert warning.endswith("the server is asked without it: write it into `headers` or `env`")
+
+
+def test_litellm_scheme_that_is_computed_is_refused() -> None:
+    servers = {"a": {"url": "https://h/x", "auth_type": "basic", "auth_value": "${T}"}}
+    assert "auth_type: is not honoured" in refusal({"model_list": [], "mcp_servers": servers})
+
+
+# What is meant for all entries
+
+
+def test_defaults_are_those_of_entries_that_do_not_say_otherwise() -> None:
+    defaults = {"env": {"A": "1", "B": "2"}, "headers": {"X": "y"}, "requestTimeout": 5000}
+    servers = {
+        "a": {"command": "x", "env": {"B": "own"}},
+        "b": {"url": "https://h/x", "requestTimeout": 9000},
+    }
+    spec, warnings = read({"serverDefaults": defaults, "mcpServers": servers})
+    local, remote = spec.servers
+    assert (local.env, local.timeout) == ({"A": "1", "B": "own"}, 5)
+    assert (remote.headers, remote.timeout) == ({"X": "y"}, 9)
+    assert where(local, Location("env", "A")) == "serverDefaults.env.A"
+    assert where(local, Location("env", "B")) == "mcpServers.a.env.B"
+    assert warnings == []
+
+
+def test_a_filter_for_all_entries_holds_for_those_without_one() -> None:
+    options = {"toolFilter": {"mode": "block", "list": ["t"]}, "panicIfInvalid": False}
+    own = {"options": {"toolFilter": {"mode": "allow", "list": ["u"]}}}
+    servers = {"a": ENTRY, "b": {**ENTRY, **own}}
+    spec, warnings = read({"mcpProxy": {"options": options}, "mcpServers": servers})
+    assert [(one.expose, one.hide) for one in spec.servers] == [(None, ("t",)), (("u",), ())]
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("defaults", "says"),
+    [
+        ([], "serverDefaults: expected an object, found a list"),
+        ({"disabled": True}, "serverDefaults: switches every server off"),
+        ({"sandbox": {"enabled": True}}, "serverDefaults.sandbox: restricts"),
+    ],
+)
+def test_defaults_that_cannot_be_honoured_are_refused(defaults: object, says: str) -> None:
+    assert says in refusal({"serverDefaults": defaults, "mcpServers": {"a": ENTRY}})
 
 
 def test_the_route_of_a_proxy_is_no_url() -> None:

@@ -110,7 +110,7 @@ def test_what_allows_all_is_only_not_understood(keys: dict[str, Any]) -> None:
     [
         ({"mcp": {"blockedServers": ["b"]}}, "mcp.blockedServers"),
         ({"mcp.blocked": ["b"]}, '["mcp.blocked"]'),
-        ({"mcpProxy": {"options": {"toolFilter": {"mode": "block", "list": ["t"]}}}}, "mcpProxy."),
+        ({"mcpProxy": {"toolFilter": {"mode": "block", "list": ["t"]}}}, "mcpProxy."),
         ({"policy": {"deny": ["mcp__a__t"]}}, "policy.deny"),
         ({"policy": {"deny": ["mcp_a_t"]}}, "policy.deny"),
         ({"policy": {"deny": ["@a/t"]}}, "policy.deny"),

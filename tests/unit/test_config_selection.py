@@ -287,14 +287,38 @@ def test_entries_that_only_the_client_can_start_are_left_out() -> None:
         "ours": ENTRY,
         "theirs": {"source": "extension", "settings": {}},
         "old": {"settings": {}},
+        "now": {"enabled": True, "remote": False, "settings": {}},
     }
     spec, warnings = read({"context_servers": servers})
     assert [server.name for server in spec.servers] == ["ours"]
-    assert [warning.split(": ")[0] for warning in warnings] == [
-        "context_servers.theirs",
-        "context_servers.old",
+    assert [one.name for one in spec.left_out] == ["theirs", "old", "now"]
+    assert warnings == [
+        'left out, as only the client itself can start them: "theirs", "old", "now"'
     ]
     del servers["ours"]
-    assert 'only the client itself can start its servers: "theirs", "old"' in refusal(
+    assert 'only the client itself can start its servers: "theirs", "old", "now"' in refusal(
         {"context_servers": servers}
     )
+    assert "has neither `command` nor `url`" in refusal({"context_servers": {"a": {"comand": "x"}}})
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {"type": "inMemory", "command": "x"},
+        {"type": "inmemory"},
+        {"type": "builtin"},
+        {"transport": "in-memory"},
+        {"uses": "owner/block"},
+        {"command": "${runtime.node}", "args": ["x"]},
+    ],
+)
+def test_what_only_a_client_can_start_is_known_in_every_dialect(theirs: dict[str, Any]) -> None:
+    spec, warnings = read({"mcpServers": [{"name": "a", **ENTRY}, {"id": "theirs", **theirs}]})
+    assert [server.name for server in spec.servers] == ["a"]
+    assert warnings == ["mcpServers[1]: is left out: only the client itself can start it"]
+
+
+def test_a_block_of_a_hub_is_called_by_what_it_uses() -> None:
+    spec, _ = read({"mcpServers": [{"uses": "owner/block"}, {"name": "a", **ENTRY}]})
+    assert [one.name for one in spec.left_out] == ["owner/block"]

@@ -44,6 +44,19 @@ def test_a_syntax_error_names_line_and_column(text: bytes, place: str) -> None:
     assert place in refusal(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        (b"{'a': 1}", "write it in double quotes"),
+        (b"{a: 1}", "write it in double quotes"),
+        (b'{"a": True}', "write text in double quotes"),
+        (b'{"a": "C:\\work"}', "write \\\\ for one backslash"),
+    ],
+)
+def test_a_syntax_error_says_what_to_write(text: bytes, cure: str) -> None:
+    assert cure in refusal(text)
+
+
 def test_a_syntax_error_does_not_show_the_text() -> None:
     with pytest.raises(ConfigError) as caught:
         read(b'{"mcpServers": {"a": {"env": {"T": "hunter2" "x"}}}}')

@@ -231,11 +231,9 @@ def test_what_the_user_of_a_plugin_is_asked_for_is_a_variable() -> None:
     ]
 
 
-def test_what_only_a_client_knows_is_refused() -> None:
-    assert entry_refusal(command="${runtime.node}") == (
-        "mcp.json: mcpServers.a.command: only the client knows ${runtime.…}; write what it"
-        " stands for"
-    )
+def test_a_variable_may_be_written_as_javascript_does() -> None:
+    env = {"A": "${process.env.TOKEN}", "B": "${process.env.MODE:-x}"}
+    assert entry(command="x", env=env).env == {"A": "${TOKEN}", "B": "${MODE:-x}"}
 
 
 def test_a_default_holds_no_reference_of_the_client() -> None:

@@ -53,7 +53,7 @@ def refusal(**entry: Any) -> str:
             "args[0]",
             "`exaApiKey=${GITHUB_EXA_API_KEY}`",
         ),
-        ({"args": ["mysql://u:p4ss-W0rd@h/db"]}, "args[0]", "`mysql://u:${GITHUB_PASSWORD}@h`"),
+        ({"args": ["mysql://u:p4ss-W0rd@h/db"]}, "args[0]", "`mysql://u:${GITHUB_PASSWORD}@h…`"),
         (
             {"args": ["--header", f"Authorization: Bearer {HEX}"]},
             "args[1]",

@@ -87,3 +87,25 @@ def test_a_dry_run_refuses_to_overwrite_what_a_compilation_would_not(tmp_path: P
     config = tmp_path / "mcp.json"
     config.write_text(json.dumps({"mcpServers": {"a": {"command": "sh"}}}))
     assert main([str(config), "--dry-run", "-o", str(config)]) == 2
+
+
+def test_warnings_that_are_alike_are_one_line_with_their_number(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"command": "sh", "gadget": 1, "gizmo": 1, "args": [1, 2]}
+    config = tmp_path / "mcp.json"
+    config.write_text(json.dumps({"mcpServers": dict.fromkeys("abc", entry)}))
+    command = [str(config), "--dry-run"]
+    assert main(command) == 0
+    short = capsys.readouterr().err.splitlines()
+    assert [line.partition("warning: ")[2].partition(": ")[0] for line in short] == [
+        "mcpServers.a.gadget",
+        "mcpServers.a.gizmo",
+        "mcpServers.a.args[0]",
+    ]
+    assert "is not understood and ignored (3 places in 3 servers, see -v)" in short[0]
+    assert "(6 places in 3 servers, see -v); write it as a string" in short[2]
+    assert main([*command, "-v"]) == 0
+    assert len(capsys.readouterr().err.splitlines()) == 12
+    assert main([*command, "--report", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == 12

@@ -131,6 +131,20 @@ def test_the_path_that_is_searched_is_the_childs_own(tmp_path: Path) -> None:
     assert "searched /nowhere" in fault(tmp_path, command="sh", env={"PATH": "/nowhere"})
 
 
+@pytest.mark.parametrize("folder", ["C:\\work\\srv", "C:/work", "\\\\host\\share"])
+def test_a_folder_of_windows_is_told_from_one_that_is_missing(tmp_path: Path, folder: str) -> None:
+    message = fault(tmp_path, command="sh", cwd=folder)
+    assert f"{folder} is a folder of Windows, and this is another system" in message
+    assert "create it" not in message
+
+
+def test_a_missing_folder_hides_no_missing_program(tmp_path: Path) -> None:
+    message = fault(tmp_path, command="no-such-tool", cwd="none")
+    assert "the folder" in message
+    assert "no-such-tool is not on the PATH" in message
+    assert len(fault(tmp_path, command="./x", cwd="none").splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("command", "says"),
     [
@@ -143,13 +157,15 @@ def test_the_path_that_is_searched_is_the_childs_own(tmp_path: Path) -> None:
         ("./crlf-tool", "ends in a carriage return"),
         (
             "./plain none",
-            "does not exist; `command` is one program: move what follows it",
+            "./plain none is a whole command line; `command` is one program: move what follows it",
         ),
         ("./my tools/x", "{folder}/my tools/x does not exist; correct the path"),
         ("C:\\Program Files\\nodejs\\npx.cmd", "is a path or a program of Windows, and this is"),
         ("cmd", "write what starts the server here: what follows `cmd /c`"),
         ("wsl.exe", "is a path or a program of Windows, and this is another system"),
         ("sh -c x", "`command` is one program: move what follows it to `args`"),
+        ("npx -y @acme/x", "npx -y @acme/x is a whole command line; `command` is one program"),
+        ("C:/x/run.exe", "C:/x/run.exe is a path or a program of Windows, and this is"),
     ],
 )
 def test_reasons_why_a_program_cannot_start_are_told_apart(
