@@ -13,6 +13,7 @@ Every pass collects all its problems and raises once, so that one run shows them
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -43,7 +44,7 @@ def folded(problems: Iterable[Problem], servers: Collection[str]) -> list[Proble
     """
     alike: dict[tuple[str, str, str], list[Problem]] = {}
     for problem in problems:
-        key = problem.where.rstrip("0123456789[]").rpartition(".")[2]
+        key = re.sub(r"\[\d+\]$", "", problem.where).rpartition(".")[2]
         alike.setdefault((key, problem.what, problem.remedy), []).append(problem)
     shown = []
     for first, *more in alike.values():

@@ -427,7 +427,7 @@ CONTINUE = {"name": "n", "version": "1", "schema": "v1"}
             {"X-API-Key": "${T}"},
         ),
         (
-            {"model_list": [], "mcp_servers": [{"auth_type": "none"}]},
+            {"model_list": [], "mcp_servers": [{"auth_type": "none", "auth_value": "${T}"}]},
             {},
         ),
     ],

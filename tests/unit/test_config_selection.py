@@ -311,6 +311,7 @@ def test_entries_that_only_the_client_can_start_are_left_out() -> None:
         {"transport": "in-memory"},
         {"uses": "owner/block"},
         {"command": "${runtime.node}", "args": ["x"]},
+        {"command": "x", "env": {"A": "${runtime.home}"}},
     ],
 )
 def test_what_only_a_client_can_start_is_known_in_every_dialect(theirs: dict[str, Any]) -> None:

@@ -67,12 +67,12 @@ def find_servers(document: Any, path: Path, root: Place) -> tuple[Dialect, list[
         return BARE_MAP, []
     is_config = _NEVER_A_NAME & document.keys() or not API_DOCUMENTS & document.keys()
     holders = _holders(document, path) if is_config else []
-    if listing := next((held for _, places in holders for held in places if _lists(held)), None):
-        what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install, as registries do"
-        root.error(what, "compile the config of the client that starts them")
-        return holders[0][0], []
     if holders:
         dialect, places = next((held for held in holders if _count(held[1])), holders[0])
+        if listing := next(filter(_lists, places), None):
+            what = f"no servers: `{'.'.join(listing.keys)}` lists servers to install"
+            root.error(what, "compile the config of the client that starts them")
+            return dialect, []
         _warn_of_others(dialect, holders, root)
         found = [entry for held in places for entry in _entries(held, root)]
     else:

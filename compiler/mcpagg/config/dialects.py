@@ -291,7 +291,6 @@ DIALECTS = (
             "auth_type": Key("token scheme", readers.litellm_scheme),
             "auth_value": Key("token", readers.written),
             "authentication_token": Key("token", readers.written),
-            "extra_headers": Key("nothing", readers.unread),
             "static_headers": Key("headers", readers.headers),
         },
     ),

@@ -222,6 +222,8 @@ class _Entry:
             return headers
         name, form = self.fields.get("token scheme", ("Authorization", "Bearer {token}"))
         name = self.fields.get("token header", name)
+        if not name:
+            return headers
         form = self.fields.get("token format", form)
         if token.text.lower().startswith("bearer "):
             form = "{token}"
@@ -267,7 +269,7 @@ def is_provided(entry: Any, dialect: Dialect) -> bool:
     return (
         of_hub
         or any(isinstance(one, str) and spelled(one) in PROVIDED for one in types)
-        or any(isinstance(text, str) and _RUNTIME in text for text in entry.values())
+        or _RUNTIME in str(entry)
         or dialect.provided(entry)
     )
 

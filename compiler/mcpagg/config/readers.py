@@ -179,14 +179,16 @@ LITELLM_SCHEMES: dict[str, tuple[str, str]] = {
     "authorization": ("Authorization", "{token}"),
     "bearer_token": ("Authorization", "Bearer {token}"),
     "token": ("Authorization", "token {token}"),
+    "none": ("", ""),
+    "oauth2": ("", ""),
 }
-"""How LiteLLM sends a credential: (header, its format)."""
+"""How LiteLLM sends a credential: (header, its format); no header for one that it does not send."""
 
 
 def litellm_scheme(value: Any, at: Place) -> tuple[str, str] | None:
-    """Read how LiteLLM sends the credential of a server; None without one, or by OAuth."""
+    """Read how LiteLLM sends the credential of a server."""
     name = text(value, at)
-    if name is not None and name not in {*LITELLM_SCHEMES, "none", "oauth2"}:
+    if name is not None and name not in LITELLM_SCHEMES:
         at.error("is not honoured", "write the header into `static_headers`, in place of this")
     return LITELLM_SCHEMES.get(name or "")
 

@@ -24,9 +24,7 @@ _TOKENS = (
     rf"|(?<!\$)\{{env:(?P<braced>{_NAME})\}}|{_UNCLOSED}"
 )
 _VARIABLE = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?P<default>:-.*)?", re.DOTALL)
-_CLIENTS_OWN = re.compile(
-    r"(?P<kind>[A-Za-z]+(?=:)|(?:runtime|user_config)(?=\.))[:.](?P<rest>.*)", re.DOTALL
-)
+_CLIENTS_OWN = re.compile(r"(?P<kind>[A-Za-z]+(?=:)|user_config(?=\.))[:.](?P<rest>.*)", re.DOTALL)
 
 _NODE = "process.env."
 """What begins the name of a variable where a client fills it in as JavaScript does."""
