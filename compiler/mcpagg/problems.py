@@ -53,7 +53,8 @@ def folded(problems: Iterable[Problem], servers: Collection[str]) -> list[Proble
             continue
         places = {one.where for one in (first, *more)}
         holders = {path for path in servers for place in places if is_within(place, path)}
-        what = f"{first.what} ({len(places)} places in {count(len(holders), 'server')}, see -v)"
+        of = f" in {count(len(holders), 'server')}" if holders else ""
+        what = f"{first.what} ({count(len(places), 'place')}{of}, see -v)"
         shown.append(Problem(first.where, what, first.remedy))
     return shown
 

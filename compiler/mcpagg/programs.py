@@ -50,7 +50,8 @@ def find_fault(program: str, env: dict[str, str], written: str) -> Fault | None:
         return Fault(what, "write what starts the server here: what follows `cmd /c`, for one")
     first, space, _ = written.partition(" ")
     file = program.removesuffix(written) + first
-    if space and not os.path.exists(program) and ("/" not in first or os.path.isfile(file)):
+    is_program = os.path.basename(first) == first or os.path.isfile(file)
+    if space and is_program and not os.path.exists(program):
         return Fault(f"{written} is a whole command line", _ONE_PROGRAM)
     if os.path.isabs(program):
         return _path_fault(Path(program))

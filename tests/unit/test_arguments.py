@@ -58,6 +58,14 @@ def test_an_option_that_no_file_can_hold_is_refused(
     assert "--hide holds what is no text in UTF-8" in capsys.readouterr().err
 
 
+def test_without_a_config_the_ways_to_give_one_are_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MCP_PROXY_CONFIG_PATH", raising=False)
+    assert main(["-o", "x.py"]) == 2
+    assert "--from CLIENT for that of a client" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -127,6 +127,7 @@ def test_the_format_is_known_without_a_name(text: bytes) -> None:
         ),
         ("c.toml", b"a = 1\na = 2\n", "line 2, column 6: not TOML: cannot overwrite a value"),
         ("c.toml", b"a = {", "line 1, column 6: not TOML: "),
+        ("c.toml", b"a = {\n b = 1 }", "not TOML: expecting a key; write `{…}` on one line"),
         ("c.toml", b"a = " + b"9" * 5000, "not TOML: holds a number beyond all bounds"),
         ("c.toml", b"a = " + b"[" * 5000, "is nested too deeply"),
     ],

@@ -257,7 +257,7 @@ class _Entry:
 
 def spelled(transport: str) -> str:
     """Return how the tables spell a transport."""
-    return re.sub(r"[^a-z]", "", transport.lower())
+    return re.sub(r"[-_ ]", "", transport.lower())
 
 
 def is_provided(entry: Any, dialect: Dialect) -> bool:

@@ -21,9 +21,10 @@ _IN_PLAIN_WORDS = {
     "expecting key": "expecting a key; write it in double quotes",
     "unquoted keys are not allowed": "a key without quotes; write it in double quotes",
     "expecting value": "expecting a value; write text in double quotes",
+    "invalid initial character for a key part": "expecting a key; write `{…}` on one line",
     "invalid backslash escape": "invalid backslash escape; write \\\\ for one backslash",
 }
-"""What the reader of JSON says → the same with its cure."""
+"""What the readers of JSON and TOML say → the same with its cure."""
 _YAML_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _YAML_TAG = "tag:yaml.org,2002:"
 _YAML_TEXTS = frozenset({"str", "int", "float", "timestamp"})
@@ -117,6 +118,7 @@ def load_toml(text: str) -> object:
         if found is None:
             raise SyntaxFault("holds a number beyond all bounds") from None
         what = found["what"][:1].lower() + found["what"][1:]
+        what = _IN_PLAIN_WORDS.get(what, what)
         if found["line"] is None:
             what, last = f"{what} at the end", text.rstrip("\n").split("\n")
             raise SyntaxFault(what, len(last), len(last[-1]) + 1) from None
