@@ -273,6 +273,7 @@ CREDENTIALS: list[dict[str, Any]] = [
     # URLs whose path, or query, is the secret.
     {"args": [f"https://mcp.zapier.com/api/mcp/s/{HEX}/mcp"]},
     {"args": [f"https://mcp.composio.dev/composio/server/{UUID}/mcp"]},
+    {"args": ["https://mcp.composio.dev/mail/brave-purple-horse-Q7-kz?agent=x"]},
     {"env": {"HOOK": f"https://discord.com/api/webhooks/123456789012345678/{HEX}{HEX}"}},
     {"args": [f"https://hooks.slack.com/services/T00/B00/{RANDOM}"]},
     {"args": [f"https://host/mcp?api_key={RANDOM}"]},

@@ -89,6 +89,10 @@ SHAPES: tuple[tuple[str, str], ...] = (
     ("a URL whose path is the secret", r"mcp\.zapier\.com/[\w/-]{0,60}?/s/[\w=+-]{16,}"),
     (
         "a URL whose path is the secret",
+        r"mcp\.composio\.dev/[\w-]{1,40}/[a-z]{3,12}(?:-[a-z]{3,12}){2}-[\w-]{4,20}",
+    ),
+    (
+        "a URL whose path is the secret",
         r"(?:mcp\.composio\.dev|mcp\.pipedream\.(?:net|com))/[\w/-]{0,60}?[0-9a-f]{8}-[0-9a-f-]{27}",
     ),
 )
