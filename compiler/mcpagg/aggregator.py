@@ -29,6 +29,9 @@ from mcpagg.snapshot import Json
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg.transports import describe_failure, transport
 from mcpagg_runtime.spawn.launch import Launch, prepare
+from mcpagg_runtime.tool.aggregator import Misused, entered_already, used_outside
+
+__all__ = ["Aggregator", "Misused", "UnknownTool"]
 
 NO_PREFIX = "Tool name must be prefixed with server key"
 
@@ -75,7 +78,9 @@ class Aggregator:
         self._options = options
         self._targets: dict[str, set[tuple[str, str]]] = {}
         """{name in either spelling: (server, tool) of all that have it}, as last listed."""
-        self._tasks: TaskGroup
+        self._tasks: TaskGroup | None = None
+        """Hold the connections, between entering and leaving."""
+        self._was_entered = False
         self._closing: anyio.Event
 
     async def __aenter__(self) -> Aggregator:
@@ -83,31 +88,45 @@ class Aggregator:
 
         Raises:
             ChildFault: servers failed, all of them named; nothing is left running.
+            Misused: it is entered already.
         """
+        if self._tasks is not None:
+            raise entered_already()
         rows = {server.name: server.row() for server in self._spec.servers}
         folder = str(self._spec.folder)
         launches = {name: prepare(name, rows, self._environ, folder) for name in rows}
+        self.clients, self.faults, self._targets = {}, {}, {}
         self._closing = anyio.Event()
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        tasks = await anyio.create_task_group().__aenter__()
+        self._tasks, self._was_entered = tasks, True
         try:
             async with anyio.create_task_group() as starting:
                 for server in self._spec.servers:
-                    starting.start_soon(
-                        self._tasks.start, self._hold, server, launches[server.name]
-                    )
+                    starting.start_soon(tasks.start, self._hold, server, launches[server.name])
             if self.faults and not self._allow_failed:
                 raise ChildFault(self._spec.source, [self.faults[one] for one in self._failed()])
         except BaseException:
-            self._tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
             await self.__aexit__()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """End all connections, and every process that was started."""
+        tasks = self._open()
+        self._tasks = None
         self._closing.set()
-        await self._tasks.__aexit__(None, None, None)
+        await tasks.__aexit__(None, None, None)
+
+    def _open(self) -> TaskGroup:
+        """Return what holds the connections.
+
+        Raises:
+            Misused: see `used_outside`.
+        """
+        if self._tasks is None:
+            raise used_outside(self._was_entered)
+        return self._tasks
 
     def _failed(self) -> list[str]:
         """Return the servers that failed, in the order of the config."""
@@ -118,7 +137,9 @@ class Aggregator:
 
         Raises:
             MCPError, ValueError: a server answered with an error, or with what the SDK refuses.
+            Misused: see `used_outside`.
         """
+        self._open()
         servers = [one.name for one in self._spec.servers if one.name in self.clients]
         tools = [(name, tool) for name in servers for tool in await self._tools(name)]
         self._targets = {}
@@ -137,7 +158,9 @@ class Aggregator:
             TypeError: the arguments are not JSON.
             MCPError: the server answered with an error, or is gone.
             ValueError, RuntimeError: it gave what the SDK, or the tool's `outputSchema`, refuses.
+            Misused: see `used_outside`.
         """
+        self._open()
         plain = json.loads(json.dumps(arguments or {}))
         if name not in self._targets:
             await self.list_tools()

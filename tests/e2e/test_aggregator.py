@@ -16,7 +16,7 @@ from mcp_types import ElicitRequestParams, ElicitResult, ListRootsResult
 from wire import ENVELOPE, MODERN, Process, events, modern_entry, received, stub_entry
 
 from mcpagg import Aggregator
-from mcpagg.aggregator import UnknownTool
+from mcpagg.aggregator import Misused, UnknownTool
 from mcpagg.problems import ChildFault, ConfigError, EnvironmentFault, NameClash
 
 pytestmark = pytest.mark.anyio
@@ -237,6 +237,47 @@ async def test_arguments_go_into_headers_where_a_remote_tool_asks_for_that(remot
         # 'odd' asks for headers that no client may send.
         assert [tool["name"] for tool in await a.list_tools()] == ["far.add", "far.fail", "far.at"]
         assert texts(await a.call_tool("far.at", {"place": "Köln"})) == ["Köln"]
+
+
+# Use outside of its block
+
+
+async def test_outside_of_its_block_it_says_so_at_once_and_it_may_be_entered_anew(
+    log: Path,
+) -> None:
+    a = Aggregator(servers(stub=stub_entry(log=str(log))))
+    for why in ("was never entered", "ended with its `async with` block"):
+        for use in (a.list_tools(), a.call_tool("stub.echo"), a.__aexit__()):
+            with pytest.raises(Misused, match=why):
+                await use
+        async with a:
+            with pytest.raises(Misused, match="entered already"):
+                await a.__aenter__()
+            assert texts(await a.call_tool("stub.echo")) == ["{}"]
+    assert_gone(log)
+
+
+async def test_a_call_that_is_under_way_at_the_end_fails_then() -> None:
+    a = Aggregator(servers(stub=stub_entry(tools=["echo", "sleep"])))
+    failed = anyio.Event()
+
+    async def call() -> None:
+        with pytest.raises(MCPError):
+            await a.call_tool("stub.sleep", {"seconds": 3600})
+        failed.set()
+
+    async with anyio.create_task_group() as others:
+        async with a:
+            others.start_soon(call)
+            await a.call_tool("stub.echo")
+        await failed.wait()
+
+
+async def test_what_failed_in_one_block_is_forgotten_in_the_next(log: Path) -> None:
+    a = Aggregator(servers(bad=stub_entry(at={"start": [{"exit": 1}]})), allow_failed=True)
+    for _ in range(2):
+        async with a:
+            assert (list(a.faults), list(a.clients)) == (["bad"], [])
 
 
 # Failures

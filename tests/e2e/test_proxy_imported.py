@@ -120,6 +120,28 @@ def test_calls_run_side_by_side_and_end_with_their_task(module: Any, folder: Pat
     assert not pids & {process.pid for process in Process.all()}
 
 
+def test_outside_of_its_block_it_says_so_at_once_and_it_may_be_entered_anew(module: Any) -> None:
+    async def use() -> None:
+        a = module.Aggregator()
+        for why in ("was never entered", "ended with its `async with` block"):
+            for use in (a.list_tools(), a.call_tool("a.echo"), a.__aexit__()):
+                with pytest.raises(RuntimeError, match=f"{why}: use it within `async with"):
+                    await use
+            async with a:
+                with pytest.raises(RuntimeError, match="entered already"):
+                    await a.__aenter__()
+                assert texts(await a.call_tool("a.echo")) == ["{}"]
+
+    asyncio.run(use())
+
+
+def test_without_asyncio_it_says_so_at_once(module: Any) -> None:
+    a = module.Aggregator()
+    for use in (a.__aenter__(), a.list_tools()):
+        with pytest.raises(RuntimeError, match="runs on asyncio alone, not on trio"):
+            use.send(None)
+
+
 def test_a_variable_that_is_not_set_names_its_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
-    from asyncio import Future
+    from asyncio import AbstractEventLoop, Future
     from collections.abc import Mapping
     from typing import Any
 
@@ -38,6 +38,10 @@ class CallFailed(Exception):
         super().__init__(self.message if is_named else f"server '{server}': {self.message}")
 
 
+class Misused(RuntimeError):
+    """Raised at once where an aggregator cannot serve as it is used; says what to do."""
+
+
 class ProxyAggregator:
     """The servers of an emitted file, behind one object.
 
@@ -50,7 +54,9 @@ class ProxyAggregator:
         """`folder` is where the emitted file lies."""
         self._plan = plan
         self._folder = folder
-        self._proxy: LocalClient
+        self._proxy: LocalClient | None = None
+        """Between entering and leaving."""
+        self._was_entered = False
         self._dotted: dict[str, list[str]] = {}
         """{server.tool: the names in the routing table that it may mean}."""
         for exposed, (server, own, _) in plan.routes["tools"].items():
@@ -61,24 +67,34 @@ class ProxyAggregator:
 
         Raises:
             CallFailed: a variable that a server needs is not set.
+            Misused: see `used_outside`; or it is entered already.
         """
         from mcpagg_runtime.rare.needs import unset
 
+        _running_loop()
+        if self._proxy is not None:
+            raise entered_already()
         missing = unset(self._plan.servers, os.environ, self._folder)
         for server, names in missing.items():
             if not self._plan.options.allow_failed:
                 raise CallFailed(server, {"message": f"cannot be started: {names}"})
         self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
+        self._was_entered = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """End every server; calls under way fail."""
-        import asyncio
-
-        await asyncio.get_running_loop().run_in_executor(None, self._proxy.close)
+        proxy, self._proxy = self._proxy, None
+        if proxy is None:
+            raise used_outside(self._was_entered)
+        await _running_loop().run_in_executor(None, proxy.close)
 
     async def list_tools(self) -> list[dict[str, Any]]:
-        """Return the tools that the file lists now, in the config's order."""
+        """Return the tools that the file lists now, in the config's order.
+
+        Raises:
+            Misused: see `used_outside`.
+        """
         listed = (await self._ask("", "tools/list", {}))["tools"]
         return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
 
@@ -89,6 +105,7 @@ class ProxyAggregator:
 
         Raises:
             CallFailed: it was answered with an error, or nobody has such a tool.
+            Misused: see `used_outside`.
             LookupError: `server.tool` is the name of two tools.
             TypeError, ValueError: the arguments are not JSON.
         """
@@ -101,23 +118,26 @@ class ProxyAggregator:
 
         Raises:
             CallFailed: it was answered with an error.
+            Misused: see `used_outside`; or this is not asyncio.
         """
         import asyncio
 
-        loop = asyncio.get_running_loop()
+        loop, proxy = _running_loop(), self._proxy
+        if proxy is None:
+            raise used_outside(self._was_entered)
         answer: Future[Message | None] = loop.create_future()
 
         def settle(message: Message | None) -> None:
             if not answer.done():
                 answer.set_result(message)
 
-        number = self._proxy.ask(
+        number = proxy.ask(
             method, params, lambda message: loop.call_soon_threadsafe(settle, message)
         )
         try:
             message = await answer
         except asyncio.CancelledError:
-            self._proxy.cancel(number)
+            proxy.cancel(number)
             raise
         if message is None:
             raise CallFailed(server, {"message": "the aggregator was left before the answer"})
@@ -159,6 +179,32 @@ class ProxyAggregator:
             return known[0]
         server, own = self._split(name, ".")
         return f"{server}{self._plan.options.separator}{own}" if server else name
+
+
+def entered_already() -> Misused:
+    """Return the error of an aggregator that is entered within its own block."""
+    return Misused("this Aggregator is entered already: make another one to enter as well")
+
+
+def used_outside(was_entered: bool) -> Misused:
+    """Return the error of an aggregator that is used before its `async with` block, or after it."""
+    why = "ended with its `async with` block" if was_entered else "was never entered"
+    return Misused(f"this Aggregator {why}: use it within `async with Aggregator(…) as a:`")
+
+
+def _running_loop() -> AbstractEventLoop:
+    """Return the event loop that calls.
+
+    Raises:
+        Misused: there is none of asyncio.
+    """
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        why = "Aggregator runs on asyncio alone, not on trio: use it in what asyncio.run runs"
+        raise Misused(why) from None
 
 
 def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:
