@@ -153,8 +153,12 @@ class Site(World):
         headers: Mapping[str, str | list[str]] = {},
         chunks: Iterable[bytes] = (b"",),
         server: tuple[str, int | None] | None = ("127.0.0.1", 3006),
+        root: str = "",
     ) -> Answer:
-        """Send a request; a header "" leaves out one that is sent by default."""
+        """Send a request; a header "" leaves out one that is sent by default.
+
+        `root` is below what the application is mounted.
+        """
         path, _, query = path.partition("?")
         sent: dict[str, str | list[str]] = {"host": "localhost:3006", **headers}
         lines = [
@@ -167,6 +171,7 @@ class Site(World):
             "type": "http",
             "method": method,
             "path": path,
+            "root_path": root,
             "query_string": query.encode(),
             "headers": lines,
             "server": server,
@@ -174,7 +179,12 @@ class Site(World):
         return Answer(self.app, scope, [*chunks])
 
     def post(
-        self, message: Any, session: str = "", path: str = "/mcp", **headers: str | list[str]
+        self,
+        message: Any,
+        session: str = "",
+        path: str = "/mcp",
+        root: str = "",
+        **headers: str | list[str],
     ) -> Answer:
         """Post a message, of a session if one is given; `_` in a header's name stands for `-`."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
@@ -182,7 +192,7 @@ class Site(World):
         if session:
             sent |= {"mcp-session-id": session, "mcp-protocol-version": "2025-11-25"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.fetch("POST", path, sent, [body])
+        return self.fetch("POST", path, sent, [body], root=root)
 
     def stateless(self, message: Json, capabilities: Json | None = None, **headers: Any) -> Answer:
         """Post a request of 2026-07-28, with its envelope and the headers that it needs."""
@@ -363,6 +373,7 @@ def run(
             for site in sites:
                 if site.app._served is not None:
                     await site.app._served.close()
+                site.app._heed_no_signals()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         return sites[-1]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import socket
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from asgi import Answer, Site, run
 from core import call, request, result
 
 from mcpagg_runtime.http.access import BadSetting, Settings
-from mcpagg_runtime.http.serving import listen
+from mcpagg_runtime.http.serving import _url, listen
 
 SERVERS = {"db": ["query"], "web": ["fetch"]}
 PATHS = (("POST", "/mcp"), ("GET", "/sse"), ("POST", "/messages"), ("GET", "/health"), ("GET", "/"))
@@ -208,6 +209,25 @@ def test_health_tells_states_to_those_who_may_use_the_servers() -> None:
     run(SERVERS, scenario, environ=TOKEN)
 
 
+@pytest.mark.parametrize(
+    ("host", "server", "knows"),
+    [
+        ("localhost", ("127.0.0.1", 3006), True),
+        ("[::1]:3006", ("::1", 3006, 0, 0), True),
+        ("10.0.0.1:3006", ("10.0.0.1", 3006), False),
+        ("localhost", None, False),
+    ],
+)
+def test_without_a_token_health_tells_states_to_this_machine_alone(
+    host: str, server: Any, knows: bool
+) -> None:
+    async def scenario(site: Site) -> None:
+        health = await site.fetch("GET", "/health", {"host": host}, server=server).json()
+        assert (health["status"], "servers" in health, "sessions" in health) == ("ok", knows, knows)
+
+    run(SERVERS, scenario)
+
+
 def test_at_the_end_answers_that_are_owed_are_given_and_no_new_request_is_taken() -> None:
     async def scenario(site: Site) -> None:
         session = await site.session()
@@ -259,7 +279,8 @@ def test_at_the_end_what_is_never_answered_is_waited_for_no_longer_than_the_boun
     [
         ({}, {}, {}, ("127.0.0.1", 3006, "/mcp", "")),
         ({}, {"PORT": "1", "HOST": "::1", "MCP_PROXY_PATH": "/x"}, {}, ("::1", 1, "/x", "")),
-        ({}, {"PORT": "1"}, {"port": 2, "path": "/y"}, ("127.0.0.1", 2, "/y", "")),
+        ({}, {"PORT": "1"}, {"port": 2, "path": "/y/"}, ("127.0.0.1", 2, "/y", "")),
+        ({"host": "[::1]"}, {"MCP_PROXY_PATH": "/"}, {}, ("::1", 3006, "/", "")),
         ({"port": "0", "path": "/z"}, {"PORT": "1"}, {"port": 2}, ("127.0.0.1", 0, "/z", "")),
         ({}, {"T": "t", **TOKEN}, {"token": "${T}"}, ("127.0.0.1", 3006, "/mcp", "t")),
         ({}, TOKEN, {}, ("127.0.0.1", 3006, "/mcp", "s3cret")),
@@ -284,6 +305,7 @@ def test_settings_of_the_command_line_come_before_the_config_and_that_before_the
         ({"MCP_PROXY_PATH": "mcp"}, {}),
         ({"MCP_PROXY_MAX_BODY_BYTES": "16M"}, {}),
         ({"MCP_PROXY_PATH": "/sse"}, {}),
+        ({"MCP_PROXY_PATH": "/health/"}, {}),
         ({}, {"token": "${UNSET}"}),
         ({"EMPTY": ""}, {"token": "${EMPTY}"}),
     ],
@@ -306,6 +328,23 @@ def test_an_address_that_others_reach_needs_a_token(host: str, local: bool) -> N
         else:
             with pytest.raises(BadSetting):
                 Settings(site.plan, {}, {"host": host}).check_address()
+
+    run(SERVERS, scenario)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "[::1]"])
+def test_the_url_that_is_told_is_the_one_that_is_served(host: str) -> None:
+    async def scenario(site: Site) -> None:
+        settings = Settings(site.plan, {}, {"host": host, "port": "0", "path": "/"})
+        try:
+            listener = listen(settings.host, settings.port)
+        except OSError:
+            assert ":" in host
+            pytest.skip("this machine has no IPv6")
+        with listener:
+            parts = urlsplit(_url(settings, listener))
+            assert (parts.hostname, parts.path) == (host.strip("[]"), "/")
+            socket.create_connection((str(parts.hostname), int(parts.port or 0))).close()
 
     run(SERVERS, scenario)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.http.exchange import Refused
+from mcpagg_runtime.http.exchange import Refused, plain_path
 from mcpagg_runtime.spawn.variables import MissingVariable, resolve
 from mcpagg_runtime.start.opening import LOG_LEVEL
 
@@ -25,7 +25,7 @@ DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 3006
 DEFAULT_PATH = "/mcp"
 # Paths of other purposes, which the endpoint cannot have.
-TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
+TAKEN_PATHS = frozenset({"/sse", "/messages", "/health"})
 
 TOKEN = "MCP_PROXY_AUTH_TOKEN"  # noqa: S105 - the name of the variable
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
@@ -61,13 +61,16 @@ class Settings:
             BadSetting: one cannot be used.
         """
         said = {**(plan.options.http or {}), **given}
-        self.host: str = said.get("host") or environ.get("HOST") or DEFAULT_HOST
+        host: str = said.get("host") or environ.get("HOST") or DEFAULT_HOST
+        self.host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        """Without the brackets in which an address of IPv6 may be given."""
         self.port = _port(said.get("port", environ.get("PORT") or DEFAULT_PORT))
-        self.path: str = said.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
-        if not self.path.startswith("/") or self.path in TAKEN_PATHS:
+        path: str = said.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
+        self.path = plain_path(path)
+        if not path.startswith("/") or self.path in TAKEN_PATHS:
             taken = ", ".join(sorted(TAKEN_PATHS))
             raise BadSetting(
-                f"the path {self.path!r} cannot be used: write one as /mcp, none of {taken}"
+                f"the path {path!r} cannot be used: write one as /mcp or /, none of {taken}"
             )
         self.token = _token(said.get("token"), environ)
         """The bearer token that every request needs, "" for none."""
@@ -151,20 +154,20 @@ class Guard:
         Raises:
             Refused: it does not.
         """
+        if self.is_open_to(exchange):
+            return
         if self._token:
-            if not self.knows(exchange):
-                refusal = {"www-authenticate": "Bearer"}
-                raise Refused(401, "A bearer token is needed", headers=refusal)
-        elif not _came_locally(exchange):
-            raise Refused(403, f"Others can reach this address: set {TOKEN} where it is served")
+            refusal = {"www-authenticate": "Bearer"}
+            raise Refused(401, "A bearer token is needed", headers=refusal)
+        raise Refused(403, f"Others can reach this address: set {TOKEN} where it is served")
 
-    def knows(self, exchange: Exchange) -> bool:
-        """Whether a request carries the token, if one is needed; compared in constant time."""
+    def is_open_to(self, exchange: Exchange) -> bool:
+        """Whether a request may use the servers; its token is compared in constant time."""
+        if not self._token:
+            return _came_locally(exchange)
         scheme, _, token = exchange.header("authorization").partition(" ")
         given = token.strip().encode("latin-1")
-        return not self._token or (
-            scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
-        )
+        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
 
 
 def preflight(exchange: Exchange) -> dict[str, str]:

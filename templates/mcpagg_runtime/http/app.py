@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from time import monotonic, time
 from typing import TYPE_CHECKING
 
@@ -41,8 +42,9 @@ GRACE_SECONDS = 5.0
 GOODBYE = "the server is stopping"
 
 
-# The one application of this process, by the emitted file.
-_APPLICATIONS: dict[str, HttpApp] = {}
+# The application by the emitted file and the event loop that calls it: neither locks nor clients
+# outlast their loop.
+_APPLICATIONS: dict[tuple[str, asyncio.AbstractEventLoop], HttpApp] = {}
 
 
 async def serve_asgi(
@@ -50,7 +52,7 @@ async def serve_asgi(
 ) -> None:
     """Be the ASGI application of an emitted file, which is `file`, with these tables."""
     try:
-        app = application(tables, file)
+        app = application(tables, file, begins=scope["type"] == "lifespan")
     except BadSetting as problem:
         complain(f"{tables['name']}: {problem}")
         if scope["type"] == "lifespan":
@@ -63,17 +65,25 @@ async def serve_asgi(
     await app(scope, receive, send)
 
 
-def application(tables: Mapping[str, Any], file: str) -> HttpApp:
-    """Return the one application of this process.
+def application(tables: Mapping[str, Any], file: str, *, begins: bool) -> HttpApp:
+    """Return the application of this event loop; one that ends is given to no new lifespan.
 
     Raises:
-        BadSetting: a setting cannot be used.
+        BadSetting: a setting cannot be used, or this is no loop of asyncio.
     """
-    if file not in _APPLICATIONS:
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        raise BadSetting("it is served on asyncio alone: take a server or worker of that") from None
+    for key in [key for key in _APPLICATIONS if key[1].is_closed()]:
+        del _APPLICATIONS[key]
+    app = _APPLICATIONS.get((file, loop))
+    if app is None or (begins and app.stopping):
         plan = Plan(tables)
         folder = os.path.dirname(os.path.realpath(file))
-        _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ), _log_of(plan))
-    return _APPLICATIONS[file]
+        app = HttpApp(plan, folder, Settings(plan, os.environ), _log_of(plan))
+        _APPLICATIONS[file, loop] = app
+    return app
 
 
 def _log_of(plan: Plan) -> Log | None:
@@ -91,10 +101,11 @@ def _log_of(plan: Plan) -> Log | None:
 
 
 class HttpApp:
-    """One proxy, to be called by an ASGI server with each request.
+    """One life of a proxy, to be called by an ASGI server with each request.
 
     It starts with the first event that it gets, be it that of a lifespan or a request: not every
-    ASGI server has lifespans.
+    ASGI server has lifespans, and an application that mounts another keeps its own to itself. It
+    ends with its lifespan, else before a signal is handed on, at the latest with its event loop.
     """
 
     def __init__(
@@ -115,6 +126,9 @@ class HttpApp:
         self._open = 0
         """How many requests are being answered."""
         self.stopping = False
+        self._has_lifespan = False
+        self._handlers: dict[int, Any] = {}
+        """{signal: who handled it before}."""
         self._stopped = asyncio.Event()
         self._idle = asyncio.Event()
         """Set while no request is being answered."""
@@ -136,6 +150,7 @@ class HttpApp:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        self._has_lifespan = True
         try:
             await self.start()
         except CannotStart as problem:
@@ -163,22 +178,38 @@ class HttpApp:
         """Begin to stop with the signal that ends the ASGI server.
 
         Such servers tell an application only when all its answers are complete, and a stream never
-        is. What they do on a signal they do all the same.
+        is. What they do on a signal they do all the same; one that will not tell at all waits for
+        the end of our servers, as the process may be gone at once when it goes on.
         """
         if threading.current_thread() is not threading.main_thread():
             return
         loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in ENDING}
 
         def heed(number: int, frame: Any) -> None:
-            loop.call_soon_threadsafe(self.begin_to_stop)
-            then = before[number]
-            if callable(then):
-                then(number, frame)
+            then = partial(self._handlers[number], number, frame)
+            if not (self.stopping or loop.is_closed()):
+                if not self._has_lifespan:
+                    loop.call_soon_threadsafe(self._stop_before, then)
+                    return
+                loop.call_soon_threadsafe(self.begin_to_stop)
+            then()
 
-        for number, handler in before.items():
+        for number in ENDING:
+            handler = signal.getsignal(number)
             if callable(handler):
+                self._handlers[number] = handler
                 signal.signal(number, heed)
+        self._heed = heed
+
+    def _heed_no_signals(self) -> None:
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) is self._heed:
+                signal.signal(number, handler)
+
+    def _stop_before(self, then: Callable[[], object]) -> None:
+        self.begin_to_stop()
+        self._last = asyncio.ensure_future(self.stop())
+        self._last.add_done_callback(lambda _: then())
 
     def begin_to_stop(self) -> None:
         """Refuse new requests, answer what is owed, and end streams; returns at once."""
@@ -210,6 +241,7 @@ class HttpApp:
         if self._served is not None:
             served, self._served = self._served, None
             await served.close()
+            self._heed_no_signals()
 
     # Requests
 
@@ -260,17 +292,18 @@ class HttpApp:
             raise Refused(503, f"The server cannot start: {problem}") from None
 
     async def _route(self, exchange: Exchange, served: _Served) -> None:
-        if exchange.path == self._settings.path:
+        is_mounted_there = bool(exchange.root) and exchange.path == "/"
+        if exchange.path == self._settings.path or is_mounted_there:
             await served.endpoints.answer(exchange)
         elif exchange.path in (STREAM_PATH, POST_PATH):
             await served.endpoints.answer_older(exchange)
         else:
-            raise Refused(404, f"The endpoint is {self._settings.path}")
+            raise Refused(404, f"The endpoint is {exchange.root}{self._settings.path}")
 
     async def _tell_health(self, exchange: Exchange) -> None:
         """Tell whether it serves; whoever may use the servers sees their states as well."""
         about = {"status": quote("stopping" if self.stopping else "ok")}
-        if self._served is not None and self._guard.knows(exchange):
+        if self._served is not None and self._guard.is_open_to(exchange):
             states = {
                 profile: obj({name: quote(state) for name, state in servers.items()})
                 for profile, servers in self._served.bridge.states().items()
@@ -301,14 +334,20 @@ class _Served:
         self.sessions = Sessions(bridge)
         self.stateless = Stateless(bridge)
         self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
+        self._over = asyncio.Event()
         self._looking_after = asyncio.ensure_future(self._look_after())
 
     async def _look_after(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_AFTER_SECONDS)
-            await self.sessions.end_idle()
+        """End idle sessions; all servers in the end, or when the event loop cancels its tasks."""
+        try:
+            while not self._over.is_set():
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), LOOK_AFTER_SECONDS)
+                await self.sessions.end_idle()
+        finally:
+            await self.bridge.close()
 
     async def close(self) -> None:
         """End all servers."""
-        self._looking_after.cancel()
-        await self.bridge.close()
+        self._over.set()
+        await self._looking_after

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
+from urllib.parse import quote as encode
 
 from mcpagg_runtime.base.client import is_enveloped
 from mcpagg_runtime.base.jsontext import Malformed, NotAnObject, obj
@@ -193,9 +194,10 @@ class Endpoints:
     async def _stream(self, exchange: Exchange) -> None:
         _check_events(exchange)
         session = await self._sessions.open(replayed=0)
-        place = f"{exchange.root}{POST_PATH}?session_id={session.identifier}"
+        # The root is a decoded text, of any characters.
+        place = f"{encode(exchange.root)}{POST_PATH}?session_id={session.identifier}"
         try:
-            opening = event("endpoint", place.encode("latin-1"))
+            opening = event("endpoint", place.encode("ascii"))
             outgoing = Outgoing(exchange, EVENTS)
             session.open_news(outgoing)
             await outgoing.write({}, opening)

@@ -27,8 +27,11 @@ BODY_SECONDS = 60.0
 # Of one that is too large, so much is read all the same and thrown away, in bytes: a client that
 # still sends reads no refusal.
 MAXIMUM_DISCARDED_BYTES = 1 << 26
-# A client that takes nothing for so many seconds is taken for gone.
+# A client that takes nothing for so many seconds is taken for gone. An ASGI server keeps a piece
+# that waits for its client, and tells only of the next one: so a body is given to it in pieces of
+# so many bytes.
 UNREAD_SECONDS = 60.0
+PIECE_BYTES = 1 << 16
 
 
 class Refused(Exception):
@@ -62,9 +65,9 @@ class Exchange:
         """`limit` is how large its body may be, in bytes."""
         self._limit = limit
         self.method: str = scope["method"]
-        self.root: str = scope.get("root_path", "")
-        """What stands before the path where a server is mounted below a prefix."""
-        self.path: str = scope["path"].removeprefix(self.root)
+        self.root: str = scope.get("root_path", "").rstrip("/")
+        """What stands before the path where the application is mounted below a prefix."""
+        self.path = plain_path(_below(self.root, scope["path"]))
         self.query: bytes = scope.get("query_string", b"")
         self.server: tuple[str, int | None] | None = scope.get("server")
         """The address that the request came to; the port is None for a socket in the file system,
@@ -77,6 +80,8 @@ class Exchange:
         """Headers that every answer carries."""
         self.status = 0
         """The status of the answer, 0 before there is one."""
+        self._is_last = False
+        """Whether the last piece is given away: what comes then is that the client is done."""
         self._body: bytes | None = None
         self._receive = receive
         self._send = send
@@ -139,8 +144,13 @@ class Exchange:
     @contextmanager
     def leaving(self, then: Callable[[], None]) -> Iterator[None]:
         """Within the block, do something when the client closes its connection."""
+
+        def left(task: asyncio.Future[None]) -> None:
+            if not (task.cancelled() or self._is_last):
+                then()
+
         leaving = asyncio.ensure_future(self._gone())
-        leaving.add_done_callback(lambda task: None if task.cancelled() else then())
+        leaving.add_done_callback(left)
         try:
             yield
         finally:
@@ -155,7 +165,7 @@ class Exchange:
     async def respond(
         self, status: int, body: bytes = b"", headers: Mapping[str, str] = {}, kind: str = JSON
     ) -> None:
-        """Answer, in one piece.
+        """Answer, with a whole body.
 
         Raises:
             Gone: the client has left.
@@ -166,7 +176,11 @@ class Exchange:
         await self.end(body)
 
     async def begin(self, status: int, headers: Mapping[str, str]) -> None:
-        """Begin an answer."""
+        """Begin an answer.
+
+        Raises:
+            Gone: the client has left, or reads nothing.
+        """
         self.status = status
         lines = [
             (name.encode("latin-1"), value.encode("latin-1"))
@@ -175,24 +189,45 @@ class Exchange:
         await self._say({"type": "http.response.start", "status": status, "headers": lines})
 
     async def write(self, data: bytes) -> None:
-        """Write a piece of an answer that has begun.
+        """Write more of an answer that has begun.
 
         Raises:
             Gone: the client has left, or reads nothing.
         """
-        message = {"type": "http.response.body", "body": data, "more_body": True}
-        try:
-            await asyncio.wait_for(self._say(message), UNREAD_SECONDS)
-        except asyncio.TimeoutError:
-            raise Gone from None
+        for start in range(0, len(data), PIECE_BYTES):
+            piece = data[start : start + PIECE_BYTES]
+            await self._say({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
-        """End an answer that has begun, with a last piece."""
-        await self._say({"type": "http.response.body", "body": data})
+        """End an answer that has begun, with what is left of it.
+
+        Raises:
+            Gone: the client has left, or reads nothing.
+        """
+        last = max(0, len(data) - 1) // PIECE_BYTES * PIECE_BYTES
+        await self.write(data[:last])
+        self._is_last = True
+        await self._say({"type": "http.response.body", "body": data[last:]})
 
     async def _say(self, message: MutableMapping[str, Any]) -> None:
         """Give the ASGI server a piece; it raises OSError where the client has left."""
         try:
-            await self._send(message)
-        except OSError:
+            await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
+        except (OSError, asyncio.TimeoutError):
             raise Gone from None
+
+
+def plain_path(path: str) -> str:
+    """Return a path without slashes at its end: with and without them it is the same endpoint."""
+    return path.rstrip("/") or "/"
+
+
+def _below(root: str, path: str) -> str:
+    """Return a path below a root.
+
+    Who mounts, or stands in front, may have taken the root off already, or the beginning of it.
+    """
+    for at in (at for at, character in enumerate(root) if character == "/"):
+        if f"{path}/".startswith(f"{root[at:]}/"):
+            return path[len(root) - at :]
+    return path

@@ -82,20 +82,33 @@ def serve_http(plan: Plan, folder: str, given: Mapping[str, Any], log: Log | Non
 
 
 async def _close_slow(server: Any) -> None:
-    """Close connections on which no request arrives: uvicorn waits for headers without end."""
+    """Close connections on which no request arrives, or whose client does not read the rest.
+
+    uvicorn waits for headers without end, and so does a connection that it has closed for what an
+    answer that was given up has left in it.
+    """
     before: dict[Any, Any] = {}
     while True:
         await asyncio.sleep(HEADER_SECONDS)
         waiting = {
             connection: connection.cycle
             for connection in server.server_state.connections
-            if connection.timeout_keep_alive_task is None  # else it is between two requests
-            and (connection.cycle is None or connection.cycle.response_complete)
+            if _is_given_up(connection)
+            or (
+                connection.timeout_keep_alive_task is None  # else it is between two requests
+                and (connection.cycle is None or connection.cycle.response_complete)
+            )
         }
         for connection, cycle in waiting.items():
             if connection in before and before[connection] is cycle:
-                connection.transport.close()
+                transport = connection.transport
+                (transport.abort if _is_given_up(connection) else transport.close)()
         before = waiting
+
+
+def _is_given_up(connection: Any) -> bool:
+    cycle = connection.cycle
+    return connection.transport.is_closing() and bool(cycle) and not cycle.response_complete
 
 
 def listen(host: str, port: int) -> socket.socket:
