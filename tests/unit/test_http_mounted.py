@@ -15,7 +15,9 @@ import pytest
 from asgi import Answer, Site, run
 from core import plan, request
 
+from mcpagg_runtime.http.access import BadSetting
 from mcpagg_runtime.http.app import application, serve_asgi
+from mcpagg_runtime.http.bridge import CannotStart
 from mcpagg_runtime.http.exchange import Exchange
 from mcpagg_runtime.http.serving import _close_slow
 
@@ -105,9 +107,7 @@ class Life:
     def __init__(self, app: Any) -> None:
         self._told: asyncio.Queue[Any] = asyncio.Queue()
         self._said: asyncio.Queue[Any] = asyncio.Queue()
-        self._life = asyncio.ensure_future(
-            app({"type": "lifespan"}, self._told.get, self._said.put)
-        )
+        self.task = asyncio.ensure_future(app({"type": "lifespan"}, self._told.get, self._said.put))
 
     async def tell(self, event: str) -> None:
         """Begin or end it; returns when that is done."""
@@ -204,11 +204,25 @@ def test_without_asyncio_it_says_so_and_does_not_start(
     async def send(message: Mapping[str, Any]) -> None:
         said.append(message)
 
-    with pytest.raises(StopIteration):
+    with pytest.raises(BadSetting, match="asyncio alone"):
         app({"type": "lifespan"}, receive, send).send(None)
     assert [one["type"] for one in said] == ["lifespan.startup.failed"]
-    assert "asyncio alone" in said[0]["message"]
     assert capfd.readouterr().err == f"test: {said[0]['message']}\n"
+
+
+def test_a_lifespan_that_fails_ends_with_an_error_as_others_wait_for_it(app: Any) -> None:
+    async def start(self: Any) -> None:
+        raise CannotStart("no")
+
+    async def scenario() -> None:
+        life = Life(app)
+        with pytest.raises(AssertionError):
+            await life.tell("startup")
+        with pytest.raises(CannotStart):
+            await life.task
+
+    with patch("mcpagg_runtime.http.app.HttpApp.start", start):
+        asyncio.run(scenario())
 
 
 # Bodies that are not read

@@ -58,7 +58,8 @@ async def serve_asgi(
         if scope["type"] == "lifespan":
             await receive()
             await send({"type": "lifespan.startup.failed", "message": str(problem)})
-        elif scope["type"] == "http":
+            raise  # some wait for the end of a lifespan that began
+        if scope["type"] == "http":
             refusal = Refused(503, f"The server cannot start: {problem}")
             await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
         return
@@ -155,7 +156,7 @@ class HttpApp:
             await self.start()
         except CannotStart as problem:
             await send({"type": "lifespan.startup.failed", "message": str(problem)})
-            return
+            raise
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.stop()
