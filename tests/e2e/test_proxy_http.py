@@ -26,7 +26,7 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 from proxies import compiled, lowered, posix
-from wire import TIMEOUT, stub_entry
+from wire import TIMEOUT, Process, events, stub_entry
 
 pytestmark = posix("the proxy is a POSIX process here")
 
@@ -264,6 +264,43 @@ def test_at_the_end_streams_end_and_the_exit_status_is_0(file: Path) -> None:
         assert proxy.stop() == 0
         assert stream.read() == b": the server is stopping\n\n"
         assert proxy.said == []
+
+
+def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    stubborn = stub_entry(sigterm="ignore", at={"eof": [{"sleep": 3600}]}, log=str(log))
+    compiled(tmp_path, {"a": stubborn}, "--serve", "stdio,http")
+    (tmp_path / "parent.py").write_text(PARENT, encoding="utf-8")
+    with subprocess.Popen(
+        [sys.executable, "parent.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+
+        async def scenario() -> None:
+            async with Client(url, mode="legacy") as client:
+                assert not (await client.call_tool("a:echo", {})).is_error
+
+        asyncio.run(scenario())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(TIMEOUT) in (0, -signal.SIGTERM)
+    pids = {row["pid"] for row in events(log, "start")}
+    assert pids
+    assert not pids & {one.pid for one in Process.all()}
+
+
+PARENT = """
+import socket
+import server, uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+inner = Starlette(routes=[Mount("/deep", app=server.app)])
+outer = Starlette(routes=[Mount("/two", app=inner)])
+listener = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listener.getsockname()[1]}/two/deep/mcp/", flush=True)
+uvicorn.Server(uvicorn.Config(outer, log_level="critical")).run([listener])
+"""
 
 
 def test_a_token_is_needed_where_one_is_set_and_for_an_address_that_others_reach(

@@ -195,8 +195,7 @@ class Exchange:
             Gone: the client has left, or reads nothing.
         """
         for start in range(0, len(data), PIECE_BYTES):
-            piece = data[start : start + PIECE_BYTES]
-            await self._say({"type": "http.response.body", "body": piece, "more_body": True})
+            await self._write_piece(data, start)
 
     async def end(self, data: bytes = b"") -> None:
         """End an answer that has begun, with what is left of it.
@@ -204,10 +203,15 @@ class Exchange:
         Raises:
             Gone: the client has left, or reads nothing.
         """
-        last = max(0, len(data) - 1) // PIECE_BYTES * PIECE_BYTES
-        await self.write(data[:last])
+        *starts, last = range(0, len(data) or 1, PIECE_BYTES)
+        for start in starts:
+            await self._write_piece(data, start)
         self._is_last = True
         await self._say({"type": "http.response.body", "body": data[last:]})
+
+    async def _write_piece(self, data: bytes, start: int) -> None:
+        piece = data[start : start + PIECE_BYTES]
+        await self._say({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def _say(self, message: MutableMapping[str, Any]) -> None:
         """Give the ASGI server a piece; it raises OSError where the client has left."""
