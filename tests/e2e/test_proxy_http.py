@@ -266,7 +266,10 @@ def test_at_the_end_streams_end_and_the_exit_status_is_0(file: Path) -> None:
         assert proxy.said == []
 
 
-def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path, name: str) -> None:
+    """Of the last of these signals uvicorn knows nothing."""
+    number = getattr(signal, name)
     log = tmp_path / "log"
     stubborn = stub_entry(sigterm="ignore", at={"eof": [{"sleep": 3600}]}, log=str(log))
     compiled(tmp_path, {"a": stubborn}, "--serve", "stdio,http")
@@ -282,8 +285,8 @@ def test_mounted_without_a_lifespan_it_leaves_no_server_behind(tmp_path: Path) -
                 assert not (await client.call_tool("a:echo", {})).is_error
 
         asyncio.run(scenario())
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(TIMEOUT) in (0, -signal.SIGTERM)
+        process.send_signal(number)
+        assert process.wait(TIMEOUT) in (0, -number)
     pids = {row["pid"] for row in events(log, "start")}
     assert pids
     assert not pids & {one.pid for one in Process.all()}

@@ -179,7 +179,7 @@ class HttpApp:
         """Begin to stop with the signal that ends the ASGI server.
 
         Such servers tell an application only when all its answers are complete, and a stream never
-        is. What they do on a signal they do all the same; one that will not tell at all waits for
+        is. What they do on a signal they do all the same. Where nobody will tell, that waits for
         the end of our servers, as the process may be gone at once when it goes on.
         """
         if threading.current_thread() is not threading.main_thread():
@@ -187,9 +187,11 @@ class HttpApp:
         loop = asyncio.get_running_loop()
 
         def heed(number: int, frame: Any) -> None:
-            then = partial(self._handlers[number], number, frame)
+            handler = self._handlers[number]
+            is_handled = callable(handler)
+            then = partial(handler, number, frame) if is_handled else partial(_die_of, number)
             if not (self.stopping or loop.is_closed()):
-                if not self._has_lifespan:
+                if not (self._has_lifespan and is_handled):
                     loop.call_soon_threadsafe(self._stop_before, then)
                     return
                 loop.call_soon_threadsafe(self.begin_to_stop)
@@ -197,7 +199,7 @@ class HttpApp:
 
         for number in ENDING:
             handler = signal.getsignal(number)
-            if callable(handler):
+            if callable(handler) or handler is signal.SIG_DFL:
                 self._handlers[number] = handler
                 signal.signal(number, heed)
         self._heed = heed
@@ -325,6 +327,12 @@ class HttpApp:
             seconds=f"{seconds:.3f}",
         )
         log.send(line.encode("ascii") + b"\n")
+
+
+def _die_of(number: int) -> None:
+    """Do what the system does on a signal that nobody handles."""
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 class _Served:
