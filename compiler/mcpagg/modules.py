@@ -32,11 +32,11 @@ PARTS = (
     "spawn",
     "base",
     "serve",
-    "windows",
     "modern",
     "remote",
     "tool",
     "http",
+    "windows",
     "rare",
     "views",
 )

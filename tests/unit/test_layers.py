@@ -27,6 +27,7 @@ MODULES = {
 WITH_IO = {
     "start.main",
     "start.parts",
+    "start.waiting",
     "base.running",
     "base.writer",
     "base.polling",

@@ -27,10 +27,10 @@ def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
     folder = os.path.dirname(os.path.realpath(file))
     open_standard_files()
     plan = Plan(tables)
-    if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
+    if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
         from mcpagg_runtime.tool.commands import run_command
 
-        status = run_command(plan, folder, sys.argv[1:])
+        status = run_command(plan, folder, sys.argv[1:], opening)
     else:
         status = Stdio(plan, folder).run(opening)
     os._exit(status)

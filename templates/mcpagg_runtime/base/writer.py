@@ -7,7 +7,14 @@ import os
 import select
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.polling import NARROW_PIPE, POLLS, set_nonblocking, widen, writable
+from mcpagg_runtime.base.polling import (
+    NARROW_PIPE,
+    POLLS,
+    acquired,
+    set_nonblocking,
+    widen,
+    writable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,7 +104,7 @@ class Writer:
         """Wait until all is written, no longer than `seconds`; return whether it is."""
         with self.lock:
             gate = self._queue.gate(emptied=True) if self._queue is not None else None
-        return gate is None or bool(gate.acquire(True, seconds))
+        return gate is None or acquired(gate, seconds)
 
     def close(self) -> None:
         """Close the descriptor once what is queued is written; nothing more is taken.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.jsontext import Malformed, obj
 from mcpagg_runtime.base.message import error, failure, notification, read_messages
+from mcpagg_runtime.base.polling import acquired
 from mcpagg_runtime.base.protocol import BATCH_VERSION, CANCELLED, INTERNAL_ERROR
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.serve.core import Core
@@ -179,7 +180,7 @@ class Engine:
                 return
             self._paid.acquire()
             self._awaited = client
-        self._paid.acquire(True, seconds)
+        acquired(self._paid, seconds)
 
     def end_subscriptions(self) -> None:
         """Tell clients that there will be no more news."""

@@ -6,6 +6,7 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.polling import acquired
 from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.messages import answered
 from mcpagg_runtime.serve.process import Process
@@ -168,7 +169,7 @@ class Lives:
                 life.kill()
                 _close(life, gate)
         for gate in gates:
-            gate.acquire()
+            acquired(gate)
 
     def kill(self) -> None:
         """End all at once; takes no lock, for a signal handler may call it anywhere."""

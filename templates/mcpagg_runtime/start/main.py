@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.start.greeting import introduction, is_capable, spelling_for, spoken, version_of
 from mcpagg_runtime.start.lists import cut_list, list_result
-from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, LOG_DIRECTORY, Opening
+from mcpagg_runtime.start.opening import ABOVE, ENDING, HEAD_START_SECONDS, Opening
 from mcpagg_runtime.start.values import quote, scan
+from mcpagg_runtime.start.waiting import says_more
 
 try:
     # Not os and signal, which cost a start 1 and 6 ms.
-    from _signal import signal as on_signal  # type: ignore[import-not-found]
+    from _signal import SIG_DFL  # type: ignore[import-not-found]
+    from _signal import signal as on_signal
     from posix import (  # type: ignore[attr-defined, unused-ignore]
         _exit,
         environ,
@@ -27,7 +29,15 @@ try:
     )
 
     POSIX = True
-except ImportError:  # Windows, which cannot wait for a pipe: the next part does everything
+except ImportError:
+    from nt import (  # type: ignore[attr-defined, no-redef, assignment, unused-ignore]
+        _exit,
+        environ,
+        isatty,
+        read,
+        write,
+    )
+
     POSIX = False
 
 if TYPE_CHECKING:
@@ -54,8 +64,7 @@ class Prepared:
     def may_serve(self) -> bool:
         """Whether the environment has all that servers need, and asks for nothing else."""
         needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
-        set_ = all(name.encode() in environ for name in needs)
-        return set_ and LOG_DIRECTORY.encode() not in environ and ABOVE.encode() not in environ
+        return all(is_set(name) for name in needs) and not is_set(ABOVE)
 
     def serve(self) -> Opening:
         """Answer what is on standard input until something has no prepared answer, or it ends."""
@@ -79,20 +88,12 @@ class Prepared:
         """Read what follows the beginning of a line; None if that is for the next part to do."""
         opening = self.opening
         wants_servers = opening.initialized and self.options["start"] == "eager"
-        if len(line) > LONG or (wants_servers and not self._says_more()):
+        if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
             return None
         data = read(0, LONG)
         opening.unanswered += data
         opening.ended = not data
         return b""
-
-    def _says_more(self) -> bool:
-        """Whether a client that may want servers says something before they are started."""
-        from select import POLLIN, poll  # type: ignore[attr-defined, unused-ignore]
-
-        waiting = poll()
-        waiting.register(0, POLLIN)
-        return bool(waiting.poll(HEAD_START_SECONDS * 1000))
 
     def answer(self, line: bytes) -> bytes | None:
         """Return the answer to a line, b"" if it wants none, None if there is no prepared one."""
@@ -165,17 +166,31 @@ class Prepared:
         return list_result(member, shown)
 
 
+def is_set(name: str) -> bool:
+    """Whether the environment has a variable. Windows ignores the case of its name."""
+    known: Any = environ
+    return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
+
+
+def leave_at_once(number: int) -> None:
+    """Have a signal end this process, which has started nothing yet.
+
+    Windows calls no handler while this thread waits for input, but ends the process itself.
+    """
+    on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
+
+
 def main(tables: Mapping[str, Any], file: str) -> None:
     """Serve on standard input and output, or do what the command line says instead.
 
     `file` is the emitted file. Does not return: threads may still wait for input that never comes.
     """
     opening = Opening()
-    if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+    if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
         prepared = Prepared(tables)
         if prepared.may_serve():
-            for number in ENDING:  # nothing has been started yet
-                on_signal(number, lambda *_: _exit(0))
+            for number in ENDING:
+                leave_at_once(number)
             opening = prepared.serve()
             if opening.ended and not opening.unanswered:
                 _exit(0)

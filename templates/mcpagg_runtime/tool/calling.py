@@ -6,12 +6,14 @@ of its result may be written to files.
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.base.jsontext import rivals
+from mcpagg_runtime.base.polling import acquired
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.tool.inspection import offered_by
 from mcpagg_runtime.tool.local_client import LocalClient
@@ -96,17 +98,16 @@ def _schemas(plan: Plan) -> dict[str, dict[str, Any]]:
 
 def _answer(proxy: LocalClient, params: dict[str, Any]) -> dict[str, Any]:
     """Return the answer to a call, for which no other server is started."""
-    from threading import Event
-
-    has_come = Event()
+    has_come = _thread.allocate_lock()
+    has_come.acquire()
     answers: list[Message | None] = []
 
     def keep(message: Message | None) -> None:
         answers.append(message)
-        has_come.set()
+        has_come.release()
 
     proxy.ask("tools/call", params, keep)
-    has_come.wait()
+    acquired(has_come)
     (message,) = answers
     answer: dict[str, Any] = json.loads(message.line()) if message is not None else {}
     return answer

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.standard import complain
 from mcpagg_runtime.base.stdio import MISSING_VARIABLE, Stdio
 from mcpagg_runtime.base.writer import Writer
-from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL, Opening
+from mcpagg_runtime.spawn.platforms import WINDOWS
+from mcpagg_runtime.spawn.spawning import Spawned
+from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY, LOG_LEVEL
 from mcpagg_runtime.tool.approval import verify_approval
 from mcpagg_runtime.tool.call_log import Log
 from mcpagg_runtime.tool.calling import call_tool
@@ -32,17 +34,23 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mcpagg_runtime.base.plan import Plan
+    from mcpagg_runtime.start.opening import Opening
 
+# What Windows takes for a device, whatever follows a dot; two of them with a number behind.
+DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
 STATUSES = (
     "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
     "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
 
-def run_command(plan: Plan, folder: str, arguments: list[str]) -> int:
-    """Carry out what the command line asks for; return the exit status."""
+def run_command(plan: Plan, folder: str, arguments: list[str], opening: Opening) -> int:
+    """Carry out what the command line asks for; return the exit status.
+
+    `opening` is what has been said on standard input already, if there are no arguments.
+    """
     try:
-        status = _carry_out(plan, folder, _read(plan, arguments))
+        status = _carry_out(plan, folder, _read(plan, arguments), opening)
     except SystemExit as left:
         status = left.code if isinstance(left.code, int) else 1
     return flush_output() or status
@@ -118,7 +126,7 @@ def _contradiction(plan: Plan, chosen: argparse.Namespace) -> str:
     return next((problem for is_broken, problem in rules if is_broken), "")
 
 
-def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
+def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
     if chosen.verify:
         return verify_approval(plan, chosen.verify)
     if chosen.names:
@@ -129,7 +137,7 @@ def _carry_out(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
 
         plan = narrowed(plan, chosen.profile)
     if serves:
-        return _serve(plan, folder, chosen)
+        return _serve(plan, folder, chosen, opening)
     from signal import signal
 
     for number in ENDING:
@@ -157,7 +165,7 @@ def _print(document: Any, lines: Iterable[str], as_json: bool) -> int:
     return print_json(document) if as_json else print_lines(lines)
 
 
-def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
+def _serve(plan: Plan, folder: str, chosen: argparse.Namespace, opening: Opening) -> int:
     """Serve; with a path for it, log there what becomes of servers, and perhaps of calls."""
     path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
     try:
@@ -165,9 +173,11 @@ def _serve(plan: Plan, folder: str, chosen: argparse.Namespace) -> int:
         log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
     except (OSError, ValueError) as problem:
         complain(f"cannot write the log {path}: {problem}")
+        if isinstance(opening.spawned, Spawned):
+            opening.spawned.discard()
         return 2
     if not chosen.http:
-        return Stdio(plan, folder, log).run(Opening())
+        return Stdio(plan, folder, log).run(opening)
     from mcpagg_runtime.http.serving import serve_http
 
     given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
@@ -193,7 +203,14 @@ def _without_log() -> list[str]:
 
 def _path_in(directory: str, name: str) -> str:
     """Return the path of a proxy's log in a directory, "" for none."""
-    return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
+    return os.path.join(directory, log_name(name)) if directory else ""
+
+
+def log_name(name: str) -> str:
+    """Return the name of a proxy's log: the same on every system, and a file's on each."""
+    letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
+    device = name.partition(".")[0].strip().lower().rstrip("0123456789")
+    return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
 
 
 def _log(plan: Plan, path: str, taken: tuple[int, ...], with_calls: bool) -> Log:
@@ -217,9 +234,13 @@ def _opened(path: str, taken: tuple[int, ...]) -> int:
     """
     import stat
 
-    # Not waiting: a named pipe may have no reader.
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags, 0o666)
+    if WINDOWS:
+        from mcpagg_runtime.windows.files import open_to_append
+
+        descriptor = open_to_append(path)
+    else:  # not waiting: a named pipe may have no reader
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, flags, 0o666)
     about = os.fstat(descriptor)
     # A terminal, or /dev/null, may be several things at once.
     if not stat.S_ISCHR(about.st_mode):

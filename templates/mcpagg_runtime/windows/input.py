@@ -6,13 +6,10 @@ import _thread
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.base.polling import STDIN_CHUNK, Stopped
+from mcpagg_runtime.base.polling import SIGNAL_SECONDS, STDIN_CHUNK, Stopped
 
 if TYPE_CHECKING:
     from mcpagg_runtime.base.writer import Writer
-
-# How long a signal may wait for its handler: nothing wakes the thread that would call it.
-SIGNAL_SECONDS = 0.2
 
 
 class ThreadedInput:
