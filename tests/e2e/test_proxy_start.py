@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from wire import (
     text,
     tool_names,
 )
+
+from mcpagg_runtime.start.opening import LOG_DIRECTORY
 
 TOKENS = {"FIRST_TOKEN": "sentinel-one", "SECOND_TOKEN": "sentinel-two"}
 
@@ -160,7 +163,56 @@ sys.addaudithook(note)
 RUNS = '\nif __name__ == "__main__":\n    main('
 
 
-@posix("there a first call has no prepared start")
+@pytest.mark.parametrize("logs", [False, True])
+def test_prepared_answers_need_no_other_part_on_any_system_and_with_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: bool
+) -> None:
+    if logs:
+        monkeypatch.setenv(LOG_DIRECTORY, str(tmp_path))
+    file = compiled(tmp_path, {"a": stub_entry()}, "--start", "lazy")
+    delayed(file, "base", "import os\nos._exit(7)\n")
+    with running(file) as wire:
+        initialize(wire)
+        assert tool_names(wire) == ["a:echo"]
+        assert wire.request("ping")["result"] == {}
+        wire.end_input()
+        assert wire.wait() == 0
+
+
+@pytest.mark.parametrize("start", ["lazy", "eager"])
+def test_what_comes_after_prepared_answers_is_logged_where_a_directory_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    monkeypatch.setenv(LOG_DIRECTORY, str(tmp_path))
+    file = compiled(tmp_path, {"a": stub_entry()}, "--start", start, "--name", "team/a: x?")
+    with served(file) as wire:
+        assert tool_names(wire) == ["a:echo"]
+        assert text(call(wire, "a:echo")) == "{}"
+        wire.end_input()
+        assert wire.wait() == 0
+    lines = (tmp_path / "team_a_ x_.log").read_bytes().splitlines(keepends=True)
+    states = [json.loads(line)["state"] for line in lines]
+    assert states[:3] == ["queued", "starting", "ready"]
+    assert not any(b"\r" in line for line in lines)
+
+
+def test_a_log_that_cannot_be_written_ends_the_proxy_and_the_server_of_a_first_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    file = compiled(tmp_path, {"a": stub_entry(log=str(log))}, "--start", "lazy")
+    log.unlink()
+    monkeypatch.setenv(LOG_DIRECTORY, str(tmp_path / "none"))
+    with served(file) as wire:
+        start_call(wire, "a:echo")
+        assert wire.wait() == 2
+        assert "cannot write the log" in wire.stderr
+    assert not any(
+        alive(started["pid"]) for started in (events(log, "start") if log.exists() else ())
+    )
+
+
+@posix("there `subprocess` starts a server")
 def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: Path) -> None:
     log = tmp_path / "log"
     servers = {"other": stub_entry(), "one": stub_entry(log=str(log))}
@@ -178,7 +230,7 @@ def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: 
     assert len(events(log, "start")) == 1
 
 
-@posix("there a first call has no prepared start")
+@posix("there no process can send itself a signal")
 @pytest.mark.parametrize("part", ["base", "serve"])
 def test_a_signal_while_the_rest_is_compiled_ends_the_server_too(tmp_path: Path, part: str) -> None:
     log = tmp_path / "log"

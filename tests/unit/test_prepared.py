@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from mcpagg_runtime.base.answers import Answers, answer_line
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.message import Message
 from mcpagg_runtime.base.plan import Plan
+from mcpagg_runtime.start import main, waiting
 from mcpagg_runtime.start.greeting import REFUSE_COLON
 from mcpagg_runtime.start.main import Prepared
 
@@ -157,3 +159,49 @@ def test_the_version_changes_with_what_a_server_offers_and_not_with_the_rest() -
     assert len(version) == 12
     assert Plan(tables_of(GOLDEN / "plain", names="portable")).version == version
     assert Plan(tables_of(GOLDEN / "composite")).version != version
+
+
+def test_windows_ignores_the_case_of_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "POSIX", False)
+    monkeypatch.setattr(main, "environ", {"AppData": "x"})
+    assert main.is_set("appdata")
+    assert not main.is_set("app")
+
+
+class Pipe:
+    """Standard input as Windows shows it: how much is in it at each look, or what is wrong."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: int | OSError) -> None:
+        self.looks = [*looks]
+        system = ModuleType("_winapi")
+        system.PeekNamedPipe = self.peek  # type: ignore[attr-defined]
+        library = ModuleType("msvcrt")
+        library.get_osfhandle = lambda descriptor: descriptor  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "_winapi", system)
+        monkeypatch.setitem(sys.modules, "msvcrt", library)
+
+    def peek(self, handle: int) -> tuple[int, int]:
+        """Look into it."""
+        assert handle == 0
+        look = self.looks.pop(0)
+        if isinstance(look, OSError):
+            raise look
+        return look, 0
+
+
+@pytest.mark.parametrize(
+    ("looks", "seconds", "says"),
+    [
+        ((5,), 0.0, True),
+        ((0, 0, 5), 60.0, True),
+        ((0,), 0.0, False),
+        ((0, BrokenPipeError()), 60.0, True),
+        ((OSError(),), 60.0, False),
+    ],
+)
+def test_windows_looks_into_the_pipe_for_as_long_as_a_client_has(
+    monkeypatch: pytest.MonkeyPatch, looks: tuple[int | OSError, ...], seconds: float, says: bool
+) -> None:
+    pipe = Pipe(monkeypatch, *looks)
+    assert waiting.holds_more(seconds) is says
+    assert pipe.looks == []
