@@ -14,7 +14,7 @@ import pytest
 from shells import runs
 from wire import TIMEOUT
 
-from mcpagg_runtime.base import stdio, writer
+from mcpagg_runtime.base import polling, stdio, writer
 from mcpagg_runtime.base.polling import Stopped
 from mcpagg_runtime.base.writer import Writer
 from mcpagg_runtime.rare import write_queue
@@ -31,6 +31,8 @@ from mcpagg_runtime.spawn.platforms import (
     find_program,
     variable_key,
 )
+from mcpagg_runtime.start.parts import own_folder
+from mcpagg_runtime.tool.commands import log_name
 from mcpagg_runtime.windows import input as windows_input
 from mcpagg_runtime.windows.programs import (
     batch_line,
@@ -356,3 +358,57 @@ def test_standard_input_is_waited_for_as_the_system_can(
     assert isinstance(stdio._input(output), windows_input.ThreadedInput)
     output.close()
     os.close(standard_input)
+
+
+@pytest.mark.parametrize("platform", ["linux", "win32"])
+def test_windows_keeps_the_drive_that_leads_to_the_file_unless_it_is_a_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str
+) -> None:
+    share, drive = tmp_path / "share", tmp_path / "drive"
+    share.mkdir()
+    drive.symlink_to(share)
+    (share / "server.py").touch()
+    (tmp_path / "link.py").symlink_to(share / "server.py")
+    monkeypatch.setattr(sys, "platform", platform)
+    kept = drive if platform == "win32" else share
+    assert own_folder(str(drive / "server.py")) == str(kept)
+    assert own_folder(str(tmp_path / "link.py")) == str(share)
+    monkeypatch.chdir(share)
+    assert own_folder("server.py") == str(share)
+
+
+def test_the_main_thread_waits_in_steps_between_which_a_signal_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+
+    class Lock:
+        def acquire(self, blocking: bool, seconds: float) -> bool:
+            assert blocking
+            waits.append(seconds)
+            now[0] += seconds
+            return len(waits) > limit
+
+    now, limit = [0.0], 3
+    monkeypatch.setattr(polling, "monotonic", lambda: now[0])
+    assert polling.acquired(Lock())
+    assert waits == [polling.SIGNAL_SECONDS] * 4
+    waits, limit = [], 100
+    assert not polling.acquired(Lock(), 0.5)
+    assert sum(waits) == pytest.approx(0.5)
+    assert max(waits) <= polling.SIGNAL_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("team/tools: x?", "team_tools_ x_.log"),
+        ("a\\b", "a_b.log"),
+        ("日本\n", "日本_.log"),
+        ("Con", "_Con.log"),
+        ("com1.old", "_com1.old.log"),
+        ("console", "console.log"),
+    ],
+)
+def test_a_log_has_the_same_name_on_every_system(name: str, expected: str) -> None:
+    assert log_name(name) == expected

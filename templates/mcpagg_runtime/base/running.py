@@ -10,6 +10,7 @@ from mcpagg_runtime.base.plan import Plan
 from mcpagg_runtime.base.standard import open_standard_files
 from mcpagg_runtime.base.stdio import Stdio
 from mcpagg_runtime.start.opening import LOG_DIRECTORY
+from mcpagg_runtime.start.parts import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ def run(tables: Mapping[str, Any], file: str, opening: Opening) -> None:
     `opening` is what has been said there. Does not return: threads may still wait for input that
     never comes.
     """
-    folder = os.path.dirname(os.path.realpath(file))
+    folder = own_folder(file)
     open_standard_files()
     plan = Plan(tables)
     if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):

@@ -24,6 +24,7 @@ from mcpagg_runtime.http.endpoints import POST_PATH, STREAM_PATH, Endpoints, Sta
 from mcpagg_runtime.http.exchange import Exchange, Gone, Refused
 from mcpagg_runtime.http.sessions import Sessions
 from mcpagg_runtime.start.opening import ENDING, LOG_DIRECTORY
+from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.start.values import quote
 from mcpagg_runtime.tool.commands import open_log
 
@@ -81,7 +82,7 @@ def application(tables: Mapping[str, Any], file: str, *, begins: bool) -> HttpAp
     app = _APPLICATIONS.get((file, loop))
     if app is None or (begins and app.stopping):
         plan = Plan(tables)
-        folder = os.path.dirname(os.path.realpath(file))
+        folder = own_folder(file)
         app = HttpApp(plan, folder, Settings(plan, os.environ), _log_of(plan))
         _APPLICATIONS[file, loop] = app
     return app

@@ -15,6 +15,7 @@ from mcpagg_runtime.spawn.platforms import (
     lead_group,
     start_options,
 )
+from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.start.values import scan
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def spawn_early(tables: Mapping[str, Any], file: str, server: str) -> Spawned | 
             os.fstat(number)
     except OSError:  # one that the caller closed would be the number of a pipe
         return None
-    folder = os.path.dirname(os.path.realpath(file))
+    folder = own_folder(file)
     minimal = options.get("env") == "minimal"
     try:
         launch = prepare(server, rows, os.environ, folder, minimal)

@@ -1,4 +1,4 @@
-"""Compiles the parts of the emitted file that a start does not need when they are first needed."""
+"""The emitted file itself: where it lies, and its parts, compiled when they are first needed."""
 
 from __future__ import annotations
 
@@ -67,3 +67,15 @@ def _further_down(code: CodeType, lines: int) -> CodeType:
         _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
     ]
     return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+
+def own_folder(file: str) -> str:
+    """Return the folder in which the emitted file lies, where links lead to it.
+
+    That of a mapped drive of Windows would be one of the network, in which its shell starts nothing
+    (`cmd.exe` goes elsewhere): there, links are followed only if the file itself is one.
+    """
+    import os
+
+    is_resolved = sys.platform != "win32" or os.path.islink(file)
+    return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))

@@ -10,6 +10,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.tool.local_client import LocalClient
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _running_loop() -> AbstractEventLoop:
 
 def aggregator_of(plan: Plan, file: str) -> type[ProxyAggregator]:
     """Return the class that `Aggregator` is in an emitted file."""
-    folder = os.path.dirname(os.path.realpath(file))
+    folder = own_folder(file)
     if plan.profiles:
         from mcpagg_runtime.views.narrowing import narrowed
 
