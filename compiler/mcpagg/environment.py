@@ -14,6 +14,7 @@ from typing import Any
 
 from mcpagg.config.findings import Place, where
 from mcpagg.problems import EnvironmentFault, Problem
+from mcpagg.relocation import is_relative
 from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import (
     Launch,
@@ -25,6 +26,7 @@ from mcpagg_runtime.spawn.launch import (
 from mcpagg_runtime.spawn.platforms import WINDOWS
 from mcpagg_runtime.spawn.urls import filled_url
 from mcpagg_runtime.spawn.variables import CONFIG_FOLDER, BadUrl, resolve
+from mcpagg_runtime.windows.programs import PROGRAM_SUFFIXES
 
 ADVICE = "--skip NAME leaves a server out, --allow-failed goes on without those that lack something"
 
@@ -230,11 +232,15 @@ def _report_folder(server: ServerSpec, launch: Launch, at: Place) -> bool:
 
 
 def _names_a_file_of(folder: Path, command: str, args: Sequence[str]) -> bool:
-    """Tell whether the command line holds a relative path to something in `folder`."""
-    # A bare name is one of the PATH.
-    words = [*args, command if "/" in command or os.sep in command else ""]
-    words += [word.partition("=")[2] for word in args if word.startswith("-")]
+    """Tell whether the command line holds a relative path to something in `folder`.
+
+    It is read as each system would, so that all of them settle the same config alike.
+    """
+    words = [*args, *(word.partition("=")[2] for word in args if word.startswith("-"))]
+    if "/" in command or "\\" in command:  # a bare name is one of the PATH
+        words += [command + suffix for suffix in ("", *PROGRAM_SUFFIXES)]
     return any(
-        word and not os.path.isabs(word) and os.path.exists(os.path.join(folder, word))
+        spelling and is_relative(spelling) and os.path.exists(os.path.join(folder, spelling))
         for word in words
+        for spelling in (word, word.replace("\\", "/"))
     )

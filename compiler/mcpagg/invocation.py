@@ -117,7 +117,7 @@ def chosen_source(chosen: argparse.Namespace) -> Source:
     except OSError as problem:
         what = f"cannot be read: {problem.strerror}"
         raise ConfigError(name, [Problem("", what)]) from None
-    return Source(text, name, Path(name).parent, options)
+    return Source(text, name, Path(name).parent, options, chosen.client or "")
 
 
 def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:

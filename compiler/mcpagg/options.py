@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcpagg.literal import HIDDEN
+from mcpagg.problems import ConfigError
 
 if TYPE_CHECKING:
     from mcpagg.spec import ProxySpec
@@ -112,6 +113,8 @@ class Source:
     name: str
     folder: Path
     options: Options = field(default_factory=Options)
+    client: str = ""
+    """The client whose config it is, if that was asked for."""
 
 
 class Commands(NamedTuple):
@@ -138,15 +141,22 @@ def commands(source: Source, output: str) -> Commands:
     """
     from mcpagg.relocation import way  # --help needs none of what it brings along
 
-    there = source.name if source.name == "-" else way(os.path.dirname(output) or ".", source.name)
+    try:
+        there = "-" if source.name == "-" else way(os.path.dirname(output) or ".", source.name)
+    except ConfigError:
+        if not source.client:
+            raise
+        there = "-"  # on another drive, where the client's name leads to it
     name = output if output == "-" else os.path.basename(output)
-    config, file = _operand(there, source.name), _operand(name, output)
+    config, file = [_operand(there, source.name)], _operand(name, output)
+    if there == "-" and source.client:
+        config = ["--from", source.client]
     check = ["--check", "-o", file]
-    if "-" in (source.name, output):  # the file does not know its config, or its own name
-        check = [config, "--check", "-o", "FILE"]
+    if "-" in (there, output):  # the file does not know its config, or its own name
+        check = [*config, *check[:-1], file if source.client and output != "-" else "FILE"]
     options = source.options.words()
     again = [_operand(source.name, source.name), "-o", _operand(output, output), *options]
-    rebuild = [config, "-o", file, *options]
+    rebuild = [*config, "-o", file, *options]
     if any(HIDDEN.search(word) for word in (*rebuild, *again)):
         return Commands(UNSHOWN, UNSHOWN, UNSHOWN)
     rebuilds, checks, builds = (shlex.join([PROGRAM, *w]) for w in (rebuild, check, again))

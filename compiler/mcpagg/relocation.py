@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ntpath
 import os
 import posixpath
 from collections.abc import Iterator, Mapping
@@ -25,12 +26,20 @@ def way(folder: str, path: str, paths: ModuleType = os.path) -> str:
         ConfigError: they lie on different drives of Windows.
     """
     try:
-        relative: str = paths.relpath(path, folder)
+        relative: str = paths.relpath(_in_short(path), _in_short(folder))
     except ValueError:
         remedy = "keep both on one drive: the file holds no absolute path of this machine"
         what = "lies on another drive than the proxy would"
         raise ConfigError(path, [Problem("", what, remedy)]) from None
     return relative.replace(paths.sep, "/")
+
+
+def _in_short(path: str) -> str:
+    """Return a path of Windows without the mark of one that may be long."""
+    for mark, usual in (("\\\\?\\UNC\\", "\\\\"), ("\\\\?\\", "")):
+        if path.startswith(mark):
+            return usual + path[len(mark) :]
+    return path
 
 
 def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
@@ -43,13 +52,15 @@ def launch_rows(spec: ProxySpec, folder: Path) -> dict[str, dict[str, Any]]:
 
 def relocated(row: dict[str, Any], old: Path, new: Path) -> dict[str, Any]:
     """Return a row with what is meant from the folder `old` meant from the folder `new`."""
+    if not any(_left_behind(row)):
+        return row
     there = way(str(new.resolve()), str(old.resolve())).replace("$", "$$")
     if there == ".":
         return row
     row = dict(row)
     for key in ("cwd", "env_file"):
         path = row.get(key)
-        if path and _is_relative(path):
+        if path and _is_meant_from_here(path):
             row[key] = posixpath.normpath(posixpath.join(there, path))
     moved: dict[str, Any] = _replaced(row, there)
     return moved
@@ -112,12 +123,17 @@ def check_alone(spec: ProxySpec, rows: Mapping[str, Mapping[str, Any]]) -> None:
 def _left_behind(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for key, what in (("cwd", "a folder"), ("env_file", "a file")):
         path = row.get(key)
-        if path and _is_relative(path):
+        if path and _is_meant_from_here(path):
             yield key, what
     for location, text in strings(row):
-        if f"${{{CONFIG_FOLDER}}}" in text:
+        if any(name == CONFIG_FOLDER for _, _, name, _ in dollars(text)):
             yield str(location), "a folder"
 
 
-def _is_relative(path: str) -> bool:
-    return not os.path.isabs(path) and path[0] not in "~$"
+def _is_meant_from_here(path: str) -> bool:
+    return is_relative(path) and path[0] not in "~$"
+
+
+def is_relative(path: str) -> bool:
+    """Tell whether a path is relative on every system."""
+    return not (path[:1] in ("/", "\\") or ntpath.splitdrive(path)[0])

@@ -143,6 +143,26 @@ def test_the_folder_that_a_clients_variable_means_is_called_what_it_is() -> None
     assert warning.endswith("here it means the folder that holds `.vscode`")
 
 
+@pytest.mark.parametrize("path", ["C:\temp\new", "c:\\Users\new", ".\tools", "\\srv\new"])
+def test_a_path_whose_backslashes_were_taken_for_escapes_is_told(path: str) -> None:
+    [warning] = warnings_of(args=[path])
+    assert (
+        "a path with backslashes taken for escapes; it stays as it is; write `\\\\` or `/`"
+        in warning
+    )
+
+
+@pytest.mark.parametrize("text", ["C:\\temp", "a\tb", "a:\n  b", "two\nlines", ". \n"])
+def test_other_texts_with_control_characters_are_left_alone(text: str) -> None:
+    assert warnings_of(args=[text]) == []
+
+
+@pytest.mark.parametrize("text", ["%APPDATA%", "%AppData%\\x", "%UserProfile%"])
+def test_a_variable_as_windows_writes_it_is_told_with_what_to_write(text: str) -> None:
+    [warning] = warnings_of(args=[text])
+    assert "`%NAME%`; it stays as it is; write ${NAME}" in warning
+
+
 def test_a_reference_to_1password_names_the_remedy() -> None:
     [warning] = warnings_of(env={"TOKEN": "op://vault/item/field"})
     assert "looks like a reference to 1Password; it stays as it is; write a reference" in warning

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mcpagg.environment import check_environment, unpinned
+from mcpagg.environment import check_environment, settle_folders, unpinned
 from mcpagg.problems import EnvironmentFault
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import mentioned
@@ -212,6 +212,10 @@ def test_a_missing_env_file_is_named(tmp_path: Path) -> None:
         ({"args": ("server.py",)}, "."),
         ({"args": ("--config=server.py",)}, "."),
         ({"command": "./tool"}, "."),
+        # As Windows reads it, on every system.
+        ({"args": (".\\server.py",)}, "."),
+        ({"args": (r"--config=.\sub\file",)}, "."),
+        ({"args": ("\\server.py", "c:server.py", r"\\host\share")}, None),
         ({"args": ("/bin/sh", "none.py", "", "-")}, None),
         ({"args": ("server.py",), "cwd": "/"}, "/"),
     ],
@@ -221,7 +225,20 @@ def test_a_server_that_names_a_file_of_the_configs_folder_starts_there(
 ) -> None:
     script(tmp_path / "tool")
     script(tmp_path / "server.py")
+    (tmp_path / "sub").mkdir()
+    script(tmp_path / "sub/file")
     assert check(tmp_path, **fields).cwd == cwd
+
+
+@pytest.mark.parametrize("command", ["./run", ".\\run", ".\\run.cmd", "run", "../run"])
+def test_a_program_of_windows_is_found_in_the_configs_folder_without_its_suffix(
+    tmp_path: Path, command: str
+) -> None:
+    script(tmp_path / "run.cmd")
+    server = ServerSpec(name="a", path="a", command=command)
+    spec = ProxySpec(source="mcp.json", folder=tmp_path, servers=(server,))
+    [settled] = settle_folders(spec).servers
+    assert settled.cwd == ("." if command[:2] in ("./", ".\\") else None)
 
 
 def test_a_remote_server_needs_its_variables_only(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -34,7 +35,9 @@ from mcpagg_runtime.spawn.platforms import (
 from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.tool.commands import log_name
 from mcpagg_runtime.windows import input as windows_input
+from mcpagg_runtime.windows.files import open_to_append
 from mcpagg_runtime.windows.programs import (
+    LONGEST_LINE,
     batch_line,
     find_windows_program,
     is_batch_file,
@@ -358,6 +361,38 @@ def test_standard_input_is_waited_for_as_the_system_can(
     assert isinstance(stdio._input(output), windows_input.ThreadedInput)
     output.close()
     os.close(standard_input)
+
+
+def test_a_batch_file_gets_no_line_that_is_longer_than_its_shell_takes() -> None:
+    assert batch_line(["t.cmd", "y" * (LONGEST_LINE - 10)])
+    for word in ("y" * LONGEST_LINE, '"' * (LONGEST_LINE // 2)):
+        with pytest.raises(ValueError, match="takes no more than 8,000 characters"):
+            batch_line(["t.cmd", word])
+
+
+def test_a_log_is_opened_so_that_windows_itself_puts_each_line_at_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def answer(given: tuple[Any, ...], found: int) -> int:
+        asked.append(given)
+        return found
+
+    system, library = ModuleType("_winapi"), ModuleType("msvcrt")
+    system.CreateFile = lambda *given: answer(given, 7)  # type: ignore[attr-defined]
+    library.open_osfhandle = lambda *given: answer(given, 3)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "_winapi", system)
+    monkeypatch.setitem(sys.modules, "msvcrt", library)
+    assert open_to_append("C:\\log") == 3
+    (path, access, *_), (handle, flags) = asked
+    writes, appends, is_appended = 2, 4, 8  # FILE_WRITE_DATA, FILE_APPEND_DATA; O_APPEND
+    assert (path, access & (writes | appends), handle, flags & is_appended) == (
+        "C:\\log",
+        appends,
+        7,
+        0,
+    )
 
 
 @pytest.mark.parametrize("platform", ["linux", "win32"])

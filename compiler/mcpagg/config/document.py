@@ -14,6 +14,7 @@ from typing import NamedTuple, NoReturn
 
 from mcpagg.config.findings import Place
 from mcpagg.config.formats import Object, SyntaxFault, load_json, load_toml, load_yaml
+from mcpagg.config.variables import ONE_BACKSLASH
 from mcpagg.problems import ConfigError, Problem
 
 _OTHER_ENCODINGS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)  # the marks of UTF-32 begin alike
@@ -28,6 +29,8 @@ class _Format(NamedTuple):
 
 
 _DEEPEST = 100
+_ESCAPE = re.compile(r"(?i)escape|\bhex")
+"""What all readers say of a backslash that begins nothing, or too little."""
 _JSON = _Format("JSON", load_json, (".json", ".jsonc", ".json5"), re.compile(r"[{\[\"/]"))
 _FORMATS = (
     _Format("TOML", load_toml, (".toml",), re.compile(r"\[\[?[A-Za-z_]|[\w.-]+\s*=")),
@@ -49,7 +52,8 @@ def parse(text: bytes, source: str) -> object:
         if not _is_deeper(value, _DEEPEST):
             return value
     except SyntaxFault as fault:
-        _refuse(source, f"{fault.place}not {chosen.name}: {fault.what}")
+        remedy = ONE_BACKSLASH if _ESCAPE.search(fault.what) else ""
+        _refuse(source, f"{fault.place}not {chosen.name}: {fault.what}", remedy)
     except RecursionError:
         pass
     _refuse(source, "is nested too deeply to be a config")

@@ -71,8 +71,15 @@ SECRET_KINDS = frozenset({"cmd", "file", "keyring", "secret"})
 
 _OP = "write a reference, ${NAME}, and run all commands under `op run --`, with NAME=op://… set"
 
+_OF_WINDOWS = re.compile(r"%(?:[A-Z_][A-Z0-9_]{2,}|(?![0-9A-Fa-f]{2})[A-Za-z_]\w{2,})%")
+_ESCAPED = re.compile(r"^(?:[A-Za-z]:|\.\.?|\\)[^\x00-\x1f<>|?*\"]*[\b\f\n\r\t]\w")
+"""What is left of `C:\\temp` where it was written with one backslash."""
+
+ONE_BACKSLASH = "write `\\\\` or `/` for each `\\` of a path"
+
 LOOK_ALIKES: tuple[tuple[re.Pattern[str], str, str], ...] = (
-    (re.compile(r"%[A-Z_][A-Z0-9_]{2,}%"), "a variable of Windows, `%NAME%`", ""),
+    (_OF_WINDOWS, "a variable of Windows, `%NAME%`", "write ${NAME}"),
+    (_ESCAPED, "a path with backslashes taken for escapes", ONE_BACKSLASH),
     (re.compile(r"\{\{[^{}]+\}\}"), "a placeholder in double braces", ""),
     (re.compile(r"(?<![${\\\w])\{[A-Za-z]\w*\}(?!\})"), "a placeholder in braces", ""),
     (re.compile(r"<[A-Za-z][\w -]*>"), "a placeholder in angle brackets", ""),

@@ -14,6 +14,8 @@ PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
 BATCH_SUFFIXES = (".bat", ".cmd")
 # What ends the command line of a batch file, whatever stands around it.
 UNQUOTABLE = ("\0", "\r", "\n")
+# What the shell takes in one line is 8,191 characters; `shell_command` needs some itself.
+LONGEST_LINE = 8000
 # The part of no length of a variable that always exists. Behind a percent sign, it keeps the shell
 # from taking what follows for the name of a variable.
 EMPTY_PART = "%cd:~,%"
@@ -70,12 +72,16 @@ def batch_line(argv: Sequence[str]) -> str:
     and a percent sign gets EMPTY_PART behind it. Rust's standard library does the same.
 
     Raises:
-        ValueError: an argument holds a line break or a NUL, for which there is no way.
+        ValueError: an argument holds a line break or a NUL, or there is too much of them, for which
+            there is no way.
     """
     for word in argv:
         if any(character in word for character in UNQUOTABLE):
             raise ValueError("an argument of a batch file holds a line break or a NUL")
-    return " ".join([_quoted(word) for word in argv])
+    line = " ".join([_quoted(word) for word in argv])
+    if len(line) > LONGEST_LINE:
+        raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
+    return line
 
 
 def _quoted(word: str) -> str:
