@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from proxies import WINDOWS_PYTHON, compiled, running, windows_executable
+from proxies import WINDOWS_PYTHON, compiled, for_windows, running, windows_executable
 from wire import STUB, Wire, call, initialize, stub_entry, text, wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -165,3 +165,25 @@ def test_what_programs_read_is_utf_8_whatever_the_code_page(tmp_path: Path) -> N
         wire.end_input()
         assert wire.wait() == 0
     assert "日本" in b"\n".join(line.raw for line in wire.unread).decode()
+
+
+@pytest.mark.parametrize("moment", ["before any server", "with a server", "in a call"])
+def test_ctrl_c_is_heard_whatever_is_waited_for(tmp_path: Path, moment: str) -> None:
+    log, pressed = tmp_path / "log", tmp_path / "pressed"
+    stuck = {"call stuck": [{"hang": 1}]}
+    entry = stub_entry(tools=["echo", "stuck"], at=stuck, log=str(log))
+    file = for_windows(compiled(tmp_path, {"a": entry}))
+    log.unlink()
+    arguments = ["--call", "a:stuck", "{}"] if moment == "in a call" else []
+    console = Path(__file__).with_name("console.py")
+    with Wire([WINDOWS_PYTHON, "-I", console, pressed, file, *arguments]) as wire:
+        if moment == "in a call":
+            wait_until(lambda: log.exists() and "tools/call" in log.read_text())
+        elif moment == "with a server":
+            initialize(wire)
+            assert text(call(wire, "a:echo")) == "{}"
+        else:
+            wire.request("initialize", {})
+        pressed.touch()
+        assert wire.wait() == 0
+    wait_until(lambda: not descendants(tmp_path))
