@@ -14,10 +14,12 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f131332ce4381d69a27c436e45ee0403a1fe1b07f8e098eb8a2726dc6d4f9243 (mcpagg 0.1.0; without addresses, composite, entries, masking, narrowing, remote, urls)
+#   runtime:  sha256:306eec496faf052e91eddf9d26b7c3c3e4f330488540987443621fc156353b20 (mcpagg 0.1.0; without addresses, composite, entries, masking, narrowing, remote, urls)
 
 import sys
 
+if sys.version_info < (3, 9):
+    raise SystemExit(f"{__file__}: needs Python 3.9 or newer, this is {sys.version.split()[0]}")
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     # Python has put the folder of this file first, but no file beside this one is to stand in for a
     # module of the standard library.
@@ -32,6 +34,7 @@ except ImportError:
  from json.encoder import encode_basestring_ascii
  from json.scanner import make_scanner
 try:
+ from _signal import SIG_DFL
  from _signal import signal as on_signal
  from posix import (
   _exit,
@@ -42,6 +45,13 @@ try:
  )
  POSIX = True
 except ImportError:
+ from nt import (
+  _exit,
+  environ,
+  isatty,
+  read,
+  write,
+ )
  POSIX = False
 
 # ==============================================================================================
@@ -118,7 +128,8 @@ INSTRUCTIONS = r"""[
 
 # The lists that are the same for every client with a handshake, by method: [kind, and the members
 # that hold the items, what an item is asked for by, and what is shown of it].
-LISTS = r"""{"tools/list": ["tools", "tools", "name", "name"]}"""
+LISTS = r"""{
+ "tools/list": ["tools", "tools", "name", "name"]}"""
 
 # What each server said about itself, in its own words; "" has the composite tools, if any.
 SNAPSHOT = {
@@ -130,8 +141,7 @@ SNAPSHOT = {
         "tools": r"""[
 {"name": "convert",
  "description": "Convert a quantity from one unit to another.",
- "inputSchema": {
-  "type": "object",
+ "inputSchema": {"type": "object",
   "properties": {
    "value": {"type": "number", "description": "The quantity"},
    "source": {"type": "string", "description": "Its unit, such as mi"},
@@ -152,8 +162,7 @@ SNAPSHOT = {
         "tools": r"""[
 {"name": "days_between",
  "description": "Count the days from one date to another.",
- "inputSchema": {
-  "type": "object",
+ "inputSchema": {"type": "object",
   "properties": {
    "start": {"type": "string", "description": "The first date"},
    "end": {"type": "string", "description": "The second date"}},
@@ -161,8 +170,7 @@ SNAPSHOT = {
  "annotations": {"readOnlyHint": true, "openWorldHint": false}},
 {"name": "add_days",
  "description": "Return the date some days after another one.",
- "inputSchema": {
-  "type": "object",
+ "inputSchema": {"type": "object",
   "properties": {
    "day": {"type": "string", "description": "The date to start from"},
    "days": {"type": "integer", "description": "How many days later; negative for earlier"}},
@@ -170,9 +178,9 @@ SNAPSHOT = {
  "annotations": {"readOnlyHint": true, "openWorldHint": false}},
 {"name": "about",
  "description": "Tell the weekday, the ISO week and the day of the year of a date.",
- "inputSchema": {
-  "type": "object",
-  "properties": {"day": {"type": "string", "description": "The date"}},
+ "inputSchema": {"type": "object",
+  "properties": {
+   "day": {"type": "string", "description": "The date"}},
   "required": ["day"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false}}
 ]""",
@@ -268,6 +276,7 @@ ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 ABOVE = "MCPAGG_ABOVE"
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 
 class Opening:
  def __init__(self):
@@ -281,6 +290,35 @@ class Opening:
   self.stopped = False
  def stop(self, *_):
   self.stopped = True
+
+# start/waiting.py: Waits for more on standard input, as briefly as a start does.
+LOOK_AGAIN_SECONDS = 0.001
+
+def says_more(seconds):
+ try:
+  from select import POLLIN, poll
+ except ImportError:
+  return holds_more(seconds)
+ waiting = poll()
+ waiting.register(0, POLLIN)
+ return bool(waiting.poll(seconds * 1000))
+
+def holds_more(seconds):
+ from _winapi import PeekNamedPipe
+ from msvcrt import get_osfhandle
+ from time import monotonic, sleep
+ end = monotonic() + seconds
+ try:
+  pipe = get_osfhandle(0)
+  while not PeekNamedPipe(pipe)[0]:
+   if monotonic() >= end:
+    return False
+   sleep(LOOK_AGAIN_SECONDS)
+ except BrokenPipeError:
+  return True
+ except OSError:
+  return False
+ return True
 
 # start/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
 LONG = 1 << 16
@@ -296,8 +334,7 @@ class Prepared:
   self.capable = False
  def may_serve(self):
   needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
-  set_ = all(name.encode() in environ for name in needs)
-  return set_ and LOG_DIRECTORY.encode() not in environ and ABOVE.encode() not in environ
+  return all(is_set(name) for name in needs) and not is_set(ABOVE)
  def serve(self):
   opening = self.opening
   try:
@@ -317,17 +354,12 @@ class Prepared:
  def _more(self, line):
   opening = self.opening
   wants_servers = opening.initialized and self.options["start"] == "eager"
-  if len(line) > LONG or (wants_servers and not self._says_more()):
+  if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
    return None
   data = read(0, LONG)
   opening.unanswered += data
   opening.ended = not data
   return b""
- def _says_more(self):
-  from select import POLLIN, poll
-  waiting = poll()
-  waiting.register(0, POLLIN)
-  return bool(waiting.poll(HEAD_START_SECONDS * 1000))
  def answer(self, line):
   try:
    text = line.decode().rstrip(" \t\r")
@@ -392,13 +424,20 @@ class Prepared:
      shown.append(head + quote(names[column]) + tail)
   return list_result(member, shown)
 
+def is_set(name):
+ known = environ
+ return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
+
+def leave_at_once(number):
+ on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
+
 def main(tables, file):
  opening = Opening()
- if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+ if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
   prepared = Prepared(tables)
   if prepared.may_serve():
    for number in ENDING:
-    on_signal(number, lambda *_: _exit(0))
+    leave_at_once(number)
    opening = prepared.serve()
    if opening.ended and not opening.unanswered:
     _exit(0)
@@ -410,7 +449,7 @@ def main(tables, file):
  load_part("base")
  run(tables, file, opening)
 
-# start/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
+# start/parts.py: The emitted file itself: where it lies, and its parts, compiled when they are first needed.
 _PARTS = {}
 _LOADING = _thread.RLock()
 SPARE = []
@@ -447,6 +486,11 @@ def _further_down(code, lines):
   _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
  ]
  return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+def own_folder(file):
+ import os
+ is_resolved = sys.platform != "win32" or os.path.islink(file)
+ return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))
 
 
 def __getattr__(name):
@@ -521,9 +565,9 @@ class SessionGroup:
 
 # spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
 CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = "0123456789"
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
-_UNRESERVED = frozenset(_LETTERS + _DIGITS + ".~-")
+_DIGITS = frozenset("0123456789")
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+_UNRESERVED = _LETTERS | _DIGITS | frozenset(".~-")
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 class MissingVariable(Exception):
@@ -643,6 +687,7 @@ _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
 BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
+MORE_FOLDERS = "MCPAGG_PATH"
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
@@ -757,7 +802,7 @@ def prepare(
 ):
  row = rows[name]
  own = row.get("env", {})
- environ = _keyed(environ)
+ environ = _with_folders(_keyed(environ))
  folder = os.path.abspath(folder)
  scope = _LaunchScope(own, environ, folder)
  known = mentioned_by_all(rows) if known is None else known
@@ -821,6 +866,12 @@ def _keys(names):
 
 def _keyed(variables):
  return {variable_key(name): value for name, value in variables.items()}
+
+def _with_folders(environ):
+ more = environ.pop(MORE_FOLDERS, "")
+ if more:
+  environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
+ return environ
 
 def _inherited_by(
  row, known, environ, minimal
@@ -930,7 +981,7 @@ def spawn_early(tables, file, server):
    os.fstat(number)
  except OSError:
   return None
- folder = os.path.dirname(os.path.realpath(file))
+ folder = own_folder(file)
  minimal = options.get("env") == "minimal"
  try:
   launch = prepare(server, rows, os.environ, folder, minimal)
@@ -1027,6 +1078,7 @@ def _start_by_subprocess(launch, streams):
   raise
 ''')
 define_part("base", r'''
+from time import monotonic
 import _thread
 import os
 import select
@@ -2030,6 +2082,7 @@ class Plan:
   self.instructions = "\n\n".join(parse(tables["instructions"]))
   self.options = Options(parse(tables["options"]))
   self.subtools = parse(tables.get("subtools", "{}"))
+  self.failed = parse(tables.get("failed", "[]"))
   self.approval = parse(tables.get("approval", "{}"))
   self.profiles = tables.get("profiles", "")
   self.whole = self
@@ -2070,6 +2123,7 @@ POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
 NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
+SIGNAL_SECONDS = 0.2
 
 class Stopped(Exception):
  pass
@@ -2109,6 +2163,13 @@ def widen(descriptor):
   return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
  except OSError:
   return False
+
+def acquired(lock, seconds=None):
+ end = None if seconds is None else monotonic() + seconds
+ while end is None or monotonic() + SIGNAL_SECONDS < end:
+  if lock.acquire(True, SIGNAL_SECONDS):
+   return True
+ return bool(lock.acquire(True, max(0.0, end - monotonic())))
 
 # base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
@@ -2175,7 +2236,7 @@ class Writer:
  def flush(self, seconds):
   with self.lock:
    gate = self._queue.gate(emptied=True) if self._queue is not None else None
-  return gate is None or bool(gate.acquire(True, seconds))
+  return gate is None or acquired(gate, seconds)
  def close(self):
   with self.lock:
    if not self.closing:
@@ -2417,12 +2478,12 @@ def _taken_output():
 
 # base/running.py: Runs the proxy beyond the answers that the compiler prepared.
 def run(tables, file, opening):
- folder = os.path.dirname(os.path.realpath(file))
+ folder = own_folder(file)
  open_standard_files()
  plan = Plan(tables)
- if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
+ if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
   load_part("tool")
-  status = run_command(plan, folder, sys.argv[1:])
+  status = run_command(plan, folder, sys.argv[1:], opening)
  else:
   status = Stdio(plan, folder).run(opening)
  os._exit(status)
@@ -5579,7 +5640,7 @@ class Process:
    self.close()
    return
   load_part("rare")
-  self.end(describe(status))
+  self.end(how_ended(status, self.launch))
 
 def _chunks(descriptor, wait=None):
  try:
@@ -5654,7 +5715,7 @@ class Lives:
     life.kill()
     _close(life, gate)
   for gate in gates:
-   gate.acquire()
+   acquired(gate)
  def kill(self):
   for life in list(self._started):
    life.kill()
@@ -5853,7 +5914,7 @@ class Engine:
     return
    self._paid.acquire()
    self._awaited = client
-  self._paid.acquire(True, seconds)
+  acquired(self._paid, seconds)
  def end_subscriptions(self):
   self.attempt(lambda core: core.end_subscriptions())
  def close(self):
@@ -6010,165 +6071,6 @@ class Alarm:
    if wait is None:
     return
    self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
-''')
-define_part("windows", r'''
-import _thread
-import os
-load_part("base")
-
-# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
-SIGNAL_SECONDS = 0.2
-
-class ThreadedInput:
- def __init__(self, output):
-  self.output = output
-  self._data = b""
-  self._problem = None
-  self._full = _thread.allocate_lock()
-  self._full.acquire()
-  self._empty = _thread.allocate_lock()
-  self._empty.acquire()
-  _thread.start_new_thread(self._fill, ())
- def ready(self, seconds):
-  if not self._full.acquire(True, seconds):
-   return False
-  self._full.release()
-  return True
- def read(self):
-  while not self._full.acquire(True, SIGNAL_SECONDS):
-   if self.output.broken:
-    raise Stopped
-  if self._problem is not None:
-   raise self._problem
-  data = self._data
-  self._empty.release()
-  return data
- def _fill(self):
-  while True:
-   try:
-    self._data = os.read(0, STDIN_CHUNK)
-   except OSError as problem:
-    self._problem, self._data = problem, b""
-   self._full.release()
-   if not self._data:
-    return
-   self._empty.acquire()
-
-# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
-START_FLAGS = 0x00000004 | 0x08000000
-_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
-_ACCOUNTING = 1
-_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
-_LIMITS = 9
-_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
-_KILL_ON_JOB_CLOSE = 0x2000
-_WAIT_TIMEOUT = 258
-_ENDED_BY_US = 1
-
-class Job:
- def __init__(self, pid):
-  import ctypes
-  self._process = self._job = None
-  self._ctypes = ctypes
-  self._kernel = _library("kernel32")
-  for name in ("OpenProcess", "CreateJobObjectW"):
-   getattr(self._kernel, name).restype = ctypes.c_void_p
-  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
-  if not self._process.value:
-   raise OSError(f"Windows does not let process {pid} be opened")
-  self._job = self._created()
-  if _library("ntdll").NtResumeProcess(self._process):
-   raise OSError(f"Windows does not let process {pid} run")
- def _created(self):
-  ctypes = self._ctypes
-  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
-  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
-  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-  given = (ctypes.c_char * len(limits)).from_buffer(limits)
-  if (
-   job.value
-   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
-   and self._kernel.AssignProcessToJobObject(job, self._process)
-  ):
-   return job
-  self._kernel.CloseHandle(job)
-  return None
- def signal(self, number):
-  if number and self._job is not None:
-   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
-  elif number:
-   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
-  if self._job is None:
-   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
-  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
-  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
- def __del__(self):
-  for handle in (self._process, self._job):
-   if handle is not None and handle.value:
-    self._kernel.CloseHandle(handle)
-
-def _library(name):
- import ctypes
- loader = ctypes
- return loader.WinDLL(name)
-
-# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
-PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
-BATCH_SUFFIXES = (".bat", ".cmd")
-UNQUOTABLE = ("\0", "\r", "\n")
-EMPTY_PART = "%cd:~,%"
-
-def find_windows_program(
- command,
- env,
- folder,
- is_file=os.path.isfile,
- path=os.path,
-):
- if path.dirname(command) or path.splitdrive(command)[0]:
-  places = [path.join(folder, command)]
- else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
- suffixes = _suffixes(env.get("PATHEXT", ""))
- found = (file for place in places for file in _files_meant(place, suffixes, path))
- return next((file for file in found if is_file(file)), None)
-
-def _suffixes(variable):
- named = [suffix.strip().lower() for suffix in variable.split(";")]
- return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
-
-def _files_meant(place, suffixes, path):
- if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
-  yield place
- for suffix in suffixes:
-  yield place + suffix
-
-def is_batch_file(program):
- return program.lower().endswith(BATCH_SUFFIXES)
-
-def batch_line(argv):
- for word in argv:
-  if any(character in word for character in UNQUOTABLE):
-   raise ValueError("an argument of a batch file holds a line break or a NUL")
- return " ".join([_quoted(word) for word in argv])
-
-def _quoted(word):
- parts = []
- backslashes = 0
- for character in word:
-  if character == '"':
-   parts.append("\\" * backslashes + '"')
-  elif character == "%":
-   parts.append("%" + EMPTY_PART[:-1])
-  backslashes = backslashes + 1 if character == "\\" else 0
-  parts.append(character)
- return '"' + "".join(parts) + "\\" * backslashes + '"'
-
-def shell_command(line, environ):
- system = environ.get("SYSTEMROOT", "C:\\Windows")
- return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("modern", r'''
 load_part("base")
@@ -7075,24 +6977,35 @@ class CallFailed(Exception):
   is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
   super().__init__(self.message if is_named else f"server '{server}': {self.message}")
 
+class Misused(RuntimeError):
+ pass
+
 class ProxyAggregator:
  def __init__(self, plan, folder):
   self._plan = plan
   self._folder = folder
+  self._proxy = None
+  self._was_entered = False
   self._dotted = {}
   for exposed, (server, own, _) in plan.routes["tools"].items():
    self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
  async def __aenter__(self):
   load_part("rare")
+  _running_loop()
+  if self._proxy is not None:
+   raise entered_already()
   missing = unset(self._plan.servers, os.environ, self._folder)
   for server, names in missing.items():
    if not self._plan.options.allow_failed:
     raise CallFailed(server, {"message": f"cannot be started: {names}"})
   self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
+  self._was_entered = True
   return self
  async def __aexit__(self, *_):
-  import asyncio
-  await asyncio.get_running_loop().run_in_executor(None, self._proxy.close)
+  proxy, self._proxy = self._proxy, None
+  if proxy is None:
+   raise used_outside(self._was_entered)
+  await _running_loop().run_in_executor(None, proxy.close)
  async def list_tools(self):
   listed = (await self._ask("", "tools/list", {}))["tools"]
   return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
@@ -7104,18 +7017,20 @@ class ProxyAggregator:
   return await self._ask(self._owner(exposed)[0], "tools/call", params)
  async def _ask(self, server, method, params):
   import asyncio
-  loop = asyncio.get_running_loop()
+  loop, proxy = _running_loop(), self._proxy
+  if proxy is None:
+   raise used_outside(self._was_entered)
   answer = loop.create_future()
   def settle(message):
    if not answer.done():
     answer.set_result(message)
-  number = self._proxy.ask(
+  number = proxy.ask(
    method, params, lambda message: loop.call_soon_threadsafe(settle, message)
   )
   try:
    message = await answer
   except asyncio.CancelledError:
-   self._proxy.cancel(number)
+   proxy.cancel(number)
    raise
   if message is None:
    raise CallFailed(server, {"message": "the aggregator was left before the answer"})
@@ -7144,8 +7059,23 @@ class ProxyAggregator:
   server, own = self._split(name, ".")
   return f"{server}{self._plan.options.separator}{own}" if server else name
 
+def entered_already():
+ return Misused("this Aggregator is entered already: make another one to enter as well")
+
+def used_outside(was_entered):
+ why = "ended with its `async with` block" if was_entered else "was never entered"
+ return Misused(f"this Aggregator {why}: use it within `async with Aggregator(…) as a:`")
+
+def _running_loop():
+ import asyncio
+ try:
+  return asyncio.get_running_loop()
+ except RuntimeError:
+  why = "Aggregator runs on asyncio alone, not on trio: use it in what asyncio.run runs"
+  raise Misused(why) from None
+
 def aggregator_of(plan, file):
- folder = os.path.dirname(os.path.realpath(file))
+ folder = own_folder(file)
  if plan.profiles:
   load_part("views")
   plan = narrowed(plan, None)
@@ -7169,6 +7099,20 @@ def print_json(document):
  return _written(
   "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
  )
+
+def print_texts(result):
+ load_part("rare")
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
+ lines = texts.replace("\r\n", "\n").split("\n") if texts else []
+ return _written("\t".join(map(printable, line.split("\t"))) for line in lines)
+
+def _texts(content):
+ for block in content if type(content) is list else ():
+  resource = block.get("resource") if type(block) is dict else None
+  holder = resource if type(resource) is dict else block
+  if type(holder) is dict and type(holder.get("text")) is str:
+   yield holder["text"]
 
 def flush_output():
  if sys.stdout is None:
@@ -7446,6 +7390,125 @@ class Spans:
   if flush is not None:
    flush(int(seconds * 1000))
 
+# tool/desktop.py: What a start from a desktop lacks: folders of programs that only a shell adds to the PATH.
+POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
+WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
+STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
+OF_ONE_SHELL = "fnm_multishells"
+SHIMS = {
+ "asdf": "asdf which",
+ "goenv": "goenv which",
+ "jenv": "jenv which",
+ "mise": "mise which",
+ "nodenv": "nodenv which",
+ "proto": "proto bin",
+ "pyenv": "pyenv which",
+ "rbenv": "rbenv which",
+ "volta": "volta which",
+}
+
+class Lookup:
+ def __init__(self, server, name, place):
+  self.server = server
+  self.name = name
+  self.place = place
+ @property
+ def folder(self):
+  folder = os.path.dirname(self.place)
+  return os.path.realpath(folder) if OF_ONE_SHELL in folder else folder
+
+def shim_manager(place):
+ folder, name = os.path.split(place)
+ above, own = os.path.split(folder)
+ words = [os.path.basename(os.path.realpath(place))]
+ if own == "shims":
+  words.append(os.path.basename(above))
+ elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
+  words.append("volta")
+ managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
+ known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+ return known[0] if known else ""
+
+def desktop_path(environ):
+ if not WINDOWS:
+  return POSIX_FOLDERS
+ root = environ.get("SYSTEMROOT", "C:\\Windows")
+ return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+
+def lookups(
+ rows, environ, folder, minimal=False
+):
+ found = []
+ short = {**environ, "PATH": desktop_path(environ)}
+ for server, row in rows.items():
+  here = _launch_in(server, rows, environ, folder, minimal)
+  there = _launch_in(server, rows, short, folder, minimal)
+  if "command" not in row or here is None or there is None:
+   continue
+  known = there.env.get("PATH", "").split(os.pathsep)
+  named = [(row["command"], here.argv[0])] if here.argv[0] != there.argv[0] else []
+  named += [(name, find_program(name, here.env, "") or "") for name in _started_by_name(here)]
+  found += [
+   Lookup(server, name, place)
+   for name, place in named
+   if os.path.isabs(place) and os.path.dirname(place) not in known
+  ]
+ return found
+
+def folders_of(found, environ):
+ order = environ.get("PATH", "").split(os.pathsep)
+ needed = {os.path.dirname(one.place): one.folder for one in found}
+ known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+ return list(dict.fromkeys(needed[folder] for folder in known))
+
+def entry_path(found, environ):
+ folders = folders_of(found, environ)
+ return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
+
+def shim_lines(found, environ):
+ shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+ for (name, manager), server in shims.items():
+  if manager:
+   given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+   by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
+   yield (
+    f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
+    f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
+   )
+
+def _launch_in(
+ server, rows, environ, folder, minimal
+):
+ while True:
+  try:
+   return prepare(server, rows, environ, folder, minimal)
+  except MissingVariables as problem:
+   environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+  except (OSError, ValueError):
+   return None
+
+def _started_by_name(launch):
+ load_part("rare")
+ started = [launch.argv[0]]
+ if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
+  for name in _words_of_line(launch):
+   yield name
+   started.append(find_program(name, launch.env, "") or name)
+ for place in started:
+  if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+   yield "node"
+  for name, _ in interpreters(place, launch.env):
+   if not os.path.dirname(name):
+    yield name
+  if manager := shim_manager(place):
+   yield manager
+
+def _words_of_line(launch):
+ for word in " ".join(launch.argv[1:]).replace(";", " ").split():
+  name = word.strip("'\"()")
+  if name and not os.path.dirname(name) and find_program(name, launch.env, ""):
+   yield name
+
 # tool/inspection.py: What the emitted file offers and needs, by its own tables; and how its servers are, once started.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
@@ -7538,6 +7601,15 @@ def variable_line(use):
  owner = "" if use["server"] is None else f"{use['server']}: "
  return f"{use['name']}  {state}  ({owner}{use['place']})"
 
+def desktop_needs(plan, folder):
+ found = lookups(plan.servers, os.environ, folder, plan.options.env == "minimal")
+ return {"PATH": entry_path(found, os.environ), "notes": [*shim_lines(found, os.environ)]}
+
+def desktop_lines(needs):
+ entry = f'"env": {{"PATH": {quote(needs["PATH"])}}}'
+ path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
+ return [*path, *needs["notes"]]
+
 def check_servers(plan, folder):
  from time import sleep
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
@@ -7600,7 +7672,14 @@ _ENDINGS = {
  "image/webp": ".webp",
 }
 
-def call_tool(plan, folder, name, given, save):
+def call_tool(
+ plan,
+ folder,
+ name,
+ given,
+ save,
+ show,
+):
  known = _schemas(plan)
  try:
   arguments = arguments_of(given, known.get(name, {}))
@@ -7619,7 +7698,7 @@ def call_tool(plan, folder, name, given, save):
   proxy.close()
  result = answer["result"]
  try:
-  status = print_json(files.saved(result) if files is not None else result)
+  status = show(files.saved(result) if files is not None else result)
  except OSError as problem:
   complain(f"{plan.name}: cannot save what the tool returned: {problem}")
   return 2
@@ -7639,14 +7718,14 @@ def _schemas(plan):
  return found
 
 def _answer(proxy, params):
- from threading import Event
- has_come = Event()
+ has_come = _thread.allocate_lock()
+ has_come.acquire()
  answers = []
  def keep(message):
   answers.append(message)
-  has_come.set()
+  has_come.release()
  proxy.ask("tools/call", params, keep)
- has_come.wait()
+ acquired(has_come)
  (message,) = answers
  answer = json.loads(message.line()) if message is not None else {}
  return answer
@@ -7658,7 +7737,9 @@ def _told(plan, name, known, error):
  if name in known:
   return
  server, sign, _ = name.partition(plan.options.separator)
- if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+ if server in plan.failed:
+  yield f"server '{server}' was left out when this was compiled, because it failed"
+ elif sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
   yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
@@ -7769,14 +7850,15 @@ def _without_file(holder):
  return {name: value for name, value in holder.items() if name not in theirs}
 
 # tool/commands.py: The command line of the emitted file.
+DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
  "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
-def run_command(plan, folder, arguments):
+def run_command(plan, folder, arguments, opening):
  try:
-  status = _carry_out(plan, folder, _read(plan, arguments))
+  status = _carry_out(plan, folder, _read(plan, arguments), opening)
  except SystemExit as left:
   status = left.code if isinstance(left.code, int) else 1
  return flush_output() or status
@@ -7810,6 +7892,7 @@ def _read(plan, arguments):
  add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
  add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
  add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
+ add("--text", action="store_true", help="call: print the texts of the result alone")
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
  if plan.profiles:
@@ -7831,6 +7914,7 @@ def _contradiction(plan, chosen):
  rules = (
   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
   (chosen.save is not None and not chosen.call, "--save goes with --call"),
+  (chosen.text and not chosen.call, "--text goes with --call"),
   (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
   (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
   (addressed and not chosen.http, "--host, --port and --path go with --http"),
@@ -7839,7 +7923,7 @@ def _contradiction(plan, chosen):
  )
  return next((problem for is_broken, problem in rules if is_broken), "")
 
-def _carry_out(plan, folder, chosen):
+def _carry_out(plan, folder, chosen, opening):
  if chosen.verify:
   return verify_approval(plan, chosen.verify)
  if chosen.names:
@@ -7849,21 +7933,23 @@ def _carry_out(plan, folder, chosen):
   load_part("views")
   plan = narrowed(plan, chosen.profile)
  if serves:
-  return _serve(plan, folder, chosen)
+  return _serve(plan, folder, chosen, opening)
  from signal import signal
  for number in ENDING:
   signal(number, _stop)
  if chosen.call:
   name, *given = chosen.call
-  return call_tool(plan, folder, name, given, chosen.save)
+  show = print_texts if chosen.text else print_json
+  return call_tool(plan, folder, name, given, chosen.save, show)
  if chosen.check:
   servers = check_servers(plan, folder)
   lines = (health_line(name, health) for name, health in servers.items())
   status = _print({"servers": servers}, lines, chosen.json)
   return status or (0 if all(map(is_sound, servers.values())) else 1)
  if chosen.env:
-  uses = variables(plan, folder)
-  status = _print({"variables": uses}, map(variable_line, uses), chosen.json)
+  uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
+  told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+  status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
  return _print(listing(plan), offers(plan), chosen.json)
@@ -7871,23 +7957,41 @@ def _carry_out(plan, folder, chosen):
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
 
-def _serve(plan, folder, chosen):
+def _serve(plan, folder, chosen, opening):
  path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
  try:
   taken = () if chosen.http else (0, 1)
-  log = _log(plan, path, taken, chosen.log_calls) if path else None
+  log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
+  if isinstance(opening.spawned, Spawned):
+   opening.spawned.discard()
   return 2
  if not chosen.http:
-  return Stdio(plan, folder, log).run(Opening())
+  return Stdio(plan, folder, log).run(opening)
  load_part("http")
  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
  asked = {name: value for name, value in given.items() if value is not None}
  return serve_http(plan, folder, asked, log)
 
+def open_log(plan):
+ return _log(plan, _path_in(os.environ[LOG_DIRECTORY], plan.name), (), _is_debug())
+
+def _is_debug():
+ return os.environ.get(LOG_LEVEL) == "debug"
+
+def _without_log():
+ if not _is_debug() or os.environ.get(LOG_DIRECTORY):
+  return []
+ return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
+
 def _path_in(directory, name):
- return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
+ return os.path.join(directory, log_name(name)) if directory else ""
+
+def log_name(name):
+ letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
+ device = name.partition(".")[0].strip().lower().rstrip("0123456789")
+ return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
 
 def _log(plan, path, taken, with_calls):
  broke = f"{plan.name}: cannot write the log {path} any more"
@@ -7901,8 +8005,12 @@ def _log(plan, path, taken, with_calls):
 
 def _opened(path, taken):
  import stat
- flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
- descriptor = os.open(path, flags, 0o666)
+ if WINDOWS:
+  load_part("windows")
+  descriptor = open_to_append(path)
+ else:
+  flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+  descriptor = os.open(path, flags, 0o666)
  about = os.fstat(descriptor)
  if not stat.S_ISCHR(about.st_mode):
   for other in taken:
@@ -7922,9 +8030,11 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from time import monotonic, time
 from urllib.parse import parse_qs
+from urllib.parse import quote as encode
 import asyncio
 import hmac
 import os
@@ -7934,6 +8044,7 @@ import threading
 load_part("spawn")
 load_part("base")
 load_part("serve")
+load_part("tool")
 
 # http/exchange.py: One HTTP request, and the way to its answer, over ASGI.
 JSON = "application/json"
@@ -7941,6 +8052,7 @@ EVENTS = "text/event-stream"
 BODY_SECONDS = 60.0
 MAXIMUM_DISCARDED_BYTES = 1 << 26
 UNREAD_SECONDS = 60.0
+PIECE_BYTES = 1 << 16
 
 class Refused(Exception):
  def __init__(
@@ -7965,8 +8077,8 @@ class Exchange:
  def __init__(self, scope, receive, send, limit):
   self._limit = limit
   self.method = scope["method"]
-  self.root = scope.get("root_path", "")
-  self.path = scope["path"].removeprefix(self.root)
+  self.root = scope.get("root_path", "").rstrip("/")
+  self.path = plain_path(_below(self.root, scope["path"]))
   self.query = scope.get("query_string", b"")
   self.server = scope.get("server")
   self.headers = [
@@ -7975,6 +8087,7 @@ class Exchange:
   ]
   self.common = {}
   self.status = 0
+  self._is_last = False
   self._body = None
   self._receive = receive
   self._send = send
@@ -8020,8 +8133,11 @@ class Exchange:
   return Refused(413, text, headers={} if is_read else {"connection": "close"})
  @contextmanager
  def leaving(self, then):
+  def left(task):
+   if not (task.cancelled() or self._is_last):
+    then()
   leaving = asyncio.ensure_future(self._gone())
-  leaving.add_done_callback(lambda task: None if task.cancelled() else then())
+  leaving.add_done_callback(left)
   try:
    yield
   finally:
@@ -8044,25 +8160,38 @@ class Exchange:
   ]
   await self._say({"type": "http.response.start", "status": status, "headers": lines})
  async def write(self, data):
-  message = {"type": "http.response.body", "body": data, "more_body": True}
-  try:
-   await asyncio.wait_for(self._say(message), UNREAD_SECONDS)
-  except asyncio.TimeoutError:
-   raise Gone from None
+  for start in range(0, len(data), PIECE_BYTES):
+   await self._write_piece(data, start)
  async def end(self, data=b""):
-  await self._say({"type": "http.response.body", "body": data})
+  *starts, last = range(0, len(data) or 1, PIECE_BYTES)
+  for start in starts:
+   await self._write_piece(data, start)
+  self._is_last = True
+  await self._say({"type": "http.response.body", "body": data[last:]})
+ async def _write_piece(self, data, start):
+  piece = data[start : start + PIECE_BYTES]
+  await self._say({"type": "http.response.body", "body": piece, "more_body": True})
  async def _say(self, message):
   try:
-   await self._send(message)
-  except OSError:
+   await asyncio.wait_for(self._send(message), UNREAD_SECONDS)
+  except (OSError, asyncio.TimeoutError):
    raise Gone from None
+
+def plain_path(path):
+ return path.rstrip("/") or "/"
+
+def _below(root, path):
+ for at in (at for at, character in enumerate(root) if character == "/"):
+  if f"{path}/".startswith(f"{root[at:]}/"):
+   return path[len(root) - at :]
+ return path
 
 # http/access.py: Where the proxy is served over HTTP, and who may ask it.
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 3006
 DEFAULT_PATH = "/mcp"
-TAKEN_PATHS = frozenset({"/sse", "/messages", "/health", "/"})
+TAKEN_PATHS = frozenset({"/sse", "/messages", "/health"})
 TOKEN = "MCP_PROXY_AUTH_TOKEN"
 ALLOWED_HOSTS = "MCP_PROXY_ALLOWED_HOSTS"
 MAXIMUM_BODY = "MCP_PROXY_MAX_BODY_BYTES"
@@ -8083,13 +8212,15 @@ class Settings:
   self, plan, environ, given={}
  ):
   said = {**(plan.options.http or {}), **given}
-  self.host = said.get("host") or environ.get("HOST") or DEFAULT_HOST
+  host = said.get("host") or environ.get("HOST") or DEFAULT_HOST
+  self.host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
   self.port = _port(said.get("port", environ.get("PORT") or DEFAULT_PORT))
-  self.path = said.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
-  if not self.path.startswith("/") or self.path in TAKEN_PATHS:
+  path = said.get("path") or environ.get("MCP_PROXY_PATH") or DEFAULT_PATH
+  self.path = plain_path(path)
+  if not path.startswith("/") or self.path in TAKEN_PATHS:
    taken = ", ".join(sorted(TAKEN_PATHS))
    raise BadSetting(
-    f"the path {self.path!r} cannot be used: write one as /mcp, none of {taken}"
+    f"the path {path!r} cannot be used: write one as /mcp or /, none of {taken}"
    )
   self.token = _token(said.get("token"), environ)
   named = [name.strip().lower() for name in environ.get(ALLOWED_HOSTS, "").split(",")]
@@ -8099,7 +8230,7 @@ class Settings:
   if not (limit.isascii() and limit.isdigit()):
    raise BadSetting(f"{MAXIMUM_BODY} is no number of bytes: {limit!r}")
   self.maximum_body = int(limit)
-  self.is_verbose = environ.get("MCP_PROXY_LOG_LEVEL") == "debug"
+  self.is_verbose = environ.get(LOG_LEVEL) == "debug"
   self.ends_with_clients = (
    said.get("type") == "sse" and environ.get("KEEP_SERVER_OPEN") != "1"
   )
@@ -8141,18 +8272,18 @@ class Guard:
   at = server[0].lower() if server is not None and server[1] is not None else ""
   return bool(name) and name == at
  def check_token(self, exchange):
+  if self.is_open_to(exchange):
+   return
   if self._token:
-   if not self.knows(exchange):
-    refusal = {"www-authenticate": "Bearer"}
-    raise Refused(401, "A bearer token is needed", headers=refusal)
-  elif not _came_locally(exchange):
-   raise Refused(403, f"Others can reach this address: set {TOKEN} where it is served")
- def knows(self, exchange):
+   refusal = {"www-authenticate": "Bearer"}
+   raise Refused(401, "A bearer token is needed", headers=refusal)
+  raise Refused(403, f"Others can reach this address: set {TOKEN} where it is served")
+ def is_open_to(self, exchange):
+  if not self._token:
+   return _came_locally(exchange)
   scheme, _, token = exchange.header("authorization").partition(" ")
   given = token.strip().encode("latin-1")
-  return not self._token or (
-   scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
-  )
+  return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
 
 def preflight(exchange):
  asked = exchange.header("access-control-request-headers").lower()
@@ -8616,9 +8747,9 @@ class Endpoints:
  async def _stream(self, exchange):
   _check_events(exchange)
   session = await self._sessions.open(replayed=0)
-  place = f"{exchange.root}{POST_PATH}?session_id={session.identifier}"
+  place = f"{encode(exchange.root)}{POST_PATH}?session_id={session.identifier}"
   try:
-   opening = event("endpoint", place.encode("latin-1"))
+   opening = event("endpoint", place.encode("ascii"))
    outgoing = Outgoing(exchange, EVENTS)
    session.open_news(outgoing)
    await outgoing.write({}, opening)
@@ -8897,24 +9028,41 @@ async def serve_asgi(
  tables, file, scope, receive, send
 ):
  try:
-  app = application(tables, file)
+  app = application(tables, file, begins=scope["type"] == "lifespan")
  except BadSetting as problem:
   complain(f"{tables['name']}: {problem}")
   if scope["type"] == "lifespan":
    await receive()
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
-  elif scope["type"] == "http":
+   raise
+  if scope["type"] == "http":
    refusal = Refused(503, f"The server cannot start: {problem}")
    await Exchange(scope, receive, send, 0).respond(refusal.status, refusal.body)
   return
  await app(scope, receive, send)
 
-def application(tables, file):
- if file not in _APPLICATIONS:
+def application(tables, file, *, begins):
+ try:
+  loop = asyncio.get_running_loop()
+ except RuntimeError:
+  raise BadSetting("it is served on asyncio alone: take a server or worker of that") from None
+ for key in [key for key in _APPLICATIONS if key[1].is_closed()]:
+  del _APPLICATIONS[key]
+ app = _APPLICATIONS.get((file, loop))
+ if app is None or (begins and app.stopping):
   plan = Plan(tables)
-  folder = os.path.dirname(os.path.realpath(file))
-  _APPLICATIONS[file] = HttpApp(plan, folder, Settings(plan, os.environ))
- return _APPLICATIONS[file]
+  folder = own_folder(file)
+  app = HttpApp(plan, folder, Settings(plan, os.environ), _log_of(plan))
+  _APPLICATIONS[file, loop] = app
+ return app
+
+def _log_of(plan):
+ if not os.environ.get(LOG_DIRECTORY):
+  return None
+ try:
+  return open_log(plan)
+ except (OSError, ValueError) as problem:
+  raise BadSetting(f"{LOG_DIRECTORY}: cannot write the log: {problem}") from None
 
 class HttpApp:
  def __init__(
@@ -8929,11 +9077,12 @@ class HttpApp:
   self._folder = folder
   self._settings = settings
   self._emptied = emptied if settings.ends_with_clients else lambda: None
-  self._states = log
-  self._log = log or Writer(2, private=False, overflowed=lambda waiting: None)
+  self._log = log
   self._guard = Guard(settings)
   self._open = 0
   self.stopping = False
+  self._has_lifespan = False
+  self._handlers = {}
   self._stopped = asyncio.Event()
   self._idle = asyncio.Event()
   self._idle.set()
@@ -8949,11 +9098,12 @@ class HttpApp:
    await send({"type": "websocket.close", "code": 1003})
  async def _live(self, receive, send):
   await receive()
+  self._has_lifespan = True
   try:
    await self.start()
   except CannotStart as problem:
    await send({"type": "lifespan.startup.failed", "message": str(problem)})
-   return
+   raise
   await send({"type": "lifespan.startup.complete"})
   await receive()
   await self.stop()
@@ -8961,7 +9111,7 @@ class HttpApp:
  async def start(self):
   async with self._starting:
    if self._served is None:
-    bridge = Bridge(self._plan, self._folder, self._states)
+    bridge = Bridge(self._plan, self._folder, self._log)
     self._served = _Served(bridge, self._emptied)
     self._heed_signals()
    return self._served
@@ -8969,15 +9119,30 @@ class HttpApp:
   if threading.current_thread() is not threading.main_thread():
    return
   loop = asyncio.get_running_loop()
-  before = {number: signal.getsignal(number) for number in ENDING}
   def heed(number, frame):
-   loop.call_soon_threadsafe(self.begin_to_stop)
-   then = before[number]
-   if callable(then):
-    then(number, frame)
-  for number, handler in before.items():
-   if callable(handler):
+   handler = self._handlers[number]
+   is_handled = callable(handler)
+   then = partial(handler, number, frame) if is_handled else partial(_die_of, number)
+   if not (self.stopping or loop.is_closed()):
+    if not (self._has_lifespan and is_handled):
+     loop.call_soon_threadsafe(self._stop_before, then)
+     return
+    loop.call_soon_threadsafe(self.begin_to_stop)
+   then()
+  for number in ENDING:
+   handler = signal.getsignal(number)
+   if callable(handler) or handler is signal.SIG_DFL:
+    self._handlers[number] = handler
     signal.signal(number, heed)
+  self._heed = heed
+ def _heed_no_signals(self):
+  for number, handler in self._handlers.items():
+   if signal.getsignal(number) is self._heed:
+    signal.signal(number, handler)
+ def _stop_before(self, then):
+  self.begin_to_stop()
+  self._last = asyncio.ensure_future(self.stop())
+  self._last.add_done_callback(lambda _: then())
  def begin_to_stop(self):
   if not self.stopping:
    self.stopping = True
@@ -9004,6 +9169,7 @@ class HttpApp:
   if self._served is not None:
    served, self._served = self._served, None
    await served.close()
+   self._heed_no_signals()
  async def _answer(self, exchange):
   began = monotonic()
   self._open += 1
@@ -9023,8 +9189,8 @@ class HttpApp:
    self._open -= 1
    if not self._open:
     self._idle.set()
-   if self._settings.is_verbose:
-    self._note(exchange, monotonic() - began)
+   if self._log is not None and self._settings.is_verbose:
+    self._note(self._log, exchange, monotonic() - began)
  async def _refuse(self, exchange, refusal):
   if not exchange.status:
    with suppress(Gone):
@@ -9046,15 +9212,16 @@ class HttpApp:
   except CannotStart as problem:
    raise Refused(503, f"The server cannot start: {problem}") from None
  async def _route(self, exchange, served):
-  if exchange.path == self._settings.path:
+  is_mounted_there = bool(exchange.root) and exchange.path == "/"
+  if exchange.path == self._settings.path or is_mounted_there:
    await served.endpoints.answer(exchange)
   elif exchange.path in (STREAM_PATH, POST_PATH):
    await served.endpoints.answer_older(exchange)
   else:
-   raise Refused(404, f"The endpoint is {self._settings.path}")
+   raise Refused(404, f"The endpoint is {exchange.root}{self._settings.path}")
  async def _tell_health(self, exchange):
   about = {"status": quote("stopping" if self.stopping else "ok")}
-  if self._served is not None and self._guard.knows(exchange):
+  if self._served is not None and self._guard.is_open_to(exchange):
    states = {
     profile: obj({name: quote(state) for name, state in servers.items()})
     for profile, servers in self._served.bridge.states().items()
@@ -9064,7 +9231,7 @@ class HttpApp:
     about["profiles"] = obj(profiles)
    about["sessions"] = str(len(self._served.sessions))
   await exchange.respond(503 if self.stopping else 200, obj(about).encode())
- def _note(self, exchange, seconds):
+ def _note(self, log, exchange, seconds):
   line = obj(
    time=f"{time():.3f}",
    method=quote(exchange.method),
@@ -9072,7 +9239,11 @@ class HttpApp:
    status=str(exchange.status),
    seconds=f"{seconds:.3f}",
   )
-  self._log.send(line.encode("ascii") + b"\n")
+  log.send(line.encode("ascii") + b"\n")
+
+def _die_of(number):
+ signal.signal(number, signal.SIG_DFL)
+ signal.raise_signal(number)
 
 class _Served:
  def __init__(self, bridge, emptied):
@@ -9080,14 +9251,19 @@ class _Served:
   self.sessions = Sessions(bridge)
   self.stateless = Stateless(bridge)
   self.endpoints = Endpoints(bridge, self.sessions, self.stateless, emptied)
+  self._over = asyncio.Event()
   self._looking_after = asyncio.ensure_future(self._look_after())
  async def _look_after(self):
-  while True:
-   await asyncio.sleep(LOOK_AFTER_SECONDS)
-   await self.sessions.end_idle()
+  try:
+   while not self._over.is_set():
+    with suppress(asyncio.TimeoutError):
+     await asyncio.wait_for(self._over.wait(), LOOK_AFTER_SECONDS)
+    await self.sessions.end_idle()
+  finally:
+   await self.bridge.close()
  async def close(self):
-  self._looking_after.cancel()
-  await self.bridge.close()
+  self._over.set()
+  await self._looking_after
 
 # http/serving.py: Serves HTTP by uvicorn: what `--http` does.
 UNUSABLE = 2
@@ -9143,13 +9319,21 @@ async def _close_slow(server):
   waiting = {
    connection: connection.cycle
    for connection in server.server_state.connections
-   if connection.timeout_keep_alive_task is None
-   and (connection.cycle is None or connection.cycle.response_complete)
+   if _is_given_up(connection)
+   or (
+    connection.timeout_keep_alive_task is None
+    and (connection.cycle is None or connection.cycle.response_complete)
+   )
   }
   for connection, cycle in waiting.items():
    if connection in before and before[connection] is cycle:
-    connection.transport.close()
+    transport = connection.transport
+    (transport.abort if _is_given_up(connection) else transport.close)()
   before = waiting
+
+def _is_given_up(connection):
+ cycle = connection.cycle
+ return connection.transport.is_closing() and bool(cycle) and not cycle.response_complete
 
 def listen(host, port):
  found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -9167,6 +9351,181 @@ def _end_ourselves():
 
 def _ignore(*_):
  pass
+''')
+define_part("windows", r'''
+import _thread
+import os
+load_part("base")
+
+# windows/files.py: Files of Windows that several processes write to.
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
+
+def open_to_append(path):
+ from _winapi import CreateFile
+ from msvcrt import open_osfhandle
+ handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+ descriptor = open_osfhandle(handle, _WRITE_ONLY)
+ return descriptor
+
+# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
+class ThreadedInput:
+ def __init__(self, output):
+  self.output = output
+  self._data = b""
+  self._problem = None
+  self._full = _thread.allocate_lock()
+  self._full.acquire()
+  self._empty = _thread.allocate_lock()
+  self._empty.acquire()
+  _thread.start_new_thread(self._fill, ())
+ def ready(self, seconds):
+  if not self._full.acquire(True, seconds):
+   return False
+  self._full.release()
+  return True
+ def read(self):
+  while not self._full.acquire(True, SIGNAL_SECONDS):
+   if self.output.broken:
+    raise Stopped
+  if self._problem is not None:
+   raise self._problem
+  data = self._data
+  self._empty.release()
+  return data
+ def _fill(self):
+  while True:
+   try:
+    self._data = os.read(0, STDIN_CHUNK)
+   except OSError as problem:
+    self._problem, self._data = problem, b""
+   self._full.release()
+   if not self._data:
+    return
+   self._empty.acquire()
+
+# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
+START_FLAGS = 0x00000004 | 0x08000000
+_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
+_ACCOUNTING = 1
+_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
+_LIMITS = 9
+_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
+_KILL_ON_JOB_CLOSE = 0x2000
+_WAIT_TIMEOUT = 258
+_ENDED_BY_US = 1
+
+class Job:
+ def __init__(self, pid):
+  import ctypes
+  self._process = self._job = None
+  self._ctypes = ctypes
+  self._kernel = _library("kernel32")
+  for name in ("OpenProcess", "CreateJobObjectW"):
+   getattr(self._kernel, name).restype = ctypes.c_void_p
+  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+  if not self._process.value:
+   raise OSError(f"Windows does not let process {pid} be opened")
+  self._job = self._created()
+  if _library("ntdll").NtResumeProcess(self._process):
+   raise OSError(f"Windows does not let process {pid} run")
+ def _created(self):
+  ctypes = self._ctypes
+  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+  given = (ctypes.c_char * len(limits)).from_buffer(limits)
+  if (
+   job.value
+   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+   and self._kernel.AssignProcessToJobObject(job, self._process)
+  ):
+   return job
+  self._kernel.CloseHandle(job)
+  return None
+ def signal(self, number):
+  if number and self._job is not None:
+   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+  elif number:
+   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+  if self._job is None:
+   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+ def __del__(self):
+  for handle in (self._process, self._job):
+   if handle is not None and handle.value:
+    self._kernel.CloseHandle(handle)
+
+def _library(name):
+ import ctypes
+ loader = ctypes
+ return loader.WinDLL(name)
+
+# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
+PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
+BATCH_SUFFIXES = (".bat", ".cmd")
+UNQUOTABLE = ("\0", "\r", "\n")
+LONGEST_LINE = 8000
+EMPTY_PART = "%cd:~,%"
+
+def find_windows_program(
+ command,
+ env,
+ folder,
+ is_file=os.path.isfile,
+ path=os.path,
+):
+ if path.dirname(command) or path.splitdrive(command)[0]:
+  places = [path.join(folder, command)]
+ else:
+  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+  places = [path.join(one, command) for one in folders if path.isabs(one)]
+ suffixes = _suffixes(env.get("PATHEXT", ""))
+ found = (file for place in places for file in _files_meant(place, suffixes, path))
+ return next((file for file in found if is_file(file)), None)
+
+def _suffixes(variable):
+ named = [suffix.strip().lower() for suffix in variable.split(";")]
+ return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+
+def _files_meant(place, suffixes, path):
+ if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+  yield place
+ for suffix in suffixes:
+  yield place + suffix
+
+def is_batch_file(program):
+ return program.lower().endswith(BATCH_SUFFIXES)
+
+def batch_line(argv):
+ for word in argv:
+  if any(character in word for character in UNQUOTABLE):
+   raise ValueError("an argument of a batch file holds a line break or a NUL")
+ line = " ".join([_quoted(word) for word in argv])
+ if len(line) > LONGEST_LINE:
+  raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
+ return line
+
+def _quoted(word):
+ parts = []
+ backslashes = 0
+ for character in word:
+  if character == '"':
+   parts.append("\\" * backslashes + '"')
+  elif character == "%":
+   parts.append("%" + EMPTY_PART[:-1])
+  backslashes = backslashes + 1 if character == "\\" else 0
+  parts.append(character)
+ return '"' + "".join(parts) + "\\" * backslashes + '"'
+
+def shell_command(line, environ):
+ system = environ.get("SYSTEMROOT", "C:\\Windows")
+ return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("rare", r'''
 from time import monotonic
@@ -9787,14 +10146,34 @@ def _readable_members(text):
 # rare/reasons.py: Says why a server could not be started, and how its process ended.
 OFTEN_USED_FOLDERS = (
  "/opt/homebrew/bin",
+ "/home/linuxbrew/.linuxbrew/bin",
  "/usr/local/bin",
  "~/.local/bin",
  "~/.nvm/versions/node/*/bin",
+ "~/.local/share/fnm/node-versions/*/installation/bin",
+ "~/Library/Application Support/fnm/node-versions/*/installation/bin",
+ "~/.local/share/mise/installs/node/*/bin",
  "~/.volta/bin",
  "~/.bun/bin",
+ "~/.deno/bin",
  "~/.cargo/bin",
+ "~/.asdf/shims",
+ "~/.local/share/mise/shims",
  "~/.pyenv/shims",
 )
+OFTEN_USED_ON_WINDOWS = (
+ "%ProgramFiles%\\nodejs",
+ "%APPDATA%\\npm",
+ "%USERPROFILE%\\.local\\bin",
+ "%APPDATA%\\fnm\\node-versions\\*\\installation",
+ "%LOCALAPPDATA%\\Volta\\bin",
+ "%ProgramFiles%\\Volta",
+ "%USERPROFILE%\\.bun\\bin",
+ "%USERPROFILE%\\scoop\\shims",
+ "%ProgramFiles%\\Docker\\Docker\\resources\\bin",
+)
+SHEBANG_LIMIT = 256
+NOT_FOUND = 127
 CRASHES = {
  0xC0000005: "access violation",
  0xC00000FD: "stack overflow",
@@ -9816,26 +10195,87 @@ def why_not_started(problem, launch):
  return launch.redact(why) if launch is not None else why
 
 def not_found(command, env):
- searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
- return f"{searched}; {where_to_find(command)}"
+ path = env.get("PATH", "")
+ remedy = _entry_remedy(command, env) or where_to_find(command)
+ return f"{command} is not on the PATH: searched {path}; {remedy}"
+
+def _entry_remedy(command, env):
+ path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
+ place = often_used_place(command)
+ if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
+  return ""
+ lacking = [name for name, found in interpreters(place, env) if found is None]
+ places = [place, *filter(None, map(often_used_place, lacking))]
+ folders = list(dict.fromkeys(map(os.path.dirname, places)))
+ if form is not None:
+  whole = os.pathsep.join([*folders, *filter(None, [form])])
+  return f"write {whole} in the field PATH of the extension"
+ entry = f'"env": {{"PATH": {quote(os.pathsep.join([*folders, path]))}}}'
+ return (
+  f"write {entry} in the entry of this proxy in your client, or {place} as `command`,"
+  " and compile again"
+ )
 
 def where_to_find(command):
- for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-  for folder in _matching(os.path.expanduser(pattern)):
-   place = os.path.join(folder, command)
-   if is_program(place):
-    return f"write {place} as `command`, or add its folder to PATH in `env`"
+ if command == "nvm":
+  return "nvm is a function of a shell: write the path that `nvm which current` prints"
+ place = often_used_place(command)
+ if place:
+  return f"write {place} as `command`, or add its folder to PATH in `env`"
  return "install it, or write its absolute path"
+
+def often_used_place(command):
+ for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+  for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
+   place = find_program(command, {"PATH": folder}, "")
+   if place is not None:
+    return place
+ return ""
 
 def _matching(pattern):
  before, star, after = pattern.partition("*")
  if not star:
   return [pattern]
  try:
-  names = sorted(os.listdir(before), reverse=True)
+  names = sorted(os.listdir(before), key=_version, reverse=True)
  except OSError:
   return []
  return [before + name + after for name in names]
+
+def _version(name):
+ return [int(part) for part in name.lstrip("v").split(".") if part.isdigit()]
+
+def interpreters(program, env):
+ found = program
+ for _ in range(4):
+  line = shebang(found) if found else None
+  name = interpreter(line) if line else ""
+  if not name:
+   return
+  found = find_program(name, env, "")
+  yield name, found
+
+def shebang(script):
+ try:
+  with open(script, "rb") as file:
+   line = file.read(SHEBANG_LIMIT).partition(b"\n")[0]
+ except OSError:
+  return None
+ return os.fsdecode(line[2:]) if line.startswith(b"#!") else None
+
+def interpreter(line):
+ words = line.split()
+ if words and os.path.basename(words[0]) == "env":
+  return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
+ return words[0] if words else ""
+
+def how_ended(status, launch):
+ ended = describe(status)
+ if status == NOT_FOUND and not WINDOWS:
+  for name, found in interpreters(launch.argv[0], launch.env):
+   if found is None:
+    return f"{ended}: {not_found(name, launch.env)}"
+ return ended
 
 def describe(status):
  if status == INTERRUPTED:

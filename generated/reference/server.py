@@ -14,10 +14,12 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:f131332ce4381d69a27c436e45ee0403a1fe1b07f8e098eb8a2726dc6d4f9243 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:306eec496faf052e91eddf9d26b7c3c3e4f330488540987443621fc156353b20 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
+if sys.version_info < (3, 9):
+    raise SystemExit(f"{__file__}: needs Python 3.9 or newer, this is {sys.version.split()[0]}")
 if __name__ == "__main__" and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     # Python has put the folder of this file first, but no file beside this one is to stand in for a
     # module of the standard library.
@@ -32,6 +34,7 @@ except ImportError:
  from json.encoder import encode_basestring_ascii
  from json.scanner import make_scanner
 try:
+ from _signal import SIG_DFL
  from _signal import signal as on_signal
  from posix import (
   _exit,
@@ -42,6 +45,13 @@ try:
  )
  POSIX = True
 except ImportError:
+ from nt import (
+  _exit,
+  environ,
+  isatty,
+  read,
+  write,
+ )
  POSIX = False
 
 # ==============================================================================================
@@ -166,11 +176,7 @@ TEMPLATE_ROUTES = r"""{
 CHILDREN = r"""{
 "everything": {
  "protocol": "2025-11-25",
- "conditional": [
-  "get-roots-list",
-  "trigger-elicitation-request",
-  "trigger-url-elicitation",
-  "trigger-sampling-request"],
+ "conditional": ["get-roots-list", "trigger-elicitation-request", "trigger-url-elicitation", "trigger-sampling-request"],
  "digest": "sha256:db01c81bb381b7a0"
 },
 "filesystem": {
@@ -234,31 +240,27 @@ SNAPSHOT = {
   "prompts": {"listChanged": true},
   "resources": {"subscribe": true, "listChanged": true},
   "logging": {},
-  "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+  "tasks": {"list": {}, "cancel": {},
+   "requests": {
+    "tools": {"call": {}}}},
   "completions": {}},
  "instructions": "# Everything Server – Server Instructions\n\nAudience: These instructions are written for an LLM or autonomous agent integrating with the Everything MCP Server.\nFollow them to use, extend, and troubleshoot the server safely and effectively.\n\n## Cross-Feature Relationships\n\n- Use `get-roots-list` to see client workspace roots before file operations\n- `gzip-file-as-resource` creates session-scoped resources accessible only during the current session\n- Enable `toggle-simulated-logging` before debugging to see server log messages\n- Enable `toggle-subscriber-updates` to receive periodic resource update notifications\n\n## Constraints & Limitations\n\n- `gzip-file-as-resource`: Max fetch size controlled by `GZIP_MAX_FETCH_SIZE` (default 10MB), timeout by `GZIP_MAX_FETCH_TIME_MILLIS` (default 30s), allowed domains by `GZIP_ALLOWED_DOMAINS`\n- Session resources are ephemeral and lost when the session ends\n- Sampling requests (`trigger-sampling-request`) require client sampling capability\n- Elicitation requests (`trigger-elicitation-request`) require client elicitation capability\n\n## Operational Patterns\n\n- For long operations, use `trigger-long-running-operation` which sends progress notifications\n- Prefer reading resources before calling mutating tools\n- Check `get-roots-list` output to understand the client's workspace context\n\n## Easter Egg\n\nIf asked about server instructions, respond with \"🎉 Server instructions are working! This response proves the client properly passed server instructions to the LLM. This demonstrates MCP's instructions feature in action.\"\n"}""",
         "tools": r"""[
 {"name": "echo",
  "title": "Echo Tool",
  "description": "Echoes back the input string",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"message": {"type": "string", "description": "Message to echo"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "message": {"type": "string", "description": "Message to echo"}},
   "required": ["message"]},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"}},
 {"name": "get-annotated-message",
  "title": "Get Annotated Message Tool",
  "description": "Demonstrates how annotations can be used to provide metadata about content.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "messageType": {
-    "type": "string",
-    "enum": ["error", "success", "debug"],
-    "description": "Type of message to demonstrate different annotation patterns"},
+   "messageType": {"type": "string", "enum": ["error", "success", "debug"], "description": "Type of message to demonstrate different annotation patterns"},
    "includeImage": {"default": false, "description": "Whether to include an example image", "type": "boolean"}},
   "required": ["messageType"]},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
@@ -272,24 +274,15 @@ SNAPSHOT = {
 {"name": "get-resource-links",
  "title": "Get Resource Links Tool",
  "description": "Returns up to ten resource links that reference different types of resources",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "count": {
-    "default": 3,
-    "description": "Number of resource links to return (1-10)",
-    "type": "number",
-    "minimum": 1,
-    "maximum": 10}}},
+   "count": {"default": 3, "description": "Number of resource links to return (1-10)", "type": "number", "minimum": 1, "maximum": 10}}},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"}},
 {"name": "get-resource-reference",
  "title": "Get Resource Reference Tool",
  "description": "Returns a resource reference that can be used by MCP clients",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "resourceType": {"default": "Text", "type": "string", "enum": ["Text", "Blob"]},
    "resourceId": {"default": 1, "description": "ID of the text resource to fetch", "type": "number"}}},
@@ -298,29 +291,22 @@ SNAPSHOT = {
 {"name": "get-structured-content",
  "title": "Get Structured Content Tool",
  "description": "Returns structured content along with an output schema for client data validation",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "location": {"type": "string", "enum": ["New York", "Chicago", "Los Angeles"], "description": "Choose city"}},
   "required": ["location"]},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "temperature": {"type": "number", "description": "Temperature in celsius"},
    "conditions": {"type": "string", "description": "Weather conditions description"},
    "humidity": {"type": "number", "description": "Humidity percentage"}},
-  "required": ["temperature", "conditions", "humidity"],
-  "additionalProperties": false}},
+  "required": ["temperature", "conditions", "humidity"], "additionalProperties": false}},
 {"name": "get-sum",
  "title": "Get Sum Tool",
  "description": "Returns the sum of two numbers",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "a": {"type": "number", "description": "First number"},
    "b": {"type": "number", "description": "Second number"}},
@@ -336,21 +322,11 @@ SNAPSHOT = {
 {"name": "gzip-file-as-resource",
  "title": "GZip File as Resource Tool",
  "description": "Compresses a single file using gzip compression. Depending upon the selected output type, returns either the compressed data as a gzipped resource or a resource link, allowing it to be downloaded in a subsequent request during the current session.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "name": {"default": "README.md.gz", "type": "string", "description": "Name of the output file"},
-   "data": {
-    "default": "https://raw.githubusercontent.com/modelcontextprotocol/servers/refs/heads/main/README.md",
-    "type": "string",
-    "format": "uri",
-    "description": "URL or data URI of the file content to compress"},
-   "outputType": {
-    "default": "resourceLink",
-    "description": "How the resulting gzipped file should be returned. 'resourceLink' returns a link to a resource that can be read later, 'resource' returns a full resource object.",
-    "type": "string",
-    "enum": ["resourceLink", "resource"]}}},
+   "data": {"default": "https://raw.githubusercontent.com/modelcontextprotocol/servers/refs/heads/main/README.md", "type": "string", "format": "uri", "description": "URL or data URI of the file content to compress"},
+   "outputType": {"default": "resourceLink", "description": "How the resulting gzipped file should be returned. 'resourceLink' returns a link to a resource that can be read later, 'resource' returns a full resource object.", "type": "string", "enum": ["resourceLink", "resource"]}}},
  "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": true, "openWorldHint": true},
  "execution": {"taskSupport": "forbidden"}},
 {"name": "toggle-simulated-logging",
@@ -368,9 +344,7 @@ SNAPSHOT = {
 {"name": "trigger-long-running-operation",
  "title": "Trigger Long Running Operation Tool",
  "description": "Demonstrates a long running operation with progress updates.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "duration": {"default": 10, "description": "Duration of the operation in seconds", "type": "number"},
    "steps": {"default": 5, "description": "Number of steps in the operation", "type": "number"}}},
@@ -391,29 +365,19 @@ SNAPSHOT = {
 {"name": "trigger-url-elicitation",
  "title": "Trigger URL Elicitation Tool",
  "description": "Trigger a URL elicitation so the client can direct the user to a browser flow. Supports two mechanisms: the request path (elicitation/create, default) which awaits the user's response, and the error path (UrlElicitationRequiredError, -32042) which signals the client to handle URL elicitation via the error response. Set errorPath=true to use the error path.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "url": {"type": "string", "format": "uri", "description": "The URL the user should open"},
-   "message": {
-    "default": "Please open the link to complete this action.",
-    "description": "Message shown to the user before opening the URL",
-    "type": "string"},
+   "message": {"default": "Please open the link to complete this action.", "description": "Message shown to the user before opening the URL", "type": "string"},
    "elicitationId": {"description": "Optional explicit elicitation ID. Defaults to a random UUID.", "type": "string"},
-   "errorPath": {
-    "default": false,
-    "description": "Controls which elicitation mechanism is used. When false (default), sends an elicitation/create request (request path). When true, throws a UrlElicitationRequiredError (MCP error code -32042) so the client handles the URL elicitation via the error path rather than waiting for a response. To clear the error, satisfy the prerequisite and retry this call with the same arguments; the retry ignores errorPath and proceeds, so the client does not loop on the same error.",
-    "type": "boolean"}},
+   "errorPath": {"default": false, "description": "Controls which elicitation mechanism is used. When false (default), sends an elicitation/create request (request path). When true, throws a UrlElicitationRequiredError (MCP error code -32042) so the client handles the URL elicitation via the error path rather than waiting for a response. To clear the error, satisfy the prerequisite and retry this call with the same arguments; the retry ignores errorPath and proceeds, so the client does not loop on the same error.", "type": "boolean"}},
   "required": ["url"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true},
  "execution": {"taskSupport": "forbidden"}},
 {"name": "trigger-sampling-request",
  "title": "Trigger Sampling Request Tool",
  "description": "Trigger a Request from the Server for LLM Sampling",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "prompt": {"type": "string", "description": "The prompt to send to the LLM"},
    "maxTokens": {"default": 100, "description": "Maximum number of tokens to generate", "type": "number"}},
@@ -423,15 +387,10 @@ SNAPSHOT = {
 {"name": "simulate-research-query",
  "title": "Simulate Research Query",
  "description": "Simulates a deep research operation that gathers, analyzes, and synthesizes information. Demonstrates MCP task-based operations with progress through multiple stages. If 'ambiguous' is true and client supports elicitation, sends an elicitation request for clarification.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "topic": {"type": "string", "description": "The research topic to investigate"},
-   "ambiguous": {
-    "default": false,
-    "description": "Simulate an ambiguous query that requires clarification (triggers input_required status)",
-    "type": "boolean"}},
+   "ambiguous": {"default": false, "description": "Simulate an ambiguous query that requires clarification (triggers input_required status)", "type": "boolean"}},
   "required": ["topic"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false},
  "execution": {"taskSupport": "required"}}
@@ -451,10 +410,7 @@ SNAPSHOT = {
  "description": "First argument choice narrows values for second argument.",
  "arguments": [
   {"name": "department", "description": "Choose the department.", "required": true},
-  {
-   "name": "name",
-   "description": "Choose a team member to lead the selected department.",
-   "required": true}]},
+  {"name": "name", "description": "Choose a team member to lead the selected department.", "required": true}]},
 {"name": "resource-prompt",
  "title": "Resource Prompt",
  "description": "A prompt that includes an embedded resource reference",
@@ -506,14 +462,13 @@ SNAPSHOT = {
     "filesystem": {
         "server": r"""{
  "serverInfo": {"name": "secure-filesystem-server", "version": "0.2.0"},
- "capabilities": {"tools": {"listChanged": true}}}""",
+ "capabilities": {
+  "tools": {"listChanged": true}}}""",
         "tools": r"""[
 {"name": "read_file",
  "title": "Read File (Deprecated)",
  "description": "Read the complete contents of a file as text. DEPRECATED: Use read_text_file instead.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "path": {"type": "string"},
    "tail": {"description": "If provided, returns only the last N lines of the file", "type": "number"},
@@ -521,18 +476,14 @@ SNAPSHOT = {
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "read_text_file",
  "title": "Read Text File",
  "description": "Read the complete contents of a file from the file system as text. Handles various text encodings and provides detailed error messages if the file cannot be read. Use this tool when you need to examine the contents of a single file. Use the 'head' parameter to read only the first N lines of a file, or the 'tail' parameter to read only the last N lines of a file. Operates on the file as text regardless of extension. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "path": {"type": "string"},
    "tail": {"description": "If provided, returns only the last N lines of the file", "type": "number"},
@@ -540,100 +491,78 @@ SNAPSHOT = {
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "read_media_file",
  "title": "Read Media File",
  "description": "Read a file and return it as a base64-encoded content block with its MIME type. Image and audio files are returned as image/audio content; any other file type is returned as an embedded resource. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"path": {"type": "string"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "path": {"type": "string"}},
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "content": {
-    "type": "array",
+   "content": {"type": "array",
     "items": {
      "anyOf": [
-      {
-       "type": "object",
+      {"type": "object",
        "properties": {
         "type": {"type": "string", "enum": ["image", "audio"]},
         "data": {"type": "string"},
         "mimeType": {"type": "string"}},
-       "required": ["type", "data", "mimeType"],
-       "additionalProperties": false},
-      {
-       "type": "object",
+       "required": ["type", "data", "mimeType"], "additionalProperties": false},
+      {"type": "object",
        "properties": {
         "type": {"type": "string", "const": "resource"},
-        "resource": {
-         "type": "object",
-         "properties": {"uri": {"type": "string"}, "mimeType": {"type": "string"}, "blob": {"type": "string"}},
-         "required": ["uri", "blob"],
-         "additionalProperties": false}},
-       "required": ["type", "resource"],
-       "additionalProperties": false}]}}},
-  "required": ["content"],
-  "additionalProperties": false}},
+        "resource": {"type": "object",
+         "properties": {
+          "uri": {"type": "string"},
+          "mimeType": {"type": "string"},
+          "blob": {"type": "string"}},
+         "required": ["uri", "blob"], "additionalProperties": false}},
+       "required": ["type", "resource"], "additionalProperties": false}]}}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "read_multiple_files",
  "title": "Read Multiple Files",
  "description": "Read the contents of multiple files simultaneously. This is more efficient than reading files one by one when you need to analyze or compare multiple files. Each file's content is returned with its path as a reference. Failed reads for individual files won't stop the entire operation. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "paths": {
-    "minItems": 1,
-    "type": "array",
+   "paths": {"minItems": 1, "type": "array",
     "items": {"type": "string"},
     "description": "Array of file paths to read. Each path must be a string pointing to a valid file within allowed directories."}},
   "required": ["paths"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "write_file",
  "title": "Write File",
  "description": "Create a new file or completely overwrite an existing file with new content. Use with caution as it will overwrite existing files without warning. Handles text content with proper encoding. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"path": {"type": "string"}, "content": {"type": "string"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "path": {"type": "string"},
+   "content": {"type": "string"}},
   "required": ["path", "content"]},
  "annotations": {"readOnlyHint": false, "idempotentHint": true, "destructiveHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "edit_file",
  "title": "Edit File",
  "description": "Make line-based edits to a text file. Each edit replaces exact line sequences with new content. Returns a git-style diff showing the changes made. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "path": {"type": "string"},
-   "edits": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "edits": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "oldText": {"type": "string", "description": "Text to search for - must match exactly"},
       "newText": {"type": "string", "description": "Text to replace with"}},
@@ -642,206 +571,163 @@ SNAPSHOT = {
   "required": ["path", "edits"]},
  "annotations": {"readOnlyHint": false, "idempotentHint": false, "destructiveHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "create_directory",
  "title": "Create Directory",
  "description": "Create a new directory or ensure a directory exists. Can create multiple nested directories in one operation. If the directory already exists, this operation will succeed silently. Perfect for setting up directory structures for projects or ensuring required paths exist. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"path": {"type": "string"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "path": {"type": "string"}},
   "required": ["path"]},
  "annotations": {"readOnlyHint": false, "idempotentHint": true, "destructiveHint": false, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "list_directory",
  "title": "List Directory",
  "description": "Get a detailed listing of all files and directories in a specified path. Results clearly distinguish between files and directories with [FILE] and [DIR] prefixes. This tool is essential for understanding directory structure and finding specific files within a directory. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"path": {"type": "string"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "path": {"type": "string"}},
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "list_directory_with_sizes",
  "title": "List Directory with Sizes",
  "description": "Get a detailed listing of all files and directories in a specified path, including sizes. Results clearly distinguish between files and directories with [FILE] and [DIR] prefixes. This tool is useful for understanding directory structure and finding specific files within a directory. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "path": {"type": "string"},
-   "sortBy": {
-    "default": "name",
-    "description": "Sort entries by name or size",
-    "type": "string",
-    "enum": ["name", "size"]}},
+   "sortBy": {"default": "name", "description": "Sort entries by name or size", "type": "string", "enum": ["name", "size"]}},
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "directory_tree",
  "title": "Directory Tree",
  "description": "Get a recursive tree view of files and directories as a JSON structure. Each entry includes 'name', 'type' (file/directory), and 'children' for directories. Files have no children array, while directories always have a children array (which may be empty). The output is formatted with 2-space indentation for readability. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "path": {"type": "string"},
-   "excludePatterns": {"default": [], "type": "array", "items": {"type": "string"}}},
+   "excludePatterns": {"default": [], "type": "array",
+    "items": {"type": "string"}}},
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "move_file",
  "title": "Move File",
  "description": "Move or rename files and directories. Can move files between directories and rename them in a single operation. If the destination exists, the operation will fail. Works across different directories and can be used for simple renaming within the same directory. Both source and destination must be within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"source": {"type": "string"}, "destination": {"type": "string"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "source": {"type": "string"},
+   "destination": {"type": "string"}},
   "required": ["source", "destination"]},
  "annotations": {"readOnlyHint": false, "idempotentHint": false, "destructiveHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "search_files",
  "title": "Search Files",
  "description": "Recursively search for files and directories matching a pattern. The patterns should be glob-style patterns that match paths relative to the working directory. Use pattern like '*.ext' to match files in current directory, and '**/*.ext' to match files in all subdirectories. Returns full paths to all matching items. Great for finding files when you don't know their exact location. Only searches within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "path": {"type": "string"},
    "pattern": {"type": "string"},
-   "excludePatterns": {"default": [], "type": "array", "items": {"type": "string"}}},
+   "excludePatterns": {"default": [], "type": "array",
+    "items": {"type": "string"}}},
   "required": ["path", "pattern"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "get_file_info",
  "title": "Get File Info",
  "description": "Retrieve detailed metadata about a file or directory. Returns comprehensive information including size, creation time, last modified time, permissions, and type. This tool is perfect for understanding file characteristics without reading the actual content. Only works within allowed directories.",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"path": {"type": "string"}},
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "path": {"type": "string"}},
   "required": ["path"]},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}},
 {"name": "list_allowed_directories",
  "title": "List Allowed Directories",
  "description": "Returns the list of directories that this server is allowed to access. Subdirectories within these allowed directories are also accessible. Use this to understand which directories and their nested paths are available before trying to access files.",
  "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {}},
  "annotations": {"readOnlyHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"content": {"type": "string"}},
-  "required": ["content"],
-  "additionalProperties": false}}
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "content": {"type": "string"}},
+  "required": ["content"], "additionalProperties": false}}
 ]""",
     },
     "memory": {
         "server": r"""{
  "serverInfo": {"name": "memory-server", "version": "0.6.3"},
- "capabilities": {"tools": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true}}}""",
+ "capabilities": {
+  "tools": {"listChanged": true},
+  "resources": {"listChanged": true, "subscribe": true}}}""",
         "tools": r"""[
 {"name": "create_entities",
  "title": "Create Entities",
  "description": "Create multiple new entities in the knowledge graph",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "entities": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "entities": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "name": {"type": "string", "description": "The name of the entity"},
       "entityType": {"type": "string", "description": "The type of the entity"},
-      "observations": {
-       "type": "array",
+      "observations": {"type": "array",
        "items": {"type": "string"},
        "description": "An array of observation contents associated with the entity"}},
      "required": ["name", "entityType", "observations"]}}},
   "required": ["entities"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "entities": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "entities": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "name": {"type": "string", "description": "The name of the entity"},
       "entityType": {"type": "string", "description": "The type of the entity"},
-      "observations": {
-       "type": "array",
+      "observations": {"type": "array",
        "items": {"type": "string"},
        "description": "An array of observation contents associated with the entity"}},
-     "required": ["name", "entityType", "observations"],
-     "additionalProperties": false}}},
-  "required": ["entities"],
-  "additionalProperties": false}},
+     "required": ["name", "entityType", "observations"], "additionalProperties": false}}},
+  "required": ["entities"], "additionalProperties": false}},
 {"name": "create_relations",
  "title": "Create Relations",
  "description": "Create multiple new relations between entities in the knowledge graph. Relations should be in active voice",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "relations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "relations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "from": {"type": "string", "description": "The name of the entity where the relation starts"},
       "to": {"type": "string", "description": "The name of the entity where the relation ends"},
@@ -850,110 +736,86 @@ SNAPSHOT = {
   "required": ["relations"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "relations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "relations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "from": {"type": "string", "description": "The name of the entity where the relation starts"},
       "to": {"type": "string", "description": "The name of the entity where the relation ends"},
       "relationType": {"type": "string", "description": "The type of the relation"}},
-     "required": ["from", "to", "relationType"],
-     "additionalProperties": false}}},
-  "required": ["relations"],
-  "additionalProperties": false}},
+     "required": ["from", "to", "relationType"], "additionalProperties": false}}},
+  "required": ["relations"], "additionalProperties": false}},
 {"name": "add_observations",
  "title": "Add Observations",
  "description": "Add new observations to existing entities in the knowledge graph",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "observations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "observations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "entityName": {"type": "string", "description": "The name of the entity to add the observations to"},
-      "contents": {
-       "type": "array",
+      "contents": {"type": "array",
        "items": {"type": "string"},
        "description": "An array of observation contents to add"}},
      "required": ["entityName", "contents"]}}},
   "required": ["observations"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "results": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "results": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "entityName": {"type": "string"},
-      "addedObservations": {"type": "array", "items": {"type": "string"}}},
-     "required": ["entityName", "addedObservations"],
-     "additionalProperties": false}}},
-  "required": ["results"],
-  "additionalProperties": false}},
+      "addedObservations": {"type": "array",
+       "items": {"type": "string"}}},
+     "required": ["entityName", "addedObservations"], "additionalProperties": false}}},
+  "required": ["results"], "additionalProperties": false}},
 {"name": "delete_entities",
  "title": "Delete Entities",
  "description": "Delete multiple entities and their associated relations from the knowledge graph",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "entityNames": {"type": "array", "items": {"type": "string"}, "description": "An array of entity names to delete"}},
+   "entityNames": {"type": "array",
+    "items": {"type": "string"},
+    "description": "An array of entity names to delete"}},
   "required": ["entityNames"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": true, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"success": {"type": "boolean"}, "message": {"type": "string"}},
-  "required": ["success", "message"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "success": {"type": "boolean"},
+   "message": {"type": "string"}},
+  "required": ["success", "message"], "additionalProperties": false}},
 {"name": "delete_observations",
  "title": "Delete Observations",
  "description": "Delete specific observations from entities in the knowledge graph",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "deletions": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "deletions": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "entityName": {"type": "string", "description": "The name of the entity containing the observations"},
-      "observations": {"type": "array", "items": {"type": "string"}, "description": "An array of observations to delete"}},
+      "observations": {"type": "array",
+       "items": {"type": "string"},
+       "description": "An array of observations to delete"}},
      "required": ["entityName", "observations"]}}},
   "required": ["deletions"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": true, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"success": {"type": "boolean"}, "message": {"type": "string"}},
-  "required": ["success", "message"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "success": {"type": "boolean"},
+   "message": {"type": "string"}},
+  "required": ["success", "message"], "additionalProperties": false}},
 {"name": "delete_relations",
  "title": "Delete Relations",
  "description": "Delete multiple relations from the knowledge graph",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "relations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "relations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "from": {"type": "string", "description": "The name of the entity where the relation starts"},
       "to": {"type": "string", "description": "The name of the entity where the relation ends"},
@@ -963,132 +825,94 @@ SNAPSHOT = {
   "required": ["relations"]},
  "annotations": {"readOnlyHint": false, "destructiveHint": true, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
-  "properties": {"success": {"type": "boolean"}, "message": {"type": "string"}},
-  "required": ["success", "message"],
-  "additionalProperties": false}},
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
+  "properties": {
+   "success": {"type": "boolean"},
+   "message": {"type": "string"}},
+  "required": ["success", "message"], "additionalProperties": false}},
 {"name": "read_graph",
  "title": "Read Graph",
  "description": "Read the entire knowledge graph",
  "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {}},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "entities": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "entities": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "name": {"type": "string", "description": "The name of the entity"},
       "entityType": {"type": "string", "description": "The type of the entity"},
-      "observations": {
-       "type": "array",
+      "observations": {"type": "array",
        "items": {"type": "string"},
        "description": "An array of observation contents associated with the entity"}},
-     "required": ["name", "entityType", "observations"],
-     "additionalProperties": false}},
-   "relations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+     "required": ["name", "entityType", "observations"], "additionalProperties": false}},
+   "relations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "from": {"type": "string", "description": "The name of the entity where the relation starts"},
       "to": {"type": "string", "description": "The name of the entity where the relation ends"},
       "relationType": {"type": "string", "description": "The type of the relation"}},
-     "required": ["from", "to", "relationType"],
-     "additionalProperties": false}}},
-  "required": ["entities", "relations"],
-  "additionalProperties": false}},
+     "required": ["from", "to", "relationType"], "additionalProperties": false}}},
+  "required": ["entities", "relations"], "additionalProperties": false}},
 {"name": "search_nodes",
  "title": "Search Nodes",
  "description": "Search for nodes in the knowledge graph based on a query",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "query": {
-    "type": "string",
-    "description": "The search query to match against entity names, types, and observation content"}},
+   "query": {"type": "string", "description": "The search query to match against entity names, types, and observation content"}},
   "required": ["query"]},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "entities": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "entities": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "name": {"type": "string", "description": "The name of the entity"},
       "entityType": {"type": "string", "description": "The type of the entity"},
-      "observations": {
-       "type": "array",
+      "observations": {"type": "array",
        "items": {"type": "string"},
        "description": "An array of observation contents associated with the entity"}},
-     "required": ["name", "entityType", "observations"],
-     "additionalProperties": false}},
-   "relations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+     "required": ["name", "entityType", "observations"], "additionalProperties": false}},
+   "relations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "from": {"type": "string", "description": "The name of the entity where the relation starts"},
       "to": {"type": "string", "description": "The name of the entity where the relation ends"},
       "relationType": {"type": "string", "description": "The type of the relation"}},
-     "required": ["from", "to", "relationType"],
-     "additionalProperties": false}}},
-  "required": ["entities", "relations"],
-  "additionalProperties": false}},
+     "required": ["from", "to", "relationType"], "additionalProperties": false}}},
+  "required": ["entities", "relations"], "additionalProperties": false}},
 {"name": "open_nodes",
  "title": "Open Nodes",
  "description": "Open specific nodes in the knowledge graph by their names",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "names": {
-    "type": "array",
+   "names": {"type": "array",
     "items": {"type": "string"},
     "description": "An array of entity names to retrieve"}},
   "required": ["names"]},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
-   "entities": {
-    "type": "array",
-    "items": {
-     "type": "object",
+   "entities": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "name": {"type": "string", "description": "The name of the entity"},
       "entityType": {"type": "string", "description": "The type of the entity"},
-      "observations": {
-       "type": "array",
+      "observations": {"type": "array",
        "items": {"type": "string"},
        "description": "An array of observation contents associated with the entity"}},
-     "required": ["name", "entityType", "observations"],
-     "additionalProperties": false}},
-   "relations": {
-    "type": "array",
-    "items": {
-     "type": "object",
+     "required": ["name", "entityType", "observations"], "additionalProperties": false}},
+   "relations": {"type": "array",
+    "items": {"type": "object",
      "properties": {
       "from": {"type": "string", "description": "The name of the entity where the relation starts"},
       "to": {"type": "string", "description": "The name of the entity where the relation ends"},
       "relationType": {"type": "string", "description": "The type of the relation"}},
-     "required": ["from", "to", "relationType"],
-     "additionalProperties": false}}},
-  "required": ["entities", "relations"],
-  "additionalProperties": false}}
+     "required": ["from", "to", "relationType"], "additionalProperties": false}}},
+  "required": ["entities", "relations"], "additionalProperties": false}}
 ]""",
         "resources": r"""[
 {"uri": "memory://knowledge-graph",
@@ -1101,54 +925,35 @@ SNAPSHOT = {
     "sequential-thinking": {
         "server": r"""{
  "serverInfo": {"name": "sequential-thinking-server", "version": "2026.8.31"},
- "capabilities": {"tools": {"listChanged": true}}}""",
+ "capabilities": {
+  "tools": {"listChanged": true}}}""",
         "tools": r"""[
 {"name": "sequentialthinking",
  "title": "Sequential Thinking",
  "description": "A detailed tool for dynamic and reflective problem-solving through thoughts.\nThis tool helps analyze problems through a flexible thinking process that can adapt and evolve.\nEach thought can build on, question, or revise previous insights as understanding deepens.\n\nWhen to use this tool:\n- Breaking down complex problems into steps\n- Planning and design with room for revision\n- Analysis that might need course correction\n- Problems where the full scope might not be clear initially\n- Problems that require a multi-step solution\n- Tasks that need to maintain context over multiple steps\n- Situations where irrelevant information needs to be filtered out\n\nKey features:\n- You can adjust total_thoughts up or down as you progress\n- You can question or revise previous thoughts\n- You can add more thoughts even after reaching what seemed like the end\n- You can express uncertainty and explore alternative approaches\n- Not every thought needs to build linearly - you can branch or backtrack\n- Generates a solution hypothesis\n- Verifies the hypothesis based on the Chain of Thought steps\n- Repeats the process until satisfied\n- Provides a correct answer\n\nParameters explained:\n- thought: Your current thinking step, which can include:\n  * Regular analytical steps\n  * Revisions of previous thoughts\n  * Questions about previous decisions\n  * Realizations about needing more analysis\n  * Changes in approach\n  * Hypothesis generation\n  * Hypothesis verification\n- nextThoughtNeeded: True if you need more thinking, even if at what seemed like the end\n- thoughtNumber: Current number in sequence (can go beyond initial total if needed)\n- totalThoughts: Current estimate of thoughts needed (can be adjusted up/down)\n- isRevision: A boolean indicating if this thought revises previous thinking\n- revisesThought: If is_revision is true, which thought number is being reconsidered\n- branchFromThought: If branching, which thought number is the branching point\n- branchId: Identifier for the current branch (if any)\n- needsMoreThoughts: If reaching end but realizing more thoughts needed\n\nYou should:\n1. Start with an initial estimate of needed thoughts, but be ready to adjust\n2. Feel free to question or revise previous thoughts\n3. Don't hesitate to add more thoughts if needed, even at the \"end\"\n4. Express uncertainty when present\n5. Mark thoughts that revise previous thinking or branch into new paths\n6. Ignore information that is irrelevant to the current step\n7. Generate a solution hypothesis when appropriate\n8. Verify the hypothesis based on the Chain of Thought steps\n9. Repeat the process until satisfied with the solution\n10. Provide a single, ideally correct answer as the final output\n11. Only set nextThoughtNeeded to false when truly done and a satisfactory answer is reached",
- "inputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "inputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "thought": {"type": "string", "description": "Your current thinking step"},
    "nextThoughtNeeded": {"description": "Whether another thought step is needed", "type": ["boolean", "string"]},
-   "thoughtNumber": {
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 9007199254740991,
-    "description": "Current thought number (numeric value, e.g., 1, 2, 3)"},
-   "totalThoughts": {
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 9007199254740991,
-    "description": "Estimated total thoughts needed (numeric value, e.g., 5, 10)"},
+   "thoughtNumber": {"type": "integer", "minimum": 1, "maximum": 9007199254740991, "description": "Current thought number (numeric value, e.g., 1, 2, 3)"},
+   "totalThoughts": {"type": "integer", "minimum": 1, "maximum": 9007199254740991, "description": "Estimated total thoughts needed (numeric value, e.g., 5, 10)"},
    "isRevision": {"description": "Whether this revises previous thinking", "type": ["boolean", "string"]},
-   "revisesThought": {
-    "description": "Which thought is being reconsidered",
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 9007199254740991},
-   "branchFromThought": {
-    "description": "Branching point thought number",
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 9007199254740991},
+   "revisesThought": {"description": "Which thought is being reconsidered", "type": "integer", "minimum": 1, "maximum": 9007199254740991},
+   "branchFromThought": {"description": "Branching point thought number", "type": "integer", "minimum": 1, "maximum": 9007199254740991},
    "branchId": {"description": "Branch identifier", "type": "string"},
    "needsMoreThoughts": {"description": "If more thoughts are needed", "type": ["boolean", "string"]}},
   "required": ["thought", "nextThoughtNeeded", "thoughtNumber", "totalThoughts"]},
  "annotations": {"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
  "execution": {"taskSupport": "forbidden"},
- "outputSchema": {
-  "$schema": "http://json-schema.org/draft-07/schema#",
-  "type": "object",
+ "outputSchema": {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object",
   "properties": {
    "thoughtNumber": {"type": "number"},
    "totalThoughts": {"type": "number"},
    "nextThoughtNeeded": {"type": "boolean"},
-   "branches": {"type": "array", "items": {"type": "string"}},
+   "branches": {"type": "array",
+    "items": {"type": "string"}},
    "thoughtHistoryLength": {"type": "number"}},
-  "required": ["thoughtNumber", "totalThoughts", "nextThoughtNeeded", "branches", "thoughtHistoryLength"],
-  "additionalProperties": false}}
+  "required": ["thoughtNumber", "totalThoughts", "nextThoughtNeeded", "branches", "thoughtHistoryLength"], "additionalProperties": false}}
 ]""",
     },
 }
@@ -1242,6 +1047,7 @@ ENDING = (1, 2, 15) if sys.platform != "win32" else (2, 15, 21)
 HEAD_START_SECONDS = 0.02
 LOG_DIRECTORY = "MCP_PROXY_LOG_DIRECTORY_PATH"
 ABOVE = "MCPAGG_ABOVE"
+LOG_LEVEL = "MCP_PROXY_LOG_LEVEL"
 
 class Opening:
  def __init__(self):
@@ -1255,6 +1061,35 @@ class Opening:
   self.stopped = False
  def stop(self, *_):
   self.stopped = True
+
+# start/waiting.py: Waits for more on standard input, as briefly as a start does.
+LOOK_AGAIN_SECONDS = 0.001
+
+def says_more(seconds):
+ try:
+  from select import POLLIN, poll
+ except ImportError:
+  return holds_more(seconds)
+ waiting = poll()
+ waiting.register(0, POLLIN)
+ return bool(waiting.poll(seconds * 1000))
+
+def holds_more(seconds):
+ from _winapi import PeekNamedPipe
+ from msvcrt import get_osfhandle
+ from time import monotonic, sleep
+ end = monotonic() + seconds
+ try:
+  pipe = get_osfhandle(0)
+  while not PeekNamedPipe(pipe)[0]:
+   if monotonic() >= end:
+    return False
+   sleep(LOOK_AGAIN_SECONDS)
+ except BrokenPipeError:
+  return True
+ except OSError:
+  return False
+ return True
 
 # start/main.py: What the emitted file does when it is run: it gives the answers that the compiler prepared.
 LONG = 1 << 16
@@ -1270,8 +1105,7 @@ class Prepared:
   self.capable = False
  def may_serve(self):
   needs = [name for facts in self.children.values() for name in facts.get("needs", ())]
-  set_ = all(name.encode() in environ for name in needs)
-  return set_ and LOG_DIRECTORY.encode() not in environ and ABOVE.encode() not in environ
+  return all(is_set(name) for name in needs) and not is_set(ABOVE)
  def serve(self):
   opening = self.opening
   try:
@@ -1291,17 +1125,12 @@ class Prepared:
  def _more(self, line):
   opening = self.opening
   wants_servers = opening.initialized and self.options["start"] == "eager"
-  if len(line) > LONG or (wants_servers and not self._says_more()):
+  if len(line) > LONG or (wants_servers and not says_more(HEAD_START_SECONDS)):
    return None
   data = read(0, LONG)
   opening.unanswered += data
   opening.ended = not data
   return b""
- def _says_more(self):
-  from select import POLLIN, poll
-  waiting = poll()
-  waiting.register(0, POLLIN)
-  return bool(waiting.poll(HEAD_START_SECONDS * 1000))
  def answer(self, line):
   try:
    text = line.decode().rstrip(" \t\r")
@@ -1366,13 +1195,20 @@ class Prepared:
      shown.append(head + quote(names[column]) + tail)
   return list_result(member, shown)
 
+def is_set(name):
+ known = environ
+ return name.encode() in known if POSIX else name.upper() in map(str.upper, known)
+
+def leave_at_once(number):
+ on_signal(number, (lambda *_: _exit(0)) if POSIX else SIG_DFL)
+
 def main(tables, file):
  opening = Opening()
- if POSIX and len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
+ if len(sys.argv) == 1 and "profiles" not in tables and not isatty(0):
   prepared = Prepared(tables)
   if prepared.may_serve():
    for number in ENDING:
-    on_signal(number, lambda *_: _exit(0))
+    leave_at_once(number)
    opening = prepared.serve()
    if opening.ended and not opening.unanswered:
     _exit(0)
@@ -1384,7 +1220,7 @@ def main(tables, file):
  load_part("base")
  run(tables, file, opening)
 
-# start/parts.py: Compiles the parts of the emitted file that a start does not need when they are first needed.
+# start/parts.py: The emitted file itself: where it lies, and its parts, compiled when they are first needed.
 _PARTS = {}
 _LOADING = _thread.RLock()
 SPARE = []
@@ -1421,6 +1257,11 @@ def _further_down(code, lines):
   _further_down(one, lines) if type(one) is type(code) else one for one in code.co_consts
  ]
  return code.replace(co_firstlineno=code.co_firstlineno + lines, co_consts=tuple(inner))
+
+def own_folder(file):
+ import os
+ is_resolved = sys.platform != "win32" or os.path.islink(file)
+ return os.path.dirname(os.path.realpath(file) if is_resolved else os.path.abspath(file))
 
 
 def __getattr__(name):
@@ -1495,9 +1336,9 @@ class SessionGroup:
 
 # spawn/variables.py: Variables: references to them inside config strings, and the files that set them.
 CONFIG_FOLDER = "workspaceFolder"
-_DIGITS = "0123456789"
-_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
-_UNRESERVED = frozenset(_LETTERS + _DIGITS + ".~-")
+_DIGITS = frozenset("0123456789")
+_LETTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_")
+_UNRESERVED = _LETTERS | _DIGITS | frozenset(".~-")
 _DOTENV_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 class MissingVariable(Exception):
@@ -1617,6 +1458,7 @@ _BASIC_POSIX = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
 _BASIC_WINDOWS = {"APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMFILES"}
 _WINDOWS_TOO = {"PROCESSOR_ARCHITECTURE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE"}
 BASIC_VARIABLES = frozenset(_BASIC_POSIX | _BASIC_WINDOWS | _WINDOWS_TOO | {"SYSTEMDRIVE"})
+MORE_FOLDERS = "MCPAGG_PATH"
 _LOCALE_AND_TEMP = {"LANG", "LC_ALL", "LC_CTYPE", "TMP", "TMPDIR", "TZ"}
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 _CERTIFICATES = {"SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE"}
@@ -1731,7 +1573,7 @@ def prepare(
 ):
  row = rows[name]
  own = row.get("env", {})
- environ = _keyed(environ)
+ environ = _with_folders(_keyed(environ))
  folder = os.path.abspath(folder)
  scope = _LaunchScope(own, environ, folder)
  known = mentioned_by_all(rows) if known is None else known
@@ -1795,6 +1637,12 @@ def _keys(names):
 
 def _keyed(variables):
  return {variable_key(name): value for name, value in variables.items()}
+
+def _with_folders(environ):
+ more = environ.pop(MORE_FOLDERS, "")
+ if more:
+  environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
+ return environ
 
 def _inherited_by(
  row, known, environ, minimal
@@ -1904,7 +1752,7 @@ def spawn_early(tables, file, server):
    os.fstat(number)
  except OSError:
   return None
- folder = os.path.dirname(os.path.realpath(file))
+ folder = own_folder(file)
  minimal = options.get("env") == "minimal"
  try:
   launch = prepare(server, rows, os.environ, folder, minimal)
@@ -2001,6 +1849,7 @@ def _start_by_subprocess(launch, streams):
   raise
 ''')
 define_part("base", r'''
+from time import monotonic
 import _thread
 import os
 import select
@@ -3004,6 +2853,7 @@ class Plan:
   self.instructions = "\n\n".join(parse(tables["instructions"]))
   self.options = Options(parse(tables["options"]))
   self.subtools = parse(tables.get("subtools", "{}"))
+  self.failed = parse(tables.get("failed", "[]"))
   self.approval = parse(tables.get("approval", "{}"))
   self.profiles = tables.get("profiles", "")
   self.whole = self
@@ -3044,6 +2894,7 @@ POLLRDHUP = getattr(select, "POLLRDHUP", 0)
 STDIN_CHUNK = 1 << 16
 NARROW_PIPE, WIDE_PIPE = 1 << 16, 1 << 20
 SET_PIPE_SIZE, GET_PIPE_SIZE = 1031, 1032
+SIGNAL_SECONDS = 0.2
 
 class Stopped(Exception):
  pass
@@ -3083,6 +2934,13 @@ def widen(descriptor):
   return bool(narrow and fcntl(descriptor, SET_PIPE_SIZE, WIDE_PIPE) >= WIDE_PIPE)
  except OSError:
   return False
+
+def acquired(lock, seconds=None):
+ end = None if seconds is None else monotonic() + seconds
+ while end is None or monotonic() + SIGNAL_SECONDS < end:
+  if lock.acquire(True, SIGNAL_SECONDS):
+   return True
+ return bool(lock.acquire(True, max(0.0, end - monotonic())))
 
 # base/standard.py: The standard streams of the emitted file: open whatever the caller closed, written to safely.
 def open_standard_files():
@@ -3149,7 +3007,7 @@ class Writer:
  def flush(self, seconds):
   with self.lock:
    gate = self._queue.gate(emptied=True) if self._queue is not None else None
-  return gate is None or bool(gate.acquire(True, seconds))
+  return gate is None or acquired(gate, seconds)
  def close(self):
   with self.lock:
    if not self.closing:
@@ -3391,12 +3249,12 @@ def _taken_output():
 
 # base/running.py: Runs the proxy beyond the answers that the compiler prepared.
 def run(tables, file, opening):
- folder = os.path.dirname(os.path.realpath(file))
+ folder = own_folder(file)
  open_standard_files()
  plan = Plan(tables)
- if len(sys.argv) > 1 or LOG_DIRECTORY in os.environ:
+ if len(sys.argv) > 1 or os.environ.get(LOG_DIRECTORY):
   load_part("tool")
-  status = run_command(plan, folder, sys.argv[1:])
+  status = run_command(plan, folder, sys.argv[1:], opening)
  else:
   status = Stdio(plan, folder).run(opening)
  os._exit(status)
@@ -6413,7 +6271,7 @@ class Process:
    self.close()
    return
   load_part("rare")
-  self.end(describe(status))
+  self.end(how_ended(status, self.launch))
 
 def _chunks(descriptor, wait=None):
  try:
@@ -6488,7 +6346,7 @@ class Lives:
     life.kill()
     _close(life, gate)
   for gate in gates:
-   gate.acquire()
+   acquired(gate)
  def kill(self):
   for life in list(self._started):
    life.kill()
@@ -6687,7 +6545,7 @@ class Engine:
     return
    self._paid.acquire()
    self._awaited = client
-  self._paid.acquire(True, seconds)
+  acquired(self._paid, seconds)
  def end_subscriptions(self):
   self.attempt(lambda core: core.end_subscriptions())
  def close(self):
@@ -6844,165 +6702,6 @@ class Alarm:
    if wait is None:
     return
    self._woken.acquire(True, min(wait, LONGEST_SLEEP_SECONDS))
-''')
-define_part("windows", r'''
-import _thread
-import os
-load_part("base")
-
-# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
-SIGNAL_SECONDS = 0.2
-
-class ThreadedInput:
- def __init__(self, output):
-  self.output = output
-  self._data = b""
-  self._problem = None
-  self._full = _thread.allocate_lock()
-  self._full.acquire()
-  self._empty = _thread.allocate_lock()
-  self._empty.acquire()
-  _thread.start_new_thread(self._fill, ())
- def ready(self, seconds):
-  if not self._full.acquire(True, seconds):
-   return False
-  self._full.release()
-  return True
- def read(self):
-  while not self._full.acquire(True, SIGNAL_SECONDS):
-   if self.output.broken:
-    raise Stopped
-  if self._problem is not None:
-   raise self._problem
-  data = self._data
-  self._empty.release()
-  return data
- def _fill(self):
-  while True:
-   try:
-    self._data = os.read(0, STDIN_CHUNK)
-   except OSError as problem:
-    self._problem, self._data = problem, b""
-   self._full.release()
-   if not self._data:
-    return
-   self._empty.acquire()
-
-# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
-START_FLAGS = 0x00000004 | 0x08000000
-_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
-_ACCOUNTING = 1
-_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
-_LIMITS = 9
-_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
-_KILL_ON_JOB_CLOSE = 0x2000
-_WAIT_TIMEOUT = 258
-_ENDED_BY_US = 1
-
-class Job:
- def __init__(self, pid):
-  import ctypes
-  self._process = self._job = None
-  self._ctypes = ctypes
-  self._kernel = _library("kernel32")
-  for name in ("OpenProcess", "CreateJobObjectW"):
-   getattr(self._kernel, name).restype = ctypes.c_void_p
-  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
-  if not self._process.value:
-   raise OSError(f"Windows does not let process {pid} be opened")
-  self._job = self._created()
-  if _library("ntdll").NtResumeProcess(self._process):
-   raise OSError(f"Windows does not let process {pid} run")
- def _created(self):
-  ctypes = self._ctypes
-  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
-  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
-  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
-  given = (ctypes.c_char * len(limits)).from_buffer(limits)
-  if (
-   job.value
-   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
-   and self._kernel.AssignProcessToJobObject(job, self._process)
-  ):
-   return job
-  self._kernel.CloseHandle(job)
-  return None
- def signal(self, number):
-  if number and self._job is not None:
-   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
-  elif number:
-   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
-  if self._job is None:
-   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
-  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
-  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
-  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
- def __del__(self):
-  for handle in (self._process, self._job):
-   if handle is not None and handle.value:
-    self._kernel.CloseHandle(handle)
-
-def _library(name):
- import ctypes
- loader = ctypes
- return loader.WinDLL(name)
-
-# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
-PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
-BATCH_SUFFIXES = (".bat", ".cmd")
-UNQUOTABLE = ("\0", "\r", "\n")
-EMPTY_PART = "%cd:~,%"
-
-def find_windows_program(
- command,
- env,
- folder,
- is_file=os.path.isfile,
- path=os.path,
-):
- if path.dirname(command) or path.splitdrive(command)[0]:
-  places = [path.join(folder, command)]
- else:
-  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
-  places = [path.join(one, command) for one in folders if path.isabs(one)]
- suffixes = _suffixes(env.get("PATHEXT", ""))
- found = (file for place in places for file in _files_meant(place, suffixes, path))
- return next((file for file in found if is_file(file)), None)
-
-def _suffixes(variable):
- named = [suffix.strip().lower() for suffix in variable.split(";")]
- return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
-
-def _files_meant(place, suffixes, path):
- if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
-  yield place
- for suffix in suffixes:
-  yield place + suffix
-
-def is_batch_file(program):
- return program.lower().endswith(BATCH_SUFFIXES)
-
-def batch_line(argv):
- for word in argv:
-  if any(character in word for character in UNQUOTABLE):
-   raise ValueError("an argument of a batch file holds a line break or a NUL")
- return " ".join([_quoted(word) for word in argv])
-
-def _quoted(word):
- parts = []
- backslashes = 0
- for character in word:
-  if character == '"':
-   parts.append("\\" * backslashes + '"')
-  elif character == "%":
-   parts.append("%" + EMPTY_PART[:-1])
-  backslashes = backslashes + 1 if character == "\\" else 0
-  parts.append(character)
- return '"' + "".join(parts) + "\\" * backslashes + '"'
-
-def shell_command(line, environ):
- system = environ.get("SYSTEMROOT", "C:\\Windows")
- return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("modern", r'''
 load_part("base")
@@ -7909,24 +7608,35 @@ class CallFailed(Exception):
   is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
   super().__init__(self.message if is_named else f"server '{server}': {self.message}")
 
+class Misused(RuntimeError):
+ pass
+
 class ProxyAggregator:
  def __init__(self, plan, folder):
   self._plan = plan
   self._folder = folder
+  self._proxy = None
+  self._was_entered = False
   self._dotted = {}
   for exposed, (server, own, _) in plan.routes["tools"].items():
    self._dotted.setdefault(f"{server}.{own}" if server else own, []).append(exposed)
  async def __aenter__(self):
   load_part("rare")
+  _running_loop()
+  if self._proxy is not None:
+   raise entered_already()
   missing = unset(self._plan.servers, os.environ, self._folder)
   for server, names in missing.items():
    if not self._plan.options.allow_failed:
     raise CallFailed(server, {"message": f"cannot be started: {names}"})
   self._proxy = LocalClient(self._plan, self._folder, handshake="{}", without=missing)
+  self._was_entered = True
   return self
  async def __aexit__(self, *_):
-  import asyncio
-  await asyncio.get_running_loop().run_in_executor(None, self._proxy.close)
+  proxy, self._proxy = self._proxy, None
+  if proxy is None:
+   raise used_outside(self._was_entered)
+  await _running_loop().run_in_executor(None, proxy.close)
  async def list_tools(self):
   listed = (await self._ask("", "tools/list", {}))["tools"]
   return [{**tool, "name": self._listed(tool["name"])} for tool in listed]
@@ -7938,18 +7648,20 @@ class ProxyAggregator:
   return await self._ask(self._owner(exposed)[0], "tools/call", params)
  async def _ask(self, server, method, params):
   import asyncio
-  loop = asyncio.get_running_loop()
+  loop, proxy = _running_loop(), self._proxy
+  if proxy is None:
+   raise used_outside(self._was_entered)
   answer = loop.create_future()
   def settle(message):
    if not answer.done():
     answer.set_result(message)
-  number = self._proxy.ask(
+  number = proxy.ask(
    method, params, lambda message: loop.call_soon_threadsafe(settle, message)
   )
   try:
    message = await answer
   except asyncio.CancelledError:
-   self._proxy.cancel(number)
+   proxy.cancel(number)
    raise
   if message is None:
    raise CallFailed(server, {"message": "the aggregator was left before the answer"})
@@ -7978,8 +7690,23 @@ class ProxyAggregator:
   server, own = self._split(name, ".")
   return f"{server}{self._plan.options.separator}{own}" if server else name
 
+def entered_already():
+ return Misused("this Aggregator is entered already: make another one to enter as well")
+
+def used_outside(was_entered):
+ why = "ended with its `async with` block" if was_entered else "was never entered"
+ return Misused(f"this Aggregator {why}: use it within `async with Aggregator(…) as a:`")
+
+def _running_loop():
+ import asyncio
+ try:
+  return asyncio.get_running_loop()
+ except RuntimeError:
+  why = "Aggregator runs on asyncio alone, not on trio: use it in what asyncio.run runs"
+  raise Misused(why) from None
+
 def aggregator_of(plan, file):
- folder = os.path.dirname(os.path.realpath(file))
+ folder = own_folder(file)
  if plan.profiles:
   load_part("views")
   plan = narrowed(plan, None)
@@ -8003,6 +7730,20 @@ def print_json(document):
  return _written(
   "".join([c if c.isprintable() else json.dumps(c)[1:-1] for c in line]) for line in lines
  )
+
+def print_texts(result):
+ load_part("rare")
+ _configure(encoding="utf-8", errors="backslashreplace", newline="\n")
+ texts = "\n".join([text.removesuffix("\n") for text in _texts(result.get("content"))])
+ lines = texts.replace("\r\n", "\n").split("\n") if texts else []
+ return _written("\t".join(map(printable, line.split("\t"))) for line in lines)
+
+def _texts(content):
+ for block in content if type(content) is list else ():
+  resource = block.get("resource") if type(block) is dict else None
+  holder = resource if type(resource) is dict else block
+  if type(holder) is dict and type(holder.get("text")) is str:
+   yield holder["text"]
 
 def flush_output():
  if sys.stdout is None:
@@ -8280,6 +8021,125 @@ class Spans:
   if flush is not None:
    flush(int(seconds * 1000))
 
+# tool/desktop.py: What a start from a desktop lacks: folders of programs that only a shell adds to the PATH.
+POSIX_FOLDERS = "/usr/bin:/bin:/usr/sbin:/sbin"
+WINDOWS_FOLDERS = ("System32", "", "System32\\Wbem", "System32\\WindowsPowerShell\\v1.0")
+STARTERS = {"env", "sh", "bash", "zsh", "dash", "fish", "cmd", "powershell", "pwsh"}
+OF_ONE_SHELL = "fnm_multishells"
+SHIMS = {
+ "asdf": "asdf which",
+ "goenv": "goenv which",
+ "jenv": "jenv which",
+ "mise": "mise which",
+ "nodenv": "nodenv which",
+ "proto": "proto bin",
+ "pyenv": "pyenv which",
+ "rbenv": "rbenv which",
+ "volta": "volta which",
+}
+
+class Lookup:
+ def __init__(self, server, name, place):
+  self.server = server
+  self.name = name
+  self.place = place
+ @property
+ def folder(self):
+  folder = os.path.dirname(self.place)
+  return os.path.realpath(folder) if OF_ONE_SHELL in folder else folder
+
+def shim_manager(place):
+ folder, name = os.path.split(place)
+ above, own = os.path.split(folder)
+ words = [os.path.basename(os.path.realpath(place))]
+ if own == "shims":
+  words.append(os.path.basename(above))
+ elif own.lower() == "volta" or (own, above[-5:].lower()) == ("bin", "volta"):
+  words.append("volta")
+ managers = [word.lstrip(".").partition(".")[0].partition("-")[0] for word in words]
+ known = [one for one in managers if one in SHIMS and one != name.partition(".")[0]]
+ return known[0] if known else ""
+
+def desktop_path(environ):
+ if not WINDOWS:
+  return POSIX_FOLDERS
+ root = environ.get("SYSTEMROOT", "C:\\Windows")
+ return os.pathsep.join([f"{root}\\{one}".rstrip("\\") for one in WINDOWS_FOLDERS])
+
+def lookups(
+ rows, environ, folder, minimal=False
+):
+ found = []
+ short = {**environ, "PATH": desktop_path(environ)}
+ for server, row in rows.items():
+  here = _launch_in(server, rows, environ, folder, minimal)
+  there = _launch_in(server, rows, short, folder, minimal)
+  if "command" not in row or here is None or there is None:
+   continue
+  known = there.env.get("PATH", "").split(os.pathsep)
+  named = [(row["command"], here.argv[0])] if here.argv[0] != there.argv[0] else []
+  named += [(name, find_program(name, here.env, "") or "") for name in _started_by_name(here)]
+  found += [
+   Lookup(server, name, place)
+   for name, place in named
+   if os.path.isabs(place) and os.path.dirname(place) not in known
+  ]
+ return found
+
+def folders_of(found, environ):
+ order = environ.get("PATH", "").split(os.pathsep)
+ needed = {os.path.dirname(one.place): one.folder for one in found}
+ known = sorted(needed, key=lambda one: order.index(one) if one in order else len(order))
+ return list(dict.fromkeys(needed[folder] for folder in known))
+
+def entry_path(found, environ):
+ folders = folders_of(found, environ)
+ return os.pathsep.join([*folders, desktop_path(environ)]) if folders else ""
+
+def shim_lines(found, environ):
+ shims = {(one.name, shim_manager(one.place)): one.server for one in found}
+ for (name, manager), server in shims.items():
+  if manager:
+   given = sorted(one for one in environ if one.startswith(f"{manager.upper()}_"))
+   by = f"the current folder and {', '.join(given) or 'variables of a shell'}"
+   yield (
+    f"{name} (of {server}) is a shim of {manager}, which goes by {by}: if it fails from"
+    f" a desktop, put the folder of what `{SHIMS[manager]} {name}` prints first there"
+   )
+
+def _launch_in(
+ server, rows, environ, folder, minimal
+):
+ while True:
+  try:
+   return prepare(server, rows, environ, folder, minimal)
+  except MissingVariables as problem:
+   environ = {**environ, **{variable: "" for _, variable in problem.missing}}
+  except (OSError, ValueError):
+   return None
+
+def _started_by_name(launch):
+ load_part("rare")
+ started = [launch.argv[0]]
+ if os.path.basename(started[0]).lower().partition(".")[0] in STARTERS:
+  for name in _words_of_line(launch):
+   yield name
+   started.append(find_program(name, launch.env, "") or name)
+ for place in started:
+  if WINDOWS and place.lower().endswith((".cmd", ".bat")):
+   yield "node"
+  for name, _ in interpreters(place, launch.env):
+   if not os.path.dirname(name):
+    yield name
+  if manager := shim_manager(place):
+   yield manager
+
+def _words_of_line(launch):
+ for word in " ".join(launch.argv[1:]).replace(";", " ").split():
+  name = word.strip("'\"()")
+  if name and not os.path.dirname(name) and find_program(name, launch.env, ""):
+   yield name
+
 # tool/inspection.py: What the emitted file offers and needs, by its own tables; and how its servers are, once started.
 _SHOWN = ("inputSchema", "outputSchema", "arguments")
 
@@ -8372,6 +8232,15 @@ def variable_line(use):
  owner = "" if use["server"] is None else f"{use['server']}: "
  return f"{use['name']}  {state}  ({owner}{use['place']})"
 
+def desktop_needs(plan, folder):
+ found = lookups(plan.servers, os.environ, folder, plan.options.env == "minimal")
+ return {"PATH": entry_path(found, os.environ), "notes": [*shim_lines(found, os.environ)]}
+
+def desktop_lines(needs):
+ entry = f'"env": {{"PATH": {quote(needs["PATH"])}}}'
+ path = [f"PATH  a client that is started from a desktop needs {entry}"] if needs["PATH"] else []
+ return [*path, *needs["notes"]]
+
 def check_servers(plan, folder):
  from time import sleep
  proxy = LocalClient(plan, folder, obj(capabilities=obj(dict.fromkeys(RELAYED, "{}"))))
@@ -8434,7 +8303,14 @@ _ENDINGS = {
  "image/webp": ".webp",
 }
 
-def call_tool(plan, folder, name, given, save):
+def call_tool(
+ plan,
+ folder,
+ name,
+ given,
+ save,
+ show,
+):
  known = _schemas(plan)
  try:
   arguments = arguments_of(given, known.get(name, {}))
@@ -8453,7 +8329,7 @@ def call_tool(plan, folder, name, given, save):
   proxy.close()
  result = answer["result"]
  try:
-  status = print_json(files.saved(result) if files is not None else result)
+  status = show(files.saved(result) if files is not None else result)
  except OSError as problem:
   complain(f"{plan.name}: cannot save what the tool returned: {problem}")
   return 2
@@ -8473,14 +8349,14 @@ def _schemas(plan):
  return found
 
 def _answer(proxy, params):
- from threading import Event
- has_come = Event()
+ has_come = _thread.allocate_lock()
+ has_come.acquire()
  answers = []
  def keep(message):
   answers.append(message)
-  has_come.set()
+  has_come.release()
  proxy.ask("tools/call", params, keep)
- has_come.wait()
+ acquired(has_come)
  (message,) = answers
  answer = json.loads(message.line()) if message is not None else {}
  return answer
@@ -8492,7 +8368,9 @@ def _told(plan, name, known, error):
  if name in known:
   return
  server, sign, _ = name.partition(plan.options.separator)
- if sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
+ if server in plan.failed:
+  yield f"server '{server}' was left out when this was compiled, because it failed"
+ elif sign and not any(name.startswith(f"{one}{sign}") for one in plan.servers):
   yield f"there is no server '{server}'; it has {', '.join(plan.servers)}"
  near = suggestion(name, list(plan.routes["tools"]))
  if near:
@@ -8603,14 +8481,15 @@ def _without_file(holder):
  return {name: value for name, value in holder.items() if name not in theirs}
 
 # tool/commands.py: The command line of the emitted file.
+DEVICES = ("aux", "con", "nul", "prn", "com", "lpt")
 STATUSES = (
  "exit status: 0 done; 1 the call failed, --check found a difference, or --verify no approval; "
  "2 the command line, or a file, cannot be used; 3 a variable is not set"
 )
 
-def run_command(plan, folder, arguments):
+def run_command(plan, folder, arguments, opening):
  try:
-  status = _carry_out(plan, folder, _read(plan, arguments))
+  status = _carry_out(plan, folder, _read(plan, arguments), opening)
  except SystemExit as left:
   status = left.code if isinstance(left.code, int) else 1
  return flush_output() or status
@@ -8644,6 +8523,7 @@ def _read(plan, arguments):
  add("--log-calls", action="store_true", help="log: a line a call, too, without arguments")
  add("--json", action="store_true", help="list (with schemas), env, check: print JSON")
  add("--save", metavar="DIR", help="call: write images, sounds and blobs of the result to DIR")
+ add("--text", action="store_true", help="call: print the texts of the result alone")
  spellings = ("portable", "spec")
  add("--names", choices=spellings, help="serve, list: the names that every client is shown")
  if plan.profiles:
@@ -8665,6 +8545,7 @@ def _contradiction(plan, chosen):
  rules = (
   (chosen.json and not prints_json, "--json goes with --list, --env or --check"),
   (chosen.save is not None and not chosen.call, "--save goes with --call"),
+  (chosen.text and not chosen.call, "--text goes with --call"),
   (chosen.http and http is None, "--http: this file was compiled without --serve stdio,http"),
   (chosen.http and (looks or chosen.list), "--http serves, and does nothing else"),
   (addressed and not chosen.http, "--host, --port and --path go with --http"),
@@ -8673,7 +8554,7 @@ def _contradiction(plan, chosen):
  )
  return next((problem for is_broken, problem in rules if is_broken), "")
 
-def _carry_out(plan, folder, chosen):
+def _carry_out(plan, folder, chosen, opening):
  if chosen.verify:
   return verify_approval(plan, chosen.verify)
  if chosen.names:
@@ -8683,21 +8564,23 @@ def _carry_out(plan, folder, chosen):
   load_part("views")
   plan = narrowed(plan, chosen.profile)
  if serves:
-  return _serve(plan, folder, chosen)
+  return _serve(plan, folder, chosen, opening)
  from signal import signal
  for number in ENDING:
   signal(number, _stop)
  if chosen.call:
   name, *given = chosen.call
-  return call_tool(plan, folder, name, given, chosen.save)
+  show = print_texts if chosen.text else print_json
+  return call_tool(plan, folder, name, given, chosen.save, show)
  if chosen.check:
   servers = check_servers(plan, folder)
   lines = (health_line(name, health) for name, health in servers.items())
   status = _print({"servers": servers}, lines, chosen.json)
   return status or (0 if all(map(is_sound, servers.values())) else 1)
  if chosen.env:
-  uses = variables(plan, folder)
-  status = _print({"variables": uses}, map(variable_line, uses), chosen.json)
+  uses, desktop = variables(plan, folder), desktop_needs(plan, folder)
+  told = [*map(variable_line, uses), *desktop_lines(desktop), *_without_log()]
+  status = _print({"variables": uses, "desktop": desktop}, told, chosen.json)
   is_missing = any(not use["set"] and not use["has_default"] for use in uses)
   return status or (MISSING_VARIABLE if is_missing else 0)
  return _print(listing(plan), offers(plan), chosen.json)
@@ -8705,23 +8588,41 @@ def _carry_out(plan, folder, chosen):
 def _print(document, lines, as_json):
  return print_json(document) if as_json else print_lines(lines)
 
-def _serve(plan, folder, chosen):
+def _serve(plan, folder, chosen, opening):
  path = chosen.log or _path_in(os.environ.get(LOG_DIRECTORY, ""), plan.name)
  try:
   taken = () if chosen.http else (0, 1)
-  log = _log(plan, path, taken, chosen.log_calls) if path else None
+  log = _log(plan, path, taken, chosen.log_calls or _is_debug()) if path else None
  except (OSError, ValueError) as problem:
   complain(f"cannot write the log {path}: {problem}")
+  if isinstance(opening.spawned, Spawned):
+   opening.spawned.discard()
   return 2
  if not chosen.http:
-  return Stdio(plan, folder, log).run(Opening())
+  return Stdio(plan, folder, log).run(opening)
  load_part("http")
  given = {"host": chosen.host, "port": chosen.port, "path": chosen.path}
  asked = {name: value for name, value in given.items() if value is not None}
  return serve_http(plan, folder, asked, log)
 
+def open_log(plan):
+ return _log(plan, _path_in(os.environ[LOG_DIRECTORY], plan.name), (), _is_debug())
+
+def _is_debug():
+ return os.environ.get(LOG_LEVEL) == "debug"
+
+def _without_log():
+ if not _is_debug() or os.environ.get(LOG_DIRECTORY):
+  return []
+ return [f"{LOG_LEVEL}  debug, without effect unless --log or {LOG_DIRECTORY} names a log"]
+
 def _path_in(directory, name):
- return os.path.join(directory, f"{name.replace(os.sep, '_')}.log") if directory else ""
+ return os.path.join(directory, log_name(name)) if directory else ""
+
+def log_name(name):
+ letters = ["_" if letter in '<>:"/\\|?*' or letter < " " else letter for letter in name]
+ device = name.partition(".")[0].strip().lower().rstrip("0123456789")
+ return ("_" if device in DEVICES else "") + "".join(letters) + ".log"
 
 def _log(plan, path, taken, with_calls):
  broke = f"{plan.name}: cannot write the log {path} any more"
@@ -8735,8 +8636,12 @@ def _log(plan, path, taken, with_calls):
 
 def _opened(path, taken):
  import stat
- flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
- descriptor = os.open(path, flags, 0o666)
+ if WINDOWS:
+  load_part("windows")
+  descriptor = open_to_append(path)
+ else:
+  flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0)
+  descriptor = os.open(path, flags, 0o666)
  about = os.fstat(descriptor)
  if not stat.S_ISCHR(about.st_mode):
   for other in taken:
@@ -8750,6 +8655,181 @@ def _complain_apart(text):
 
 def _stop(*_):
  raise SystemExit(1)
+''')
+define_part("windows", r'''
+import _thread
+import os
+load_part("base")
+
+# windows/files.py: Files of Windows that several processes write to.
+_APPEND_ACCESS = 0x0004 | 0x0080 | 0x00100000
+_BY_ALL = 0x0007
+_OPEN_ALWAYS = 4
+_NORMAL_FILE = 0x0080
+_WRITE_ONLY = 0x0001
+
+def open_to_append(path):
+ from _winapi import CreateFile
+ from msvcrt import open_osfhandle
+ handle = CreateFile(path, _APPEND_ACCESS, _BY_ALL, 0, _OPEN_ALWAYS, _NORMAL_FILE, 0)
+ descriptor = open_osfhandle(handle, _WRITE_ONLY)
+ return descriptor
+
+# windows/input.py: Standard input on a system where nothing can wait for a pipe and a signal at once.
+class ThreadedInput:
+ def __init__(self, output):
+  self.output = output
+  self._data = b""
+  self._problem = None
+  self._full = _thread.allocate_lock()
+  self._full.acquire()
+  self._empty = _thread.allocate_lock()
+  self._empty.acquire()
+  _thread.start_new_thread(self._fill, ())
+ def ready(self, seconds):
+  if not self._full.acquire(True, seconds):
+   return False
+  self._full.release()
+  return True
+ def read(self):
+  while not self._full.acquire(True, SIGNAL_SECONDS):
+   if self.output.broken:
+    raise Stopped
+  if self._problem is not None:
+   raise self._problem
+  data = self._data
+  self._empty.release()
+  return data
+ def _fill(self):
+  while True:
+   try:
+    self._data = os.read(0, STDIN_CHUNK)
+   except OSError as problem:
+    self._problem, self._data = problem, b""
+   self._full.release()
+   if not self._data:
+    return
+   self._empty.acquire()
+
+# windows/jobs.py: The processes of a child on Windows: a job object holds them, and ends them with the proxy.
+START_FLAGS = 0x00000004 | 0x08000000
+_ACCESS = 0x0001 | 0x0100 | 0x0800 | 0x00100000
+_ACCOUNTING = 1
+_ACCOUNTING_SIZE, _ACTIVE_AT = 48, 40
+_LIMITS = 9
+_LIMITS_SIZE, _FLAGS_AT = {8: 144, 4: 112}, 16
+_KILL_ON_JOB_CLOSE = 0x2000
+_WAIT_TIMEOUT = 258
+_ENDED_BY_US = 1
+
+class Job:
+ def __init__(self, pid):
+  import ctypes
+  self._process = self._job = None
+  self._ctypes = ctypes
+  self._kernel = _library("kernel32")
+  for name in ("OpenProcess", "CreateJobObjectW"):
+   getattr(self._kernel, name).restype = ctypes.c_void_p
+  self._process = ctypes.c_void_p(self._kernel.OpenProcess(_ACCESS, False, pid))
+  if not self._process.value:
+   raise OSError(f"Windows does not let process {pid} be opened")
+  self._job = self._created()
+  if _library("ntdll").NtResumeProcess(self._process):
+   raise OSError(f"Windows does not let process {pid} run")
+ def _created(self):
+  ctypes = self._ctypes
+  job = ctypes.c_void_p(self._kernel.CreateJobObjectW(None, None))
+  limits = bytearray(_LIMITS_SIZE[ctypes.sizeof(ctypes.c_void_p)])
+  limits[_FLAGS_AT : _FLAGS_AT + 4] = _KILL_ON_JOB_CLOSE.to_bytes(4, "little")
+  given = (ctypes.c_char * len(limits)).from_buffer(limits)
+  if (
+   job.value
+   and self._kernel.SetInformationJobObject(job, _LIMITS, given, len(limits))
+   and self._kernel.AssignProcessToJobObject(job, self._process)
+  ):
+   return job
+  self._kernel.CloseHandle(job)
+  return None
+ def signal(self, number):
+  if number and self._job is not None:
+   self._kernel.TerminateJobObject(self._job, _ENDED_BY_US)
+  elif number:
+   self._kernel.TerminateProcess(self._process, _ENDED_BY_US)
+  if self._job is None:
+   return bool(self._kernel.WaitForSingleObject(self._process, 0) == _WAIT_TIMEOUT)
+  found = (self._ctypes.c_char * _ACCOUNTING_SIZE)()
+  self._kernel.QueryInformationJobObject(self._job, _ACCOUNTING, found, len(found), None)
+  return any(found.raw[_ACTIVE_AT : _ACTIVE_AT + 4])
+ def __del__(self):
+  for handle in (self._process, self._job):
+   if handle is not None and handle.value:
+    self._kernel.CloseHandle(handle)
+
+def _library(name):
+ import ctypes
+ loader = ctypes
+ return loader.WinDLL(name)
+
+# windows/programs.py: Which program Windows starts for a command, and how arguments get through its shell.
+PROGRAM_SUFFIXES = (".com", ".exe", ".bat", ".cmd")
+BATCH_SUFFIXES = (".bat", ".cmd")
+UNQUOTABLE = ("\0", "\r", "\n")
+LONGEST_LINE = 8000
+EMPTY_PART = "%cd:~,%"
+
+def find_windows_program(
+ command,
+ env,
+ folder,
+ is_file=os.path.isfile,
+ path=os.path,
+):
+ if path.dirname(command) or path.splitdrive(command)[0]:
+  places = [path.join(folder, command)]
+ else:
+  folders = [one.strip().strip('"') for one in env.get("PATH", "").split(";")]
+  places = [path.join(one, command) for one in folders if path.isabs(one)]
+ suffixes = _suffixes(env.get("PATHEXT", ""))
+ found = (file for place in places for file in _files_meant(place, suffixes, path))
+ return next((file for file in found if is_file(file)), None)
+
+def _suffixes(variable):
+ named = [suffix.strip().lower() for suffix in variable.split(";")]
+ return [suffix for suffix in named if suffix in PROGRAM_SUFFIXES] or [*PROGRAM_SUFFIXES]
+
+def _files_meant(place, suffixes, path):
+ if path.splitext(place)[1].lower() in PROGRAM_SUFFIXES:
+  yield place
+ for suffix in suffixes:
+  yield place + suffix
+
+def is_batch_file(program):
+ return program.lower().endswith(BATCH_SUFFIXES)
+
+def batch_line(argv):
+ for word in argv:
+  if any(character in word for character in UNQUOTABLE):
+   raise ValueError("an argument of a batch file holds a line break or a NUL")
+ line = " ".join([_quoted(word) for word in argv])
+ if len(line) > LONGEST_LINE:
+  raise ValueError(f"a batch file takes no more than {LONGEST_LINE:,} characters")
+ return line
+
+def _quoted(word):
+ parts = []
+ backslashes = 0
+ for character in word:
+  if character == '"':
+   parts.append("\\" * backslashes + '"')
+  elif character == "%":
+   parts.append("%" + EMPTY_PART[:-1])
+  backslashes = backslashes + 1 if character == "\\" else 0
+  parts.append(character)
+ return '"' + "".join(parts) + "\\" * backslashes + '"'
+
+def shell_command(line, environ):
+ system = environ.get("SYSTEMROOT", "C:\\Windows")
+ return f'"{system}\\System32\\cmd.exe" /e:ON /v:OFF /d /s /c "{line}"'
 ''')
 define_part("rare", r'''
 from time import monotonic
@@ -9370,14 +9450,34 @@ def _readable_members(text):
 # rare/reasons.py: Says why a server could not be started, and how its process ended.
 OFTEN_USED_FOLDERS = (
  "/opt/homebrew/bin",
+ "/home/linuxbrew/.linuxbrew/bin",
  "/usr/local/bin",
  "~/.local/bin",
  "~/.nvm/versions/node/*/bin",
+ "~/.local/share/fnm/node-versions/*/installation/bin",
+ "~/Library/Application Support/fnm/node-versions/*/installation/bin",
+ "~/.local/share/mise/installs/node/*/bin",
  "~/.volta/bin",
  "~/.bun/bin",
+ "~/.deno/bin",
  "~/.cargo/bin",
+ "~/.asdf/shims",
+ "~/.local/share/mise/shims",
  "~/.pyenv/shims",
 )
+OFTEN_USED_ON_WINDOWS = (
+ "%ProgramFiles%\\nodejs",
+ "%APPDATA%\\npm",
+ "%USERPROFILE%\\.local\\bin",
+ "%APPDATA%\\fnm\\node-versions\\*\\installation",
+ "%LOCALAPPDATA%\\Volta\\bin",
+ "%ProgramFiles%\\Volta",
+ "%USERPROFILE%\\.bun\\bin",
+ "%USERPROFILE%\\scoop\\shims",
+ "%ProgramFiles%\\Docker\\Docker\\resources\\bin",
+)
+SHEBANG_LIMIT = 256
+NOT_FOUND = 127
 CRASHES = {
  0xC0000005: "access violation",
  0xC00000FD: "stack overflow",
@@ -9399,26 +9499,87 @@ def why_not_started(problem, launch):
  return launch.redact(why) if launch is not None else why
 
 def not_found(command, env):
- searched = f"{command} is not on the PATH: searched {env.get('PATH', '')}"
- return f"{searched}; {where_to_find(command)}"
+ path = env.get("PATH", "")
+ remedy = _entry_remedy(command, env) or where_to_find(command)
+ return f"{command} is not on the PATH: searched {path}; {remedy}"
+
+def _entry_remedy(command, env):
+ path, form = os.environ.get("PATH", ""), os.environ.get(MORE_FOLDERS)
+ place = often_used_place(command)
+ if not place or env.get("PATH", "") != os.pathsep.join(filter(None, [form, path])):
+  return ""
+ lacking = [name for name, found in interpreters(place, env) if found is None]
+ places = [place, *filter(None, map(often_used_place, lacking))]
+ folders = list(dict.fromkeys(map(os.path.dirname, places)))
+ if form is not None:
+  whole = os.pathsep.join([*folders, *filter(None, [form])])
+  return f"write {whole} in the field PATH of the extension"
+ entry = f'"env": {{"PATH": {quote(os.pathsep.join([*folders, path]))}}}'
+ return (
+  f"write {entry} in the entry of this proxy in your client, or {place} as `command`,"
+  " and compile again"
+ )
 
 def where_to_find(command):
- for pattern in () if WINDOWS else OFTEN_USED_FOLDERS:
-  for folder in _matching(os.path.expanduser(pattern)):
-   place = os.path.join(folder, command)
-   if is_program(place):
-    return f"write {place} as `command`, or add its folder to PATH in `env`"
+ if command == "nvm":
+  return "nvm is a function of a shell: write the path that `nvm which current` prints"
+ place = often_used_place(command)
+ if place:
+  return f"write {place} as `command`, or add its folder to PATH in `env`"
  return "install it, or write its absolute path"
+
+def often_used_place(command):
+ for pattern in OFTEN_USED_ON_WINDOWS if WINDOWS else OFTEN_USED_FOLDERS:
+  for folder in _matching(os.path.expandvars(os.path.expanduser(pattern))):
+   place = find_program(command, {"PATH": folder}, "")
+   if place is not None:
+    return place
+ return ""
 
 def _matching(pattern):
  before, star, after = pattern.partition("*")
  if not star:
   return [pattern]
  try:
-  names = sorted(os.listdir(before), reverse=True)
+  names = sorted(os.listdir(before), key=_version, reverse=True)
  except OSError:
   return []
  return [before + name + after for name in names]
+
+def _version(name):
+ return [int(part) for part in name.lstrip("v").split(".") if part.isdigit()]
+
+def interpreters(program, env):
+ found = program
+ for _ in range(4):
+  line = shebang(found) if found else None
+  name = interpreter(line) if line else ""
+  if not name:
+   return
+  found = find_program(name, env, "")
+  yield name, found
+
+def shebang(script):
+ try:
+  with open(script, "rb") as file:
+   line = file.read(SHEBANG_LIMIT).partition(b"\n")[0]
+ except OSError:
+  return None
+ return os.fsdecode(line[2:]) if line.startswith(b"#!") else None
+
+def interpreter(line):
+ words = line.split()
+ if words and os.path.basename(words[0]) == "env":
+  return next((w for w in words[1:] if w[0] != "-" and "=" not in w), words[0])
+ return words[0] if words else ""
+
+def how_ended(status, launch):
+ ended = describe(status)
+ if status == NOT_FOUND and not WINDOWS:
+  for name, found in interpreters(launch.argv[0], launch.env):
+   if found is None:
+    return f"{ended}: {not_found(name, launch.env)}"
+ return ended
 
 def describe(status):
  if status == INTERRUPTED:
