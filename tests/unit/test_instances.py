@@ -23,6 +23,7 @@ ASK = {"mode": "form", "message": "Which?"}
 ABLE: dict[str, Any] = {"elicitation": {}}
 CANCEL = notification("notifications/cancelled", {"requestId": 1})
 UNKNOWN = failure("q", -32603, "It is not known whom this is for")
+OUTSIDE = failure("q", -32603, "No client's call is under way")
 
 
 def audience() -> Client:
@@ -82,6 +83,10 @@ class Shared:
     def own(self, client: Client) -> Child:
         """Let the instance that a client has come up."""
         return self.world.up(self.world.own("a", client))
+
+    def own_of(self, child: Child) -> Child:
+        """Let an instance come up."""
+        return self.world.up(child)
 
 
 # --- Nobody waits for a stranger's call -------------------------------------------------------
@@ -325,15 +330,127 @@ def test_what_a_call_asks_that_nobody_attends_is_asked_of_nobody_else() -> None:
     shared.answer(shared.main, number)
 
 
-def test_what_a_call_asks_that_was_just_taken_back_is_asked_of_nobody_else() -> None:
+def test_what_a_call_asks_that_was_taken_back_is_asked_of_nobody_else() -> None:
     shared, other, _, second = both_at_work()
     shared.world.say(shared.first, CANCEL)
+    shared.world.wait(LATE_SECONDS - 1)
     shared.world.lines(shared.main)
     shared.asks()
+    shared.world.wait(1)
     assert shared.questions(other) == []
-    shared.world.wait(LATE_SECONDS)
+    shared.answer(shared.main, second)
+    assert shared.world.received(shared.main) == [OUTSIDE]
+    assert shared.world.idle()
+
+
+@pytest.mark.parametrize("way", ["answered late", "long ago"])
+def test_a_call_that_was_taken_back_and_has_ended_asks_nothing(way: str) -> None:
+    shared, other, number, second = both_at_work()
+    shared.world.say(shared.first, CANCEL)
+    if way == "answered late":
+        shared.answer(shared.main, number)
+    else:
+        shared.world.wait(LATE_SECONDS)
+    shared.asks()
     assert len(shared.questions(other)) == 1
     shared.answer(shared.main, second)
+
+
+@pytest.mark.parametrize("method", ["elicitation/create", "roots/list", "com.example/other"])
+def test_what_no_client_at_work_can_be_asked_is_refused_at_once(method: str) -> None:
+    shared = Shared()
+    for client in (shared.client({}), shared.client({})):
+        shared.sent(client)
+    shared.world.say(shared.main, request("q", method, ASK))
+    assert shared.world.received(shared.main) == [
+        failure("q", -32601, f"Method not found: {method}")
+    ]
+    assert not shared.world.router.servers["a"].main.requests.are_open
+
+
+def test_a_request_that_is_about_no_call_waits_for_nobody() -> None:
+    shared = Shared()
+    for client in (shared.client({"roots": {}}), shared.client({"roots": {}})):
+        shared.sent(client)
+    shared.world.say(shared.main, request("q", "roots/list"))
+    assert shared.world.received(shared.main) == [UNKNOWN]
+
+
+def test_a_flood_of_questions_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpagg_runtime.serve.server_requests.MAXIMUM_OPEN_REQUESTS", 3)
+    monkeypatch.setattr("mcpagg_runtime.serve.server_requests.MAXIMUM_HELD_REQUESTS", 2)
+    shared, _, number, second = both_at_work()
+    for identifier in range(4):
+        shared.asks(identifier=identifier)
+    refused = shared.world.received(shared.main)
+    assert refused == [{**UNKNOWN, "id": 2}, {**UNKNOWN, "id": 3}]
+    shared.answer(shared.main, second)
+    assert len(shared.questions(shared.first)) == 2
+    for identifier in range(4, 6):
+        shared.asks(identifier=identifier)
+    too_many = failure(5, -32603, "Too many requests are open")
+    assert shared.world.received(shared.main) == [too_many]
+    shared.answer(shared.main, number)
+
+
+def test_of_what_clients_make_up_no_first_call_is_remembered() -> None:
+    shared = Shared(resources={"a": ["res:/x"]}, capabilities={"resources": {}})
+    other = shared.client()
+    for client in (shared.first, other):
+        shared.world.say(client, request(1, "resources/read", {"uri": "res:/x"}))
+    got = [one["method"] for one in shared.world.received(shared.main)]
+    assert got == ["resources/read", "resources/read"]
+    shared.sent(shared.first)
+    shared.world.say(other, request(2, "resources/read", {"uri": "res:/x"}))
+    assert len(shared.world.received(shared.main)) == 1
+
+
+def test_what_an_instance_that_others_have_used_asks_outside_of_calls_is_for_nobody() -> None:
+    shared = Shared()
+    shared.answer(shared.main, *shared.sent(shared.client()))
+    shared.answer(shared.main, shared.asked())
+    shared.world.lines(shared.first)
+    shared.asks()
+    assert shared.questions(shared.first) == []
+    assert shared.world.received(shared.main) == [OUTSIDE]
+
+
+@pytest.mark.parametrize("on_drift", ["live", "refuse"])
+def test_what_one_clients_instance_lists_changes_no_other_ones_list(on_drift: str) -> None:
+    shared = Shared(on_drift=on_drift)
+    shared.answer(shared.main, shared.asked())
+    other = shared.client()
+    shared.sent(other)
+    shared.world.lines(shared.first)
+    shared.world.wait(1)
+    child = shared.world.up(shared.world.own("a", other), ["t", "x"])
+    shared.world.wait(1)
+    shared.world.give_list(child, ["t", "x"])
+    assert shared.world.received(shared.first) == []
+    listed = shared.world.ask(other, request(2, "tools/list"))["result"]["tools"]
+    assert [one["name"] for one in listed] == ["a:t", "a:u"]
+
+
+def test_a_spare_instance_that_has_ended_or_is_at_a_strangers_call_is_given_to_nobody() -> None:
+    shared = Shared()
+    shared.answer(shared.main, shared.asked())
+
+    def instance() -> tuple[Client, Child, int]:
+        client = shared.world.modern()
+        client.audience = shared.everybody
+        shared.world.say(client, enveloped(call(1, "a:t"), ABLE))
+        [child] = [one for one in shared.world.router.servers["a"] if one.calls.any_waits]
+        [number] = shared.got(shared.own_of(child))
+        return client, child, number
+
+    client, first, number = instance()
+    shared.world.say(first, result(number, {}))
+    shared.world.leave(client)
+    shared.world.down(first)
+    client, second, number = instance()
+    assert second is not first
+    shared.world.leave(client)
+    assert instance()[1] is not second
 
 
 def test_what_the_instance_of_one_client_asks_outside_of_its_calls_is_for_that_client() -> None:

@@ -102,20 +102,21 @@ class Outgoing:
                     patience = KEEP_ALIVE_SECONDS
             try:
                 if self.is_left:
-                    pass
-                elif self.is_stream:
-                    await self._write_events(headers, opening)
-                else:
-                    lines = self._taken()
-                    body = b",".join(line for line, _ in lines)
-                    answered = 200 if self._code is None else status(self._code)
-                    body = b"[" + body + b"]" if self._batch else body
-                    await self._exchange.respond(answered, body, headers)
+                    return False
+                if self.is_stream:
+                    return await self._write_events(headers, opening)
+                lines = self._taken()
+                body = b",".join(line for line, _ in lines)
+                answered = 200 if self._code is None else status(self._code)
+                body = b"[" + body + b"]" if self._batch else body
+                await self._exchange.respond(answered, body, headers)
             except Gone:
                 self._leave()
-        return not self.is_left
+                return False
+        return True
 
-    async def _write_events(self, headers: Mapping[str, str], opening: bytes) -> None:
+    async def _write_events(self, headers: Mapping[str, str], opening: bytes) -> bool:
+        """Write it as events; return whether the client stayed."""
         exchange = self._exchange
         about = {
             "content-type": EVENTS,
@@ -131,8 +132,10 @@ class Outgoing:
                 await exchange.write(event("message", line, event_id))
             if not lines and not await self._wait(KEEP_ALIVE_SECONDS):
                 await exchange.write(b": still there\n\n")
-        if not self.is_left:
-            await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
+        if self.is_left:
+            return False
+        await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
+        return True
 
     def _taken(self) -> list[tuple[bytes, str]]:
         """Return what waits; it waits no longer."""

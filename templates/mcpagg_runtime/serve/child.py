@@ -80,8 +80,7 @@ class Child:
         self.requests = ServerRequests(
             self.connection, self.lifecycle, clients, instances, several=several
         )
-        said = instances.said
-        self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, said)
+        self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
         self.calls = CallQueue(
             self.connection,
             self.lifecycle,
@@ -275,6 +274,9 @@ class Child:
             self._send_on()
         elif message.id is None and not number and message.is_response:
             connection.lose(connection.without_id(message))
+        elif number:
+            self.requests.answered_late(number)
+            self.calls.flush()
         if connection.lost.errors:
             self._settle_lost()
 

@@ -85,6 +85,10 @@ class Instances:
         up = any(child.state in (READY, STARTING, QUEUED) for child in self)
         return not up and any(child.state == DOWN for child in self._shared.values())
 
+    def shares(self, child: Peer) -> bool:
+        """Whether an instance is one that all clients share, or was."""
+        return any(child is shared for shared in self._shared.values())
+
     # Which one a client has
 
     def shared(self, client: Client) -> Child:
@@ -118,10 +122,10 @@ class Instances:
 
     def _another(self, party: Client) -> Child:
         """Return an instance for a party alone, or one of the few that there are."""
-        if self._spare and party.is_modern:
-            child = next(iter(self._spare))
-            del self._spare[child]
-            return child
+        spare = next((child for child in self._spare if child.lifecycle.is_ready), None)
+        if spare is not None and party.is_modern:
+            del self._spare[spare]
+            return spare
         private = set(self._own.values()) - {*self._shared.values(), self._silent}
         if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
             return Child(self.name, self, *self._parts, era=LEGACY)
@@ -138,6 +142,13 @@ class Instances:
     def owners(self, child: Peer) -> list[Client]:
         """Return the parties that an instance was given to."""
         return [party for party, own in self._own.items() if own is child]
+
+    def sole_user(self, child: Peer) -> Client | None:
+        """Return the party that alone has ever used an instance and is here, None for none."""
+        owners = self.owners(child)
+        if len(owners) != 1:
+            return None
+        return owners[0] if not self.shares(child) or self._is_free_for(owners[0]) else None
 
     def asked(self, child: Peer, method: str, party: Client) -> None:
         """A legacy instance asks a party something in a call: it stays with that party."""
@@ -164,7 +175,8 @@ class Instances:
         kept = (None, self._silent, *self._shared.values())
         if child is None or child in kept or self.owners(child):
             return
-        if client.is_modern and child.lifecycle.is_ready:
+        # What a call that was taken back asks yet is for nobody else.
+        if client.is_modern and child.lifecycle.is_ready and not child.requests.is_late(client):
             self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
         else:
             child.retire()

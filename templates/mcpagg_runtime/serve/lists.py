@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.clients import Clients
     from mcpagg_runtime.serve.connection import Connection
+    from mcpagg_runtime.serve.instances import Instances
     from mcpagg_runtime.serve.lifecycle import Lifecycle
 
 # Servers register tools after the handshake and say so: a first difference may pass by itself.
@@ -113,7 +114,7 @@ class ListReader:
         connection: Connection,
         lifecycle: Lifecycle,
         clients: Clients,
-        said: dict[str, str],
+        instances: Instances,
     ) -> None:
         self.kind = catalogue.kind
         self._catalogue = catalogue
@@ -124,7 +125,8 @@ class ListReader:
         self._guarded = self._policy == "refuse"
         self._lifecycle = lifecycle
         self._clients = clients
-        self._said = said
+        self._instances = instances
+        self._said = instances.said
         """What was said last of its faults and of how it differs, in whatever life or instance."""
         self.clear()
 
@@ -158,6 +160,11 @@ class ListReader:
     def is_at_rest(self) -> bool:
         """Whether no reading is under way or due."""
         return self._reading is None and self._again_at == FOREVER
+
+    @property
+    def _is_of_all(self) -> bool:
+        """Whether it is the list of an instance that clients share."""
+        return self._instances.shares(self._connection.child)
 
     # When it is read
 
@@ -264,8 +271,9 @@ class ListReader:
         if difference and now < settled_at and not self.is_awaited:
             self._again_at = self._effects.arm(settled_at)
             return
-        self._apply(items, difference)
-        self._report(difference)
+        if self._guarded or self._is_of_all:
+            self._apply(items, difference)
+            self._report(difference)
         # A change that was announced meanwhile may have come behind the page that it is about.
         overtaken = self._guarded and self._again_at < FOREVER
         self.compared, self.is_awaited = not overtaken, False
@@ -303,7 +311,12 @@ class ListReader:
         }
 
     def _serve(self, items: list[Item]) -> None:
-        """Serve a list from now on, and tell clients if theirs is another one than before."""
+        """Serve a list from now on, and tell clients if theirs is another one than before.
+
+        What one client's own instance lists is nothing that the others have.
+        """
+        if not self._is_of_all:
+            return
         changes = Difference(self._catalogue.served(self._server), items)
         if changes:
             self._catalogue.serve(self._server, items)
@@ -373,11 +386,10 @@ class Lists:
         connection: Connection,
         lifecycle: Lifecycle,
         clients: Clients,
-        said: dict[str, str],
+        instances: Instances,
     ) -> None:
-        """`said` is what was said last of each list, for all instances of the server."""
         self._readers = {
-            kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, said)
+            kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, instances)
             for kind in KINDS
         }
 

@@ -7,6 +7,7 @@ for another. What makes that rare: see `Instances`, and `FirstCalls`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.jsontext import Json
@@ -37,9 +38,13 @@ ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "e
 ANSWER_SECONDS = 60.0
 # How long the first call of a tool may keep first calls of other clients waiting.
 ALONE_SECONDS = 0.25
-# How long a child may go on with a call that was taken back before it notices that.
-LATE_SECONDS = 1.0
+# How long a child may go on with a call that was taken back, if it never says that it has ended.
+LATE_SECONDS = 60.0
+# So many requests of a child may be open, and so many of them held: each one costs all that follow.
+MAXIMUM_OPEN_REQUESTS = 1000
+MAXIMUM_HELD_REQUESTS = 100
 GONE = "The client is gone"
+NOT_KNOWN_WHOM = "It is not known whom this is for"
 
 
 def can_be_asked(client: Client) -> bool:
@@ -70,12 +75,12 @@ class HeldRequest:
 
     __slots__ = ("deadline", "left", "message")
 
-    def __init__(self, message: Message, deadline: float) -> None:
+    def __init__(self, message: Message, left: set[Client], deadline: float) -> None:
         self.message = message
+        self.left = left
+        """The parties that have taken back a call that it may be of."""
         self.deadline = deadline
         """Until when it waits to be for one."""
-        self.left: set[Client] = set()
-        """The parties that have taken back a call since: it may have been of that."""
 
 
 class FirstCalls:
@@ -96,13 +101,19 @@ class FirstCalls:
         """Whether a call has to wait for one of another party."""
         if self.until <= now:
             self.end()
-        if self._alone is None or (call.method, call.original) in self._called:
+        if self._alone is None or call.path != ("name",):
+            return False
+        if (call.method, call.original) in self._called:
             return False
         return call.client.party is not self._alone.client.party
 
     def note(self, call: Call, now: float) -> None:
-        """A call of a client that can be asked is sent."""
-        if self._alone is None and (call.method, call.original) not in self._called:
+        """A call of a client that can be asked is sent.
+
+        Only what is on a list: of URIs, clients make up any number.
+        """
+        is_first = call.path == ("name",) and (call.method, call.original) not in self._called
+        if is_first and self._alone is None:
             self._alone, self.until = call, now + ALONE_SECONDS
 
     def ended(self, call: Call) -> None:
@@ -142,8 +153,8 @@ class ServerRequests:
         self.deferred: list[Message] = []
         """Requests that wait for the next call of the client that the child was started for."""
         self._first_calls = FirstCalls()
-        self._late: dict[Client, float] = {}
-        """{party whose call was taken back: until when the child may not have noticed that}."""
+        self._late: dict[Client, dict[int, float]] = {}
+        """{party: {id of a call that was taken back: until when the child may be at it}}."""
 
     @property
     def are_open(self) -> bool:
@@ -158,14 +169,21 @@ class ServerRequests:
             self._connection.send(result(message.id_text, "{}"))
         elif message.id is None:
             self.ask(None, message)
+        elif len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS:
+            self._refuse(message, INTERNAL_ERROR, "Too many requests are open")
         elif not self._connection.calls and self._may_defer(message):
             self.deferred.append(message)
         else:
             self._note_asking(message.method or "")
-            if not self._ask_caller(message, set()):
+            left = {*self._late}
+            if self._ask_caller(message, left):
+                return
+            if len(self.held) >= MAXIMUM_HELD_REQUESTS:
+                self._refuse(message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
+            else:
                 effects = self._connection.effects
                 deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
-                self.held.append(HeldRequest(message, deadline))
+                self.held.append(HeldRequest(message, left, deadline))
 
     def _note_asking(self, method: str) -> None:
         """A legacy child asks something in the middle of a call: its server is one that does."""
@@ -179,8 +197,7 @@ class ServerRequests:
 
         `left` are parties that it may be for although their calls were taken back.
         """
-        now = self._connection.effects.clock()
-        parties = left | {party for party, until in self._late.items() if until > now}
+        parties = {*left}
         calls = [*self._connection.calls.values()]
         if not calls:
             owner = self._owner()
@@ -191,7 +208,7 @@ class ServerRequests:
         candidates = self._at_work(calls) or calls
         parties.update([call.client.party for call in candidates])
         if len(parties) > 1:
-            return False
+            return self._is_for_nobody(message, parties)
         # Its party is certain; of several requests of that, the youngest that can carries it.
         able = [call for call in calls if not inability(call.client, message)]
         able = [call for call in able if call in candidates] or able
@@ -202,20 +219,31 @@ class ServerRequests:
             self._refuse(message, INTERNAL_ERROR, GONE)
         return True
 
+    def _is_for_nobody(self, message: Message, parties: set[Client]) -> bool:
+        """Refuse a request that none of these parties is to be asked; return whether that is so."""
+        refusals = [inability(party, message) for party in parties]
+        if all(refusals):
+            self._connection.send(failure(message.id_text, refusals[0]))
+        elif message.method not in ASKED_IN_CALLS:
+            # It is not about a call: no wait shows whom it is for.
+            self._refuse(message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
+        else:
+            return False
+        return True
+
     def _at_work(self, calls: list[Call]) -> list[Call]:
         """Return those calls that do not wait for an answer of their client."""
-        asked = [one.client for one in self.pending]
-        counts = {client: asked.count(client) for client in asked}
-        own = [call.client for call in calls]
-        return [call for call in calls if own.count(call.client) > counts.get(call.client, 0)]
+        asked = Counter(one.client for one in self.pending)
+        own = Counter(call.client for call in calls)
+        return [call for call in calls if own[call.client] > asked[call.client]]
 
     def _owner(self) -> Client | None:
         """Return the client that a request outside of calls is for, None for nobody."""
         starter = self._lifecycle.client
         if starter in self._clients:
             return starter
-        owners = self._instances.owners(self._connection.child)
-        return owners[0] if len(owners) == 1 and owners[0] in self._clients else None
+        owner = self._instances.sole_user(self._connection.child)
+        return owner if owner in self._clients else None
 
     def settle(self) -> None:
         """Ask what was held as soon as it is known of whom."""
@@ -301,9 +329,20 @@ class ServerRequests:
         """A call was taken back; what it asks meanwhile is for nobody else."""
         self._first_calls.ended(call)
         effects = self._connection.effects
-        self._late[call.client.party] = effects.arm(effects.clock() + LATE_SECONDS)
+        late = self._late.setdefault(call.client.party, {})
+        late[call.number] = effects.arm(effects.clock() + LATE_SECONDS)
         for held in self.held:
             held.left.add(call.client.party)
+
+    def answered_late(self, number: int) -> None:
+        """The child has ended a call that was taken back, if this is the id of one."""
+        for party, late in [*self._late.items()]:
+            if late.pop(number, None) is not None and not late:
+                del self._late[party]
+
+    def is_late(self, party: Client) -> bool:
+        """Whether the child may still be at a call that this party has taken back."""
+        return party in self._late
 
     def give_up(self, now: float, *, awaited: bool) -> list[Call]:
         """Wait no longer for answers that are late, if calls are `awaited` that they hold up.
@@ -319,16 +358,25 @@ class ServerRequests:
                 self._end(asked)
                 why = "The client did not answer while others waited"
                 self._refuse(asked.message, REQUEST_TIMEOUT, why)
-        self._late = {party: until for party, until in self._late.items() if until > now}
+        self._drop_late(now)
         concerned: dict[Call, None] = {}
         for held in [*self.held]:
             if held.deadline > now:
                 self._connection.effects.arm(held.deadline)
                 continue
             self.held.remove(held)
-            self._refuse(held.message, INTERNAL_ERROR, "It is not known whom this is for")
+            self._refuse(held.message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
             concerned.update(dict.fromkeys(self._connection.calls.values()))
         return [*concerned]
+
+    def _drop_late(self, now: float) -> None:
+        """Expect nothing more of calls that were taken back long ago."""
+        for party, late in [*self._late.items()]:
+            self._late[party] = {number: until for number, until in late.items() if until > now}
+            for until in self._late[party].values():
+                self._connection.effects.arm(until)
+            if not self._late[party]:
+                del self._late[party]
 
     # What clients answer
 
