@@ -56,7 +56,8 @@ class Shared:
 
     def got(self, child: Child) -> list[Any]:
         """Return the ids of the calls that a child has got."""
-        return [one["id"] for one in self.world.received(child) if one["method"] == "tools/call"]
+        got = self.world.received(child)
+        return [one["id"] for one in got if one.get("method") == "tools/call"]
 
     def asks(self, child: Child | None = None, identifier: Any = "q") -> None:
         """Let a child ask something."""
@@ -242,6 +243,54 @@ def test_clients_beyond_the_limit_take_turns_while_a_question_is_open(
     shared.answer(child, number)
     shared.asks(child, "r")
     assert len(shared.questions(two)) == 1
+
+
+def test_clients_beyond_the_limit_that_call_at_once_are_asked_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAXIMUM_INSTANCES", 1)
+    shared = Shared()
+    shared.answer(shared.main, shared.asked())
+    one, two = shared.client(), shared.client()
+    shared.sent(one)
+    child = shared.own(one)
+    shared.answer(child, *shared.got(child))
+    for _ in range(2):
+        [number] = shared.sent(one, child=child)
+        assert shared.sent(two, child=child) == []
+        shared.asks(child)
+        [question] = shared.questions(one)
+        shared.world.say(one, result(question, {"action": "accept"}))
+        [_, following] = shared.world.received(child)
+        shared.answer(child, number)
+        shared.asks(child)
+        [question] = shared.questions(two)
+        shared.world.say(two, result(question, {"action": "accept"}))
+        shared.answer(child, following["id"])
+
+
+@pytest.mark.parametrize("way", ["answered", "withdrawn", "gone"])
+def test_a_call_that_waits_for_a_question_goes_as_soon_as_that_is_closed(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAXIMUM_INSTANCES", 1)
+    shared = Shared()
+    shared.answer(shared.main, shared.asked())
+    one, two = shared.client(), shared.client()
+    shared.sent(one)
+    child = shared.own(one)
+    shared.got(child)
+    shared.asks(child)
+    [question] = shared.questions(one)
+    assert shared.sent(two, child=child) == []
+    if way == "answered":
+        shared.world.say(one, result(question, {"action": "accept"}))
+    elif way == "withdrawn":
+        shared.world.say(child, notification("notifications/cancelled", {"requestId": "q"}))
+    else:
+        shared.world.leave(one)
+    got = [line.get("method") for line in shared.world.received(child)]
+    assert got[-1] == "tools/call"
 
 
 # --- No question goes astray ------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Child:
         self._loss_said = False
         several = len(plan.servers) > 1
         self.requests = ServerRequests(
-            self.connection, self.lifecycle, clients, instances, several=several
+            self.connection, self.lifecycle, clients, instances, self._send_on, several=several
         )
         self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
         self.calls = CallQueue(

@@ -24,6 +24,8 @@ from mcpagg_runtime.serve.clients import attributed, inability
 from mcpagg_runtime.serve.effects import FOREVER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpagg_runtime.base.client import Client
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.serve.clients import Clients
@@ -97,6 +99,10 @@ class FirstCalls:
         self.until = FOREVER
         """When the moment of the one that is alone is over."""
 
+    def forget(self) -> None:
+        """Let every item have a first call again."""
+        self._called.clear()
+
     def holds_back(self, call: Call, now: float) -> bool:
         """Whether a call has to wait for one of another party."""
         if self.until <= now:
@@ -137,9 +143,12 @@ class ServerRequests:
         lifecycle: Lifecycle,
         clients: Clients,
         instances: Instances,
+        send_on: Callable[[], None],
         *,
         several: bool,
     ) -> None:
+        """`send_on` sends the calls that waited for a request to be closed."""
+        self._send_on = send_on
         self._connection = connection
         self._lifecycle = lifecycle
         self._clients = clients
@@ -302,6 +311,8 @@ class ServerRequests:
         if self._lifecycle.era != LEGACY:
             return False
         now, party = self._connection.effects.clock(), call.client.party
+        if self._instances.owners(self._connection.child):
+            self._first_calls.forget()  # it asks: where parties share it, each call goes alone
         if self._first_calls.holds_back(call, now):
             return True
         if self.held:
@@ -389,10 +400,15 @@ class ServerRequests:
         asked = self._find(client, number)
         if asked is None:
             return False
-        self.pending.remove(asked)
+        self._close(asked)
         self._lifecycle.touch()
         self._connection.send(message.under(asked.message.id_text))
         return True
+
+    def _close(self, asked: ServerRequest) -> None:
+        """Forget a request: calls that waited for that may go."""
+        self.pending.remove(asked)
+        self._connection.effects.later(self._send_on)
 
     def progress(self, client: Client, number: int, message: Message) -> None:
         """Pass a client's progress on to the child, under the child's own token."""
@@ -405,7 +421,7 @@ class ServerRequests:
 
     def _end(self, asked: ServerRequest, params: str = "{}") -> None:
         """Forget a request; its client need not answer it. `params` say more of that."""
-        self.pending.remove(asked)
+        self._close(asked)
         cancelled = Json(params).owned({"requestId": str(asked.number)})
         asked.client.deliver(notification(CANCELLED, cancelled.text))
 
@@ -447,7 +463,8 @@ class ServerRequests:
 
     def _take_from(self, client: Client) -> list[ServerRequest]:
         taken = [asked for asked in self.pending if asked.client is client]
-        self.pending = [asked for asked in self.pending if asked.client is not client]
+        for asked in taken:
+            self._close(asked)
         return taken
 
     def clear(self) -> None:
