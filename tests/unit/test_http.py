@@ -395,6 +395,28 @@ def test_a_client_that_does_not_read_loses_its_session_and_holds_up_nobody(
     run(SERVERS, scenario)
 
 
+def test_a_large_answer_that_is_not_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpagg_runtime.http.exchange.UNREAD_SECONDS", 0.01)
+    monkeypatch.setattr("mcpagg_runtime.http.exchange.PIECE_BYTES", 1000)
+
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        unread, read = site.post(call(1, "db:query"), session), site.post(
+            call(2, "db:query"), session
+        )
+        unread.reads.clear()
+        await site.rest()
+        db = site.up("db")
+        for asked in site.received(db):
+            site.say(db, result(asked["id"], {"text": "x" * 5500}))
+        assert await read.json() == result(2, {"text": "x" * 5500})
+        await site.until(lambda: not unread.is_open)
+        assert not unread.ended
+        assert await site.post(request(3, "ping"), session).json() == result(3, {})
+
+    run(SERVERS, scenario)
+
+
 def test_equal_ids_and_tokens_of_many_clients_do_not_cross() -> None:
     async def scenario(site: Site) -> None:
         sessions = [await site.session() for _ in range(5)]

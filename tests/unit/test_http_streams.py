@@ -187,7 +187,7 @@ def test_a_client_of_an_older_revision_gets_no_event_without_data(version: str) 
 def test_what_is_kept_has_a_bound_in_bytes_and_one_in_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 1000)
+    monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 20000)
 
     async def scenario(site: Site) -> None:
         session = await site.session()
@@ -211,17 +211,39 @@ def test_what_is_kept_has_a_bound_in_bytes_and_one_in_time(
 def test_of_an_answer_that_is_too_large_to_be_kept_it_is_said_that_it_is_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 300)
+    monkeypatch.setattr("mcpagg_runtime.http.endpoints.MAXIMUM_REPLAY_BYTES", 2000)
 
     async def scenario(site: Site) -> None:
         session = await site.session()
         answer, db, asked = await begun(site, session)
         await answer.hang_up()
-        site.say(db, result(asked["id"], {"content": "x" * 300}))
+        site.say(db, result(asked["id"], {"content": "x" * 2000}))
         await site.rest()
         [ended] = await site.listen(session, "2.0").events()
         assert ended["id"] == 1
         assert ended["error"]["message"].startswith("The answer was lost")
+
+    run(SERVERS, scenario, patience=0)
+
+
+def test_what_is_kept_for_all_sessions_has_a_bound_of_which_each_has_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcpagg_runtime.http.sessions.MAXIMUM_REPLAYS_BYTES", 20000)
+
+    async def scenario(site: Site) -> None:
+        session = await site.session()
+        answer, db, asked = await begun(site, session)
+        await answer.hang_up()
+        for progress in range(100):
+            site.say(db, told(asked["params"]["_meta"]["progressToken"], progress))
+        await site.rest()
+        kept = len(site.sessions.find(session).replay)
+        assert 1 < kept < 20
+        for _ in range(3):
+            await site.session()
+        await site.sessions.end_idle()
+        assert 1 < len(site.sessions.find(session).replay) <= kept / 4
 
     run(SERVERS, scenario, patience=0)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.protocol import LISTS_CHANGED, PROGRESS, RESOURCE_UPDATED
 from mcpagg_runtime.http.exchange import Refused
-from mcpagg_runtime.http.streams import Replay, Stream, lost, position
+from mcpagg_runtime.http.streams import MAXIMUM_REPLAYS_BYTES, Replay, Stream, lost, position
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.bridge import Bridge
@@ -40,8 +40,8 @@ NEWS = 0
 class Session:
     """One client, and which of its streams a message for it belongs into."""
 
-    def __init__(self, identifier: str, bridge: Bridge, replayed: int) -> None:
-        """`replayed` is how much of its streams is kept to be fetched again, in bytes."""
+    def __init__(self, identifier: str, bridge: Bridge, replayed: Callable[[], int]) -> None:
+        """`replayed` says how much of its streams is kept to be fetched again, in bytes."""
         self.identifier = identifier
         self.client = bridge.client(self.receive)
         self.used_at = monotonic()
@@ -247,7 +247,9 @@ class Sessions:
         return iter([*self._sessions.values()])
 
     async def open(self, replayed: int) -> Session:
-        """Begin a session; where there are too many, one ends that is not in use. See Session.
+        """Begin a session; where there are too many, one ends that is not in use.
+
+        At most `replayed` bytes of its streams are kept to be fetched again.
 
         Raises:
             Refused: all are in use.
@@ -258,7 +260,11 @@ class Sessions:
                 raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
             oldest = min(idle, key=lambda session: session.used_at)
             await self.end(oldest, "the session has made room for another")
-        session = Session(os.urandom(16).hex(), self._bridge, replayed)
+
+        def share() -> int:
+            return min(replayed, MAXIMUM_REPLAYS_BYTES // max(1, len(self._sessions)))
+
+        session = Session(os.urandom(16).hex(), self._bridge, share)
         self._sessions[session.identifier] = session
         return session
 

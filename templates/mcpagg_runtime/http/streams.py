@@ -14,12 +14,17 @@ from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.http.exchange import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcpagg_runtime.base.message import Message
     from mcpagg_runtime.http.outgoing import Outgoing
 
 # Of what was written into the streams of a session, so much is kept for so long; the oldest is
-# dropped first.
+# dropped first. All sessions have so much in equal shares, and an event counts for what it costs
+# beside its text.
 MAXIMUM_REPLAY_BYTES = 1 << 22
+MAXIMUM_REPLAYS_BYTES = 1 << 28
+EVENT_BYTES = 1 << 10
 REPLAY_SECONDS = 300.0
 # So long a client is to wait until it asks again.
 RETRY_MILLISECONDS = 1000
@@ -31,8 +36,8 @@ PRIMED_VERSION = "2025-11-25"
 class Replay:
     """The last events of the streams of one session."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit` is how much is kept, in bytes."""
+    def __init__(self, limit: Callable[[], int]) -> None:
+        """`limit` says how much is kept, in bytes."""
         self._limit = limit
         self._size = 0
         self._events: deque[tuple[float, int, int, Message]] = deque()
@@ -43,11 +48,12 @@ class Replay:
 
     def add(self, stream: int, place: int, message: Message) -> None:
         """Keep an event."""
-        if len(message.line()) > self._limit and message.method is None:
-            word = f"the answer was lost: of one of more than {self._limit} bytes nothing is kept"
+        limit = self._limit()
+        if _cost(message) > limit and message.method is None:
+            word = f"the answer was lost: of one of more than {limit} bytes nothing is kept"
             message = lost(message.id_text, word)
         self._events.append((monotonic(), stream, place, message))
-        self._size += len(message.line())
+        self._size += _cost(message)
         self.drop_old()
 
     def after(self, stream: int, place: int) -> list[tuple[int, Message]]:
@@ -58,9 +64,9 @@ class Replay:
 
     def drop_old(self) -> None:
         """Keep no more than there is room for, and nothing for too long."""
-        limit = monotonic() - REPLAY_SECONDS
-        while self._events and (self._size > self._limit or self._events[0][0] < limit):
-            self._size -= len(self._events.popleft()[3].line())
+        limit, oldest = self._limit(), monotonic() - REPLAY_SECONDS
+        while self._events and (self._size > limit or self._events[0][0] < oldest):
+            self._size -= _cost(self._events.popleft()[3])
 
 
 class Stream:
@@ -122,6 +128,11 @@ class Stream:
         """End its connection, if there is one."""
         if self.outgoing is not None:
             self.outgoing.end(word)
+
+
+def _cost(message: Message) -> int:
+    """Return what an event costs that is kept, in bytes."""
+    return len(message.line()) + EVENT_BYTES
 
 
 def _event_id(stream: int, place: int) -> str:
