@@ -75,6 +75,8 @@ class QuestionsMachine(RuleBasedStateMachine):
         self.everybody.introduce(composed(0, "initialize", obj(capabilities=able)))
         self.sessions: list[tuple[Client, frozenset[str]]] = []
         self.calls: list[Call] = []
+        self.late: list[tuple[Call, float]] = []
+        """Those that were taken back and that a server is still at, and since when."""
         self.questions: list[Question] = []
         self.serial = 0
         self.connect(["elicitation", "sampling"])
@@ -227,6 +229,7 @@ class QuestionsMachine(RuleBasedStateMachine):
         self.world.lines(one.who)
         if one.number:
             self.settle()
+            self.late.append((one, self.world.now))
         self.calls.remove(one)
         self.settle()
 
@@ -280,14 +283,34 @@ class QuestionsMachine(RuleBasedStateMachine):
     @rule(which=numbers, method=st.sampled_from([*METHODS]))
     def ask(self, which: int, method: str) -> None:
         one = self.pick([one for one in self.flying() if not self.open_of(one)], which)
-        if one is None:
-            return
+        if one is not None:
+            self._ask(one, method)
+
+    def _ask(self, one: Call, method: str) -> None:
         assert one.child is not None
         question = Question(self.next_serial(), one, method)
         self.questions.append(question)
         note(f"the server asks {question.serial} in {one.serial}")
         self.world.say(one.child, request(question.serial, method, {"n": question.serial}))
         self.settle()
+
+    @rule(which=numbers)
+    def ask_late(self, which: int) -> None:
+        """A server that goes on with a call that was taken back asks something in it."""
+        alive, now = self.children(), self.world.now
+        self.late = [(one, at) for one, at in self.late if one.child in alive]
+        self.late = [(one, at) for one, at in self.late if now < at + LATE_SECONDS]
+        found = self.pick([one for one, _ in self.late], which)
+        if found is not None and not self.open_of(found):
+            self._ask(found, "elicitation/create")
+
+    @rule(which=numbers)
+    def answer_late(self, which: int) -> None:
+        found = self.pick(self.late, which)
+        if found is not None and not self.open_of(found[0]) and found[0].child in self.children():
+            self.late.remove(found)
+            self.world.say(found[0].child, result(found[0].number, {}))
+            self.settle()
 
     @rule(which=numbers)
     def answer(self, which: int) -> None:
