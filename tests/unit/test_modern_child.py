@@ -543,6 +543,20 @@ def test_rounds_are_bounded() -> None:
     assert scene.world.idle()
 
 
+def test_only_so_much_input_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcpagg_runtime.serve.server_requests.MAXIMUM_OPEN_REQUESTS", 2)
+    scene = Scene()
+    asked = scene.asked(j=elicitation(), k=elicitation(), m=elicitation())
+    assert [one["method"] for one in asked] == ["elicitation/create"] * 2
+    retry = scene.answer(*[result(one["id"], ACCEPTED) for one in asked])
+    assert retry["params"]["inputResponses"] == {
+        "j": ACCEPTED,
+        "k": ACCEPTED,
+        "m": {"action": "cancel"},
+    }
+    scene.end()
+
+
 def test_a_state_alone_means_try_again_later() -> None:
     scene = Scene()
     for number, wait in enumerate((0.05, 0.1, 0.2, 0.25)):

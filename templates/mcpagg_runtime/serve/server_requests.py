@@ -46,6 +46,7 @@ LATE_SECONDS = 60.0
 MAXIMUM_OPEN_REQUESTS = 1000
 MAXIMUM_HELD_REQUESTS = 100
 GONE = "The client is gone"
+TOO_MANY = "Too many requests are open"
 NOT_KNOWN_WHOM = "It is not known whom this is for"
 
 
@@ -170,6 +171,11 @@ class ServerRequests:
         """Whether a request is not answered yet."""
         return bool(self.pending or self.held)
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether so many requests are open that the child is to ask nothing more."""
+        return len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
+
     # Whom a request is for
 
     def receive(self, message: Message) -> None:
@@ -178,8 +184,8 @@ class ServerRequests:
             self._connection.send(result(message.id_text, "{}"))
         elif message.id is None:
             self.ask(None, message)
-        elif len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS:
-            self._refuse(message, INTERNAL_ERROR, "Too many requests are open")
+        elif self._is_full:
+            self._refuse(message, INTERNAL_ERROR, TOO_MANY)
         elif not self._connection.calls and self._may_defer(message):
             self.deferred.append(message)
         else:
@@ -219,8 +225,10 @@ class ServerRequests:
         if len(parties) > 1:
             return self._is_for_nobody(message, parties)
         # Its party is certain; of several requests of that, the youngest that can carries it.
-        able = [call for call in calls if not inability(call.client, message)]
-        able = [call for call in able if call in candidates] or able
+        clients = {call.client for call in calls}
+        unable = {client for client in clients if inability(client, message)}
+        able = [call for call in candidates if call.client not in unable]
+        able = able or [call for call in calls if call.client not in unable]
         reached = [call for call in able or candidates if call.attended]
         if reached:
             self.ask(reached[-1].client, message)
@@ -256,7 +264,10 @@ class ServerRequests:
 
     def settle(self) -> None:
         """Ask what was held as soon as it is known of whom."""
-        self.held = [one for one in self.held if not self._ask_caller(one.message, one.left)]
+        held, self.held = self.held, []
+        for one in held:
+            if not self._ask_caller(one.message, one.left):
+                self.held.append(one)
 
     def _may_defer(self, message: Message) -> bool:
         """Whether a request can wait for the next call of the client that the child works for.
@@ -286,6 +297,8 @@ class ServerRequests:
             refusal = error(INTERNAL_ERROR, "No client's call is under way")
         elif not client.may_answer:
             refusal = error(INTERNAL_ERROR, GONE)
+        elif self._is_full:
+            refusal = error(INTERNAL_ERROR, TOO_MANY)
         else:
             refusal = inability(client, message)
         if client is None or refusal:
