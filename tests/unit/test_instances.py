@@ -17,6 +17,7 @@ from mcpagg_runtime.base.message import request as composed
 from mcpagg_runtime.serve import instances as module
 from mcpagg_runtime.serve.child import LOST_LOG, NOT_KNOWN, Child
 from mcpagg_runtime.serve.instances import NOT_SHARED, SPARE_SECONDS
+from mcpagg_runtime.serve.lifecycle import STARTING
 from mcpagg_runtime.serve.server_requests import ALONE_SECONDS, ANSWER_SECONDS, LATE_SECONDS
 
 ASK = {"mode": "form", "message": "Which?"}
@@ -133,6 +134,8 @@ def test_clients_that_can_be_asked_nothing_share_an_instance_that_is_told_so() -
     for client in dumb:
         shared.world.leave(client)
     assert shared.world.asleep == []
+    shared.world.wait(60)
+    assert shared.world.stopped == [("a", "did not finish its handshake within 60 s")]
 
 
 def test_the_instance_that_has_asked_stays_with_its_client_and_each_other_one_has_its_own() -> None:
@@ -198,6 +201,32 @@ def test_an_instance_that_dies_is_missed_by_its_client_alone() -> None:
     assert shared.world.received(other) == [gone]
     assert shared.world.names(shared.first) == ["a:t", "a:u"]
     assert len(shared.sent(shared.first)) == 1
+
+
+def test_a_server_that_cannot_be_started_is_not_started_anew_by_each_client() -> None:
+    shared = Shared()
+    shared.answer(shared.main, shared.asked())
+
+    def started() -> int:
+        """Return how many starts the calls of some clients cause."""
+        before = len(shared.world.started)
+        for _ in range(5):
+            client = shared.client()
+            shared.sent(client)
+            for child in shared.world.router.servers["a"]:
+                if child.state == STARTING:
+                    shared.world.down(child)
+            [answer] = shared.world.received(client)
+            assert answer["error"]["message"] == "Server 'a' exited with status 1"
+            shared.world.leave(client)
+        return len(shared.world.started) - before
+
+    for pause in (1, 2, 4):
+        assert started() == 1
+        shared.world.wait(pause)
+    client = shared.client()
+    shared.sent(client)
+    assert len(shared.got(shared.own(client))) == 1
 
 
 def test_few_requests_without_a_session_share_few_instances() -> None:

@@ -127,6 +127,7 @@ class Child:
             self.lifecycle.give_up(fault)
             return
         self.lifecycle.ready(answer)
+        self._instances.succeeded()
         self.connection.send(notification(INITIALIZED))
         if self.name in self._outages:
             self._outages.remove(self.name)
@@ -177,6 +178,8 @@ class Child:
         shaking = self.state == STARTING and bool(self.connection.own)
         if shaking and self.era == MODERN and self.lifecycle.switch_era():
             return
+        if self.state == STARTING:
+            self._instances.failed(self)
         self.calls.abandon(self.calls.clear(), reason)
         self.requests.clear()
         self.lifecycle.fail(reason)

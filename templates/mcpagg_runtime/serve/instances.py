@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.base.protocol import LEGACY, MODERN
 from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lifecycle import DOWN, QUEUED, READY, STARTING
+from mcpagg_runtime.serve.lifecycle import DOWN, QUEUED, READY, STARTING, retry_pause
 from mcpagg_runtime.serve.server_requests import ASKED_IN_CALLS, can_be_asked
 
 if TYPE_CHECKING:
@@ -64,14 +64,18 @@ class Instances:
         """The parties whose calls the shared legacy instance has had."""
         self._is_used = False
         """Whether one of them was a session that has ended: its state may be there still."""
+        self._failures = 0
+        """How many starts in a row have failed."""
+        self._failed: tuple[Child, float] | None = None
+        """The instance whose start failed last, and until when no further one is started."""
         self._spare: dict[Child, float] = {}
         """{instance that no client has any more: when it is ended}."""
 
     def __iter__(self) -> Iterator[Child]:
         """All instances."""
-        return iter(
-            list(dict.fromkeys([*self._shared.values(), *self._own.values(), *self._spare]))
-        )
+        silent = [] if self._silent is None else [self._silent]
+        children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
+        return iter(list(dict.fromkeys(children)))
 
     @property
     def state(self) -> str:
@@ -113,8 +117,20 @@ class Instances:
         if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
             self._users.add(party)
             return shared
-        self._own[party] = self._another(party) if can_be_asked(client) else self._unasking()
+        if not can_be_asked(client):
+            self._own[party] = self._unasking()
+        elif (failed := self._lately_failed()) is not None:
+            return failed
+        else:
+            self._own[party] = self._another(party)
         return self._own[party]
+
+    def _lately_failed(self) -> Child | None:
+        """Return the instance that says why none is started now, None if one may be."""
+        if self._failed is None or self._failed[1] <= self._effects.clock():
+            return None
+        child = self._failed[0]
+        return child if child.lifecycle.is_down_for_good else None
 
     def _is_free_for(self, party: Client) -> bool:
         """Whether nobody else has used the shared instance."""
@@ -161,6 +177,18 @@ class Instances:
             self._asks = True
             if are_shared:
                 self.main.connection.say(NOT_SHARED)
+
+    # What becomes of starts
+
+    def failed(self, child: Child) -> None:
+        """An instance could not be started: each client would have another one tried."""
+        if not self.shares(child):
+            self._failures += 1
+            self._failed = child, self._effects.clock() + retry_pause(self._failures)
+
+    def succeeded(self) -> None:
+        """An instance was started."""
+        self._failures, self._failed = 0, None
 
     # What ends
 

@@ -234,8 +234,7 @@ class Lifecycle:
         now = self._effects.clock()
         sound = now - self.ready_at > SOUND_SECONDS
         self._failures = 1 if sound else self._failures + 1
-        pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
-        self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+        self._retry_at = now + retry_pause(self._failures)
         self.enter(DOWN, reason)
 
     def tick(self, now: float) -> None:
@@ -259,6 +258,11 @@ class Lifecycle:
         self.enter(CREATED, f"had nothing to do for {limit:g} s")
         self._effects.sleep(self._connection.child)
         return True
+
+
+def retry_pause(failures: int) -> float:
+    """Return how many seconds after so many failures in a row another start is tried."""
+    return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
 
 
 def introduction_fault(method: str, said: object) -> str:
