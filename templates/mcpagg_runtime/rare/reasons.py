@@ -11,7 +11,7 @@ from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mcpagg_runtime.spawn.launch import Launch
 
@@ -57,6 +57,11 @@ CRASHES = {
     0xC0000374: "heap corruption",
     0xC0000409: "it aborted",
 }
+# What a line says that gives a reason.
+REASONS = ("error", "fatal", "panic", "exception", "traceback", "cannot", "failed", "not found")
+REASON_LINES = 3
+FIRST_LINES = 2
+GAP = "…"
 INTERRUPTED = 0xC000013A
 FIRST_CRASH = 0xC0000000
 
@@ -197,3 +202,32 @@ def describe(status: int) -> str:
 def crashed(status: int) -> bool:
     """Whether a process did not end by itself: by a signal, or by what Windows calls an error."""
     return status < 0 or status >= FIRST_CRASH
+
+
+def telling(lines: Sequence[str], most: int, is_whole: bool) -> list[str]:
+    """Return the lines that say best why a program ended, in their order, at most so many.
+
+    Many programs print their usage behind the reason, so lines of options go first. What is left is
+    the first lines that name an error; if these are all that it wrote, the first ones; and the last
+    ones. A mark stands where some between them are left out.
+    """
+    if len(lines) > most:
+        lines = [line for line in lines if not line.lstrip().startswith("-")] or lines  # usage
+    if len(lines) <= most:
+        return list(lines)
+    reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
+    kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+    kept.update(range(len(lines) - most + len(kept), len(lines)))
+    shown: list[str] = []
+    before = 0
+    for number in sorted(kept):
+        if shown and number > before + 1:
+            shown.append(GAP)
+        shown.append(lines[number])
+        before = number
+    return shown
+
+
+def _gives_reason(line: str) -> bool:
+    words = line.lower()
+    return any(reason in words for reason in REASONS)

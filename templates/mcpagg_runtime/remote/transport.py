@@ -337,6 +337,6 @@ class RemoteConnection:
     def kill(self) -> None:
         """Do nothing: what is left of it are connections, which end with this process."""
 
-    def last_words(self) -> str:
+    def last_words(self, _most: int = 0) -> str:
         """Return nothing: it has no standard error."""
         return ""

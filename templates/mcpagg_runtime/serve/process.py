@@ -29,7 +29,7 @@ SIGTERM_GRACE_SECONDS = 2.0
 # How long the pipes of a dead child are read on for what is still in them: a grandchild may hold
 # them open for ever.
 LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 4096
+LAST_WORDS_BYTES = 8192
 LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 
@@ -217,19 +217,21 @@ class Process:
         """End the process group at once, and wait for nothing."""
         self._signal(KILL)
 
-    def last_words(self) -> str:
-        """Return the end of what the child wrote to stderr, fit to be shown.
+    def last_words(self, most: int = LAST_WORDS_LINES) -> str:
+        """Return what of the end of its stderr says best why the child is gone, fit to be shown.
 
         Without values of variables, and without what a terminal would act upon.
         """
+        from mcpagg_runtime.rare.reasons import telling
         from mcpagg_runtime.rare.secrecy import printable
 
         text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-        if len(self._last_words) > LAST_WORDS_BYTES:
+        is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+        if not is_whole:
             # What stands before the first line end may be the rest of a value that was cut.
             text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
         lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-        return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
+        return "\n".join(telling([line for line in lines if line], most, is_whole))
 
     def _group_gone(self, seconds: float) -> bool:
         """Wait for the end of the whole group: the leader tells it, the rest is asked for.

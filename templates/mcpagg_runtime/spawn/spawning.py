@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     class Handle(Protocol):
         """A process as its parent has it; `subprocess.Popen` is one."""
 
+        pid: int
         returncode: Any
         """How it ended, negative for a signal; None until somebody has waited for that."""
 
@@ -172,12 +173,12 @@ class DirectProcess:
 
     def __init__(self, pid: int) -> None:
         self.returncode: int | None = None
-        self._pid = pid
+        self.pid = pid
 
     def wait(self) -> int:
         """Wait for its end, and return how it ended: negative is minus a signal."""
         try:
-            _, status = os.waitpid(self._pid, 0)
+            _, status = os.waitpid(self.pid, 0)
             self.returncode = os.waitstatus_to_exitcode(status)
         except ChildProcessError:  # whoever started us has its children's ends ignored (SIGCHLD)
             self.returncode = 0
