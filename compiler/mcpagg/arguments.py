@@ -84,6 +84,13 @@ def _add_ways(parser: _Parser) -> None:
         metavar="NAME",
         help="ask this server, and take the snapshots of the others from FILE (repeatable)",
     )
+    add(
+        "--pin",
+        action="store_true",
+        help="say which versions of their packages servers run, where the config names none, and"
+        " write them into it with --yes; then exit",
+    )
+    add("--yes", action="store_true", help="--pin: write the versions into the config")
     add("--login", metavar="NAME", help="log in at this remote server, for all proxies; then exit")
 
 
@@ -194,7 +201,7 @@ def _add_reports(parser: _Parser) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="name every tool in the summary, and say each warning by itself",
+        help="name every tool, each warning by itself, all that servers said that failed",
     )
     add(
         "--version",

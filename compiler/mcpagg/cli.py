@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mcpagg.invocation import chosen_source, parse
 from mcpagg.options import PROGRAM, commands
 from mcpagg.printing import give_text, is_terminal, say, show
-from mcpagg.problems import CompileError, ConfigError, InternalFault, Problem, folded
+from mcpagg.problems import (
+    ChildFault,
+    CompileError,
+    ConfigError,
+    InternalFault,
+    Problem,
+    count,
+)
 
 if TYPE_CHECKING:
     import argparse
 
     from mcpagg.compilation import Compilation
+    from mcpagg.console import Console
     from mcpagg.options import Commands, Source
 
 INTERNAL_FAULT = 70  # what sysexits.h calls EX_SOFTWARE
@@ -28,9 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(given)
     except CompileError as problem:
-        say(str(problem))
-        if problem.advice:
-            say(f"{problem.source}: {problem.advice}")
+        from mcpagg.console import Console
+
+        Console(problem.source).tell_fault(problem)
         return problem.exit_code
     except KeyboardInterrupt:
         say("interrupted")
@@ -62,6 +71,8 @@ def _run(given: list[str]) -> int:
     source = chosen_source(chosen)
     if chosen.login is not None:
         return _login(source, chosen.login)
+    if chosen.pin:
+        return _pin(source, chosen)
     if chosen.output is None and not chosen.dry_run and is_terminal(sys.stdout):
         remedy = "give -o FILE, or -o - for standard output"
         raise ConfigError(PROGRAM, [Problem("", "the proxy would fill this terminal", remedy)])
@@ -71,14 +82,26 @@ def _run(given: list[str]) -> int:
     results.check_targets(file, chosen)
     if chosen.dry_run:
         return _dry_run(source, file, chosen)
+    from mcpagg.console import Console
     from mcpagg.costs import as_table
     from mcpagg.lint import shortened
+    from mcpagg.pins import unpinned
 
     advised = commands(source, chosen.output or "-")
-    result = _compiled(source, file, advised, chosen)
-    _warn(source.name, shortened(result.findings, chosen.verbose))
+    console = Console(source.name, quiet=chosen.quiet, verbose=chosen.verbose)
+    try:
+        result = _compiled(source, file, advised, chosen, console)
+    except CompileError as fault:
+        console.tell_failures()  # which may be why
+        console.tell_fault(fault)
+        return fault.exit_code
+    console.warn(shortened(result.findings, chosen.verbose))
+    config = ["--from", chosen.client] if chosen.client else [source.name]
+    pin = "" if source.name == "-" else shlex.join([PROGRAM, *config, "--pin"])
+    console.warn([*unpinned(result.pins, each=chosen.verbose, command=pin)])
     if not (chosen.quiet or chosen.check):
         say("\n".join(as_table(result.costs, result.profiles)))
+    console.tell_failures()
     if chosen.page:
         results.write_page(Path(chosen.page), file, result, chosen)
     if chosen.sbom:
@@ -93,7 +116,11 @@ def _run(given: list[str]) -> int:
 
 
 def _compiled(
-    source: Source, file: Path | None, advised: Commands, chosen: argparse.Namespace
+    source: Source,
+    file: Path | None,
+    advised: Commands,
+    chosen: argparse.Namespace,
+    console: Console,
 ) -> Compilation:
     """Compile; a fault is reported in the form that is asked for, too."""
     from mcpagg.compilation import Job, compile_proxy
@@ -107,9 +134,8 @@ def _compiled(
         check=chosen.check,
         against=Path(chosen.against) if chosen.against else None,
         key=chosen.sign,
-        progress=(lambda server, text: None) if chosen.quiet else _progress(),
-        warn=lambda problem: _warn(source.name, [problem]),
-        in_full=chosen.verbose,
+        listener=console,
+        verbose=chosen.verbose,
     )
     try:
         return compile_proxy(job)
@@ -130,9 +156,34 @@ def _login(source: Source, name: str) -> int:
     return 0
 
 
+def _pin(source: Source, chosen: argparse.Namespace) -> int:
+    """Say which versions to write, or write them; a server that fails has none."""
+    from mcpagg.compilation import Job, find_versions, with_versions
+    from mcpagg.console import Console
+    from mcpagg.output import write
+    from mcpagg.pins import lines
+
+    console = Console(source.name, quiet=chosen.quiet, verbose=chosen.verbose)
+    job = Job(source=source, environ=os.environ, listener=console, verbose=chosen.verbose)
+    pins, failed = find_versions(job)
+    if chosen.yes:
+        text, left = with_versions(job, pins)
+        file = Path(source.name)
+        write(file, text, file.stat().st_mode & 0o777)
+        done = [pin for pin in pins if pin not in left]
+        show(f"{source.name}: {count(len(done), 'version')} written")
+    else:
+        left = pins
+    show("\n".join([f"  {line}" for line in lines(left)]) or "every package has an exact version")
+    console.tell_failures()
+    return ChildFault.exit_code if failed else 0
+
+
 def _dry_run(source: Source, file: Path | None, chosen: argparse.Namespace) -> int:
     from mcpagg.compilation import dry_run
+    from mcpagg.console import Console
     from mcpagg.dry_run import as_json, as_text, errors_as_json
+    from mcpagg.pins import unpinned
 
     try:
         run = dry_run(source, os.environ, file)
@@ -145,24 +196,9 @@ def _dry_run(source: Source, file: Path | None, chosen: argparse.Namespace) -> i
         give_text(as_json(run))
     else:
         show(as_text(run))
+        warnings = [*run.warnings, *unpinned(run.pins, each=chosen.verbose)]
         paths = [server.path for server in run.spec.servers]
-        _warn(source.name, run.warnings if chosen.verbose else folded(run.warnings, paths))
+        Console(source.name, verbose=chosen.verbose).warn(warnings, paths)
     if run.fault is not None:
         raise run.fault
     return 0
-
-
-def _progress() -> Callable[[str, str], None]:
-    """Return what says how each server comes up; where nobody watches, only what came of it."""
-    watched = is_terminal(sys.stderr)
-
-    def say_step(server: str, text: str) -> None:
-        if watched or text != "starting":
-            say(f"  {server}: {text}")
-
-    return say_step
-
-
-def _warn(source: str, warnings: Sequence[Problem]) -> None:
-    for problem in warnings:
-        say(f"{source}: warning: {problem}")

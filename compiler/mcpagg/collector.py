@@ -243,7 +243,8 @@ class Collector:
         try:
             self._read(listing, self._time.now() + seconds)
         except Silence:
-            raise BadList(f"did not answer {kind.method} within {seconds:g} s") from None
+            what = f"did not answer {kind.method} within {seconds:g} s"
+            raise BadList(what, is_late=True) from None
         except Refusal as refusal:
             if refusal.code != METHOD_NOT_FOUND:
                 raise BadList(
@@ -285,8 +286,8 @@ def connect(
     refusal says that it knows no handshake. Always on a fresh process, since a refusal may have
     left it in any state. All tries together take at most `seconds`: the first one three quarters,
     because a child that is still installing is far more common than one that hangs over a version;
-    the others share the rest. A child that exits for another reason than its version is not
-    started again: see `hopeless`.
+    the others share the rest. What a launcher takes to install the child does not count. A child
+    that exits for another reason than its version is not started again: see `hopeless`.
 
     Raises:
         Fault: what came of the first try; of the last one, if the child is modern.
@@ -306,14 +307,16 @@ def connect(
                 return child
             hopeless = child.hopeless  # before we end it, which would look the same
         except Silence:
-            refused, hopeless = None, False
+            refused, hopeless = _silence(child, version, seconds), False
         except BaseException:
             close(child)
             raise
         close(child)
+        if child.conversation.was_installed:
+            end = max(end, time.now() + seconds * (1 - FIRST_SHARE))
         modern = modern or child.modern
         if fault is None or modern:
-            fault = refused or _silence(child, version, seconds)
+            fault = refused
         if not child.handshake:
             versions = [one for one in versions if one == MODERN_VERSION]
         elif hopeless or time.now() >= end:
@@ -338,10 +341,19 @@ def _silence(child: Collector, version: str, seconds: float) -> Fault:
     talk = child.conversation
     if talk.noise:
         what += f", but {talk.told_noise()}"
-    perhaps = "is it still installing, or does it buffer its output?"
+    return talk.fault(f"{what} ({_why_silent(child)})", is_late=True)
+
+
+def _why_silent(child: Collector) -> str:
+    """Return what may be the reason that a child has not answered, as a question if unknown."""
     if child.launch.url:
-        perhaps = "is it an MCP server that is there, and does what is before it hold answers back?"
-    return talk.fault(f"{what} ({perhaps})")
+        return "is it an MCP server that is there, and does what is before it hold answers back?"
+    installation = child.conversation.installation
+    if installation is None:
+        return "is it still installing, or does it buffer its output?"
+    if installation.is_under_way():
+        return f"{installation.package.launcher.words[0]} is still installing it"
+    return "it is installed: does it take longer, or buffer its output?"
 
 
 def merged_hints(hints: Json, page: Json) -> Json:

@@ -6,22 +6,24 @@ Reads as a table of contents: each pass is one module with one public function.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mcpagg.approval import approving
 from mcpagg.clients import FILE_NAMES
 from mcpagg.config import read_config
 from mcpagg.config.selection import filtered
-from mcpagg.environment import check_environment, settle_folders, unpinned
+from mcpagg.environment import check_environment, settle_folders
 from mcpagg.filters import check_filters
 from mcpagg.nesting import check_nesting
 from mcpagg.options import NO_COMMANDS, Commands, Options, Source
 from mcpagg.output import is_extension
-from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem, folded
+from mcpagg.pins import Pin, Written, find_pins, write_pins
+from mcpagg.problems import ChildFault, CompileError, ConfigError, Problem, count, some
 from mcpagg.recorded import (
     NOTHING,
     Contents,
@@ -39,9 +41,33 @@ from mcpagg.spec import LeftOut, ProxySpec, ServerSpec
 if TYPE_CHECKING:
     from mcpagg.approval import Approval
     from mcpagg.costs import Cost
+    from mcpagg.discovery import Awaited, Found
     from mcpagg.dry_run import DryRun
+    from mcpagg.kept import Known
     from mcpagg.linking import Linked
     from mcpagg.lint import Finding
+
+
+class Listener:
+    """Hears how a compilation goes, as soon as it is known; this one takes no notice.
+
+    What it hears may be why a later pass fails.
+    """
+
+    def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
+        """Hear warnings; `servers` are the paths of the entries that they may be about."""
+
+    def failed(self, failures: Sequence[Problem], advice: str) -> None:
+        """Hear which servers failed, and what helps."""
+
+    def progress(self, server: str, text: str) -> None:
+        """Hear what came of a server, "" for all of them."""
+
+    def waiting(self, awaited: Sequence[Awaited]) -> None:
+        """Hear, about once in a second, which servers are still awaited."""
+
+
+SILENT = Listener()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +80,7 @@ class Job:
     a server computes anew each time is taken from there (see `Snapshot.with_known_ttl`). `against`
     is another file to compare the text with, which gives nothing of what is compiled. `key` is
     the path of a key to approve the data with; without, the approval that `file` has is kept as
-    long as it is of the same data. `progress` is called with a server and its step, `warn` with
-    each warning as soon as it is known: it may be why a later pass fails.
+    long as it is of the same data. Of the stderr of a server that fails so many lines are `quoted`.
     """
 
     source: Source
@@ -66,15 +91,21 @@ class Job:
     check: bool = False
     against: Path | None = None
     key: str | None = None
-    progress: Callable[[str, str], None] = lambda server, text: None
-    warn: Callable[[Problem], None] = lambda problem: None
-    in_full: bool = True
-    """Whether each warning about the config is said by itself, where several are alike."""
+    listener: Listener = SILENT
+    verbose: bool = False
 
     @property
     def options(self) -> Options:
         """The options that the file records."""
         return self.source.options
+
+    @property
+    def may_know(self) -> bool:
+        """Whether what servers said in a run that failed will do: see `kept`.
+
+        What is to be compared, or renewed by name, is asked; what may be secret is not kept.
+        """
+        return not (self.check or self.refresh is not None or self.options.allow_secrets)
 
     @property
     def name(self) -> str:
@@ -90,10 +121,9 @@ class Job:
         stem = re.split(r"\.(?:json|toml|ya?ml)", file)[0]
         return stem.lstrip(".") or "mcpagg"
 
-    def warn_of(self, problems: Iterable[Problem]) -> None:
-        """Report warnings."""
-        for problem in problems:
-            self.warn(problem)
+    def warn_of(self, problems: Iterable[Problem], servers: Iterable[ServerSpec] = ()) -> None:
+        """Report warnings, `servers` being those whose entries they may be about."""
+        self.listener.warn([*problems], [server.path for server in servers])
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +171,8 @@ class Compilation:
     """Entries of the config that were not compiled."""
     findings: tuple[Finding, ...] = ()
     """What was found wrong with what it lists, and is no error."""
+    pins: tuple[Pin, ...] = ()
+    """Servers that were asked and whose package has no exact version."""
     earlier: Earlier = field(default_factory=Earlier)
 
     @property
@@ -193,14 +225,51 @@ def dry_run(source: Source, environ: Mapping[str, str], file: Path | None = None
     """
     from mcpagg.dry_run import DryRun
 
-    warnings: list[Problem] = []
-    job = Job(source=source, environ=environ, file=file, warn=warnings.append)
+    heard = _Collected()
+    job = Job(source=source, environ=environ, file=file, listener=heard)
     spec, fault = _understood(job), None
     try:
         spec = _ready(job, spec, asked_servers(spec, None), ())
     except CompileError as problem:
         fault = problem
-    return DryRun(spec, environ, (*warnings, *unpinned(spec, {})), fault)
+    return DryRun(spec, environ, tuple(heard.warnings), find_pins(spec, {}), fault)
+
+
+class _Collected(Listener):
+    def __init__(self) -> None:
+        self.warnings: list[Problem] = []
+
+    def warn(self, problems: Sequence[Problem], servers: Collection[str] = ()) -> None:
+        self.warnings += problems
+
+
+def find_versions(job: Job) -> tuple[tuple[Pin, ...], bool]:
+    """Start the servers whose packages have no exact version; return what to write for each.
+
+    Also return whether some failed, of which that is not known.
+
+    Raises:
+        CompileError: the config cannot be understood, or what it needs is not there.
+    """
+    spec = _understood(job)
+    names = [pin.server.name for pin in find_pins(spec, {})]
+    if not names:
+        return (), False
+    found = _asked(job, spec, _ready(job, spec, names, ()))
+    if found.failures:
+        job.listener.failed(found.failures, "; ".join(_facts(job, found)))
+    pins = find_pins(spec, {child.name: child.ran for child in found.snapshot.children})
+    return pins, bool(found.failures)
+
+
+def with_versions(job: Job, pins: Sequence[Pin]) -> Written:
+    """Return the config's text with versions in it, and those that have no place in it."""
+
+    def read(text: bytes) -> Sequence[ServerSpec]:
+        source = replace(job.source, text=text)
+        return _understood(replace(job, source=source, listener=SILENT)).servers
+
+    return write_pins(job.source.text, pins, read)
 
 
 def compile_proxy(job: Job) -> Compilation:
@@ -231,11 +300,16 @@ def compile_proxy(job: Job) -> Compilation:
     text = _text(job, made, job.key, earlier.contents.approval)
     if job.against is not None:
         earlier = _earlier(replace(job, refresh=None), job.against, spec, rows)
-    done = Compilation(job.name, text, job.options, made, ready.left_out, findings, earlier)
+    pins = find_pins(ready, {child.name: child.ran for child in found.children})
+    done = Compilation(job.name, text, job.options, made, ready.left_out, findings, pins, earlier)
     if job.options.max_bytes is not None:
         from mcpagg.costs import check_size
 
         check_size(done.costs, done.profiles, job.options.max_bytes, job.source.name)
+    if job.may_know:
+        from mcpagg.kept import Kept
+
+        Kept(spec, job.environ, job.options.minimal).forget()
     return done
 
 
@@ -262,8 +336,7 @@ def _understood(job: Job) -> ProxySpec:
         check_chosen(spec, options.profile)
     spec = settle_folders(filtered(spec, options.expose, options.hide))
     check_nesting(spec, job.file, job.environ)
-    paths = [server.path for server in spec.servers]
-    job.warn_of(warnings if job.in_full else folded(warnings, paths))
+    job.warn_of(warnings, spec.servers)
     return spec
 
 
@@ -283,7 +356,7 @@ def _earlier(job: Job, file: Path | None, spec: ProxySpec, rows: Rows) -> Earlie
 
     def text_of(contents: Contents) -> str:
         servers = tuple(ServerSpec(name=name, path=name) for name in contents.rows)
-        silent = replace(job, warn=lambda problem: None)
+        silent = replace(job, listener=SILENT)
         made = _linked(silent, replace(spec, servers=servers), contents.rows, contents.snapshot)
         return _text(silent, made, None, contents.approval)
 
@@ -308,7 +381,7 @@ def _ready(
         minimal=job.options.minimal,
         allow_failed=job.options.allow_failed,
     )
-    job.warn_of(warnings)
+    job.warn_of(warnings, spec.servers)
     return ready
 
 
@@ -320,29 +393,75 @@ def _found(job: Job, spec: ProxySpec, ready: ProxySpec, before: Snapshot) -> Sna
     Raises:
         ChildFault: one fails, and that is not allowed, or repeats a secret.
     """
-    from mcpagg.discovery import discover
+    from mcpagg.kept import Kept
     from mcpagg.ordering import in_order_of
 
     options = job.options
-    found, warnings = discover(
-        spec,
-        job.environ,
-        asked=[server.name for server in ready.servers],
-        connect_timeout=options.connect_timeout,
-        allow_failed=options.allow_failed,
-        minimal=options.minimal,
-        progress=job.progress,
-    )
-    job.warn_of(warnings)
+    kept = Kept(spec, job.environ, options.minimal) if job.may_know else None
+    known = kept.find([server.name for server in ready.servers]) if kept else {}
+    if known:
+        said = f"{count(len(known), 'server')} not asked again, from the run that failed"
+        oldest = max(one.seconds for one in known.values())
+        job.listener.progress("", f"{said} {oldest:.0f} s ago: {some([*known])}")
+    found = _asked(job, spec, ready, known)
+    job.warn_of(found.warnings)
     if not options.allow_secrets:
         from mcpagg.leaks import leaks
 
-        if problems := leaks(spec, found, job.environ, minimal=options.minimal):
+        if problems := leaks(spec, found.snapshot, job.environ, minimal=options.minimal):
             raise ChildFault(spec.source, problems)
-    versions = {child.name: str(child.info.get("version", "?")) for child in found.children}
-    job.warn_of(unpinned(ready, versions))
-    found = in_order_of(before, found)
-    return found.with_known_ttl(before) if job.check else found
+    number = kept.keep(found.snapshot.children, known) if kept else 0
+    if found.failures and not options.allow_failed:
+        raise ChildFault(job.source.name, found.failures, _advice(job, found, number))
+    if found.failures:
+        job.listener.failed(found.failures, _advice(job, found))
+    snapshot = in_order_of(before, found.snapshot)
+    return snapshot.with_known_ttl(before) if job.check else snapshot
+
+
+def _asked(
+    job: Job, spec: ProxySpec, ready: ProxySpec, known: Mapping[str, Known] = MappingProxyType({})
+) -> Found:
+    """Start the servers of `spec` that are `ready` and not `known`, and return what all say."""
+    from mcpagg.discovery import ALL_LINES, LAST_WORDS_LINES, discover
+
+    found = discover(
+        spec,
+        job.environ,
+        asked=[server.name for server in ready.servers if server.name not in known],
+        connect_timeout=job.options.connect_timeout,
+        minimal=job.options.minimal,
+        quoted=ALL_LINES if job.verbose else LAST_WORDS_LINES,
+        progress=job.listener.progress,
+        waiting=job.listener.waiting,
+    )
+    children = {one.name: one for one in found.snapshot.children}
+    children |= {name: one.child for name, one in known.items()}
+    ordered = tuple(children[one.name] for one in ready.servers if one.name in children)
+    return found._replace(snapshot=replace(found.snapshot, children=ordered))
+
+
+def _facts(job: Job, found: Found) -> list[str]:
+    """Return how many servers came up, and what helps those that were late."""
+    up = len(found.snapshot.children)
+    facts = [f"{count(up, 'server')} of {up + len(found.failures)} came up"]
+    if found.late:
+        given = f"{job.options.connect_timeout:g} seconds"
+        facts.append(f"--connect-timeout S gives {some(found.late)} more than {given}")
+    return facts
+
+
+def _advice(job: Job, found: Found, kept: int = 0) -> str:
+    """Return what helps against what failed, where so many of the others are kept."""
+    tips = _facts(job, found)
+    if job.options.allow_failed:
+        tips.append("--refresh NAME, with -o FILE, asks one again")
+    else:
+        tips.append("--skip NAME leaves a server out")
+        tips.append("--allow-failed goes on without those that fail")
+    if kept:
+        tips.append(f"for some minutes, the next run does not ask {count(kept, 'server')} again")
+    return "; ".join(tips)
 
 
 def _linked(job: Job, spec: ProxySpec, rows: Rows, snapshot: Snapshot) -> MadeOf:
@@ -398,5 +517,5 @@ def _text(job: Job, made: MadeOf, key: str | None, before: Approval) -> str:
     )
     if before and APPROVED not in text:
         what = f"the approval in {job.file} is of other data, and is left out"
-        job.warn(Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY"))
+        job.warn_of([Problem("", what, f"have it approved anew: {job.commands.again} --sign KEY")])
     return text

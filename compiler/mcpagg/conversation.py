@@ -10,7 +10,9 @@ from collections.abc import Callable
 from time import monotonic
 
 from mcpagg import __version__
+from mcpagg.installed import Installation, version_that_runs
 from mcpagg.jsontext import dumps
+from mcpagg.programs import Package
 from mcpagg.snapshot import Json
 from mcpagg_runtime.base.catalogue import TOOLS
 from mcpagg_runtime.base.message import Fragment, Message, error, failure, id_text, request, result
@@ -20,12 +22,15 @@ from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.messages import answered, read_line
-from mcpagg_runtime.serve.process import LAST_WORDS_SECONDS, Process
+from mcpagg_runtime.serve.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.spawning import spawn
 
 DISCOVER = "server/discover"
 AGENT = f"mcpagg/{__version__}"
+ALL_LINES = 1000
+LONGEST_INSTALLATION = 10
+"""So many times as long as a start may take by itself."""
 USER_REJECTED = -1  # specification, client/sampling: what a client answers when the user declines
 # What a server may name on stderr that exits over the version, or the method, that it was asked.
 VERSION_WORDS = ("protocol", DISCOVER)
@@ -38,9 +43,15 @@ class Fault(Exception):
     on lines of their own. Neither holds a secret.
     """
 
-    def __init__(self, what: str, last_words: str = "", status: int = 0) -> None:
-        """`last_words` are the lines to quote; `status` is that of HTTP which it is about."""
+    def __init__(
+        self, what: str, last_words: str = "", status: int = 0, *, is_late: bool = False
+    ) -> None:
+        """`last_words` are the lines to quote; `status` is that of HTTP which it is about.
+
+        `is_late`: with more time, it might not have come to this.
+        """
         self.status = status
+        self.is_late = is_late
         self.what = printable(" ".join(what.split("\n")))
         quoted = [f"{self.what}; the end of its stderr:", *last_words.splitlines()]
         super().__init__("\n    ".join(quoted) if last_words else self.what)
@@ -98,10 +109,20 @@ class Conversation:
     tools so far. `noise` is what came first that was no message, without secrets, or nothing.
     """
 
-    def __init__(self, launch: Launch, declared: Json, time: Time, config: str = "CONFIG") -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        declared: Json,
+        time: Time,
+        config: str = "CONFIG",
+        *,
+        package: Package | None = None,
+        quoted: int = LAST_WORDS_LINES,
+    ) -> None:
         """Start the server.
 
-        `config` is what the config is called where a person is asked to log in.
+        `config` is what the config is called where a person is asked to log in. `package` is what
+        its launcher fetches, if it is one. Of its stderr so many lines are `quoted`.
 
         Raises:
             Fault: it cannot be started.
@@ -112,6 +133,9 @@ class Conversation:
         self.noise = ""
         self._config = config
         self._time = time
+        self._quoted = quoted
+        self._package = package
+        self._began = time.now()
         self._changed = threading.Condition()
         """Guards what the threads of the process set: all that follows, and `changes`."""
         self._asked = 0
@@ -120,13 +144,16 @@ class Conversation:
         self._unanswered = ""
         """Why there is no answer to it, though the server is there."""
         self._spoke = False
-        self._gone: tuple[str, str] | None = None
-        """Why it answers no more, and the end of its stderr."""
+        self._gone: str | None = None
+        """Why it answers no more."""
         self._seen_changes = 0
         try:
             self._process = self._started()
         except (OSError, ValueError, RuntimeError) as problem:
             raise Fault(launch.redact(f"could not be started: {_why(problem)}")) from None
+        self.installation = self._installing(package)
+        self.was_installed = False
+        """Whether it was waited for longer, since it was being installed."""
         try:
             threading.Thread(target=self._process.read, daemon=True).start()
         except RuntimeError as problem:
@@ -139,6 +166,25 @@ class Conversation:
         return RemoteConnection(
             self.launch, self._take, self._ended, self._fails, agent=AGENT, config=self._config
         )
+
+    def _installing(self, package: Package | None) -> Installation | None:
+        if package is None or isinstance(self._process, RemoteConnection):
+            return None
+        return Installation(package, self._process.handle.pid, self._process.last_words)
+
+    def version_that_runs(self) -> str:
+        """Return the version of the package that runs, "" if nobody knows, or its command says."""
+        package = self._package
+        if package is None or package.is_exact or isinstance(self._process, RemoteConnection):
+            return ""
+        return version_that_runs(package, self.launch, self._process.handle.pid)
+
+    def last_line(self) -> str:
+        """Return what it has said last, or else what it seems to be doing."""
+        words = self._process.last_words(ALL_LINES).rpartition("\n")[2]
+        if not words and self.installation and self.installation.is_under_way():
+            return f"{self.installation.package.launcher.words[0]} is installing it"
+        return words
 
     # Its end
 
@@ -156,9 +202,9 @@ class Conversation:
         """Let whoever asks it wait no longer."""
         self._ended("was given up", "")
 
-    def _ended(self, reason: str, last_words: str) -> None:
+    def _ended(self, reason: str, _last_words: str) -> None:
         with self._changed:
-            self._gone = self._gone or (reason, last_words)
+            self._gone = self._gone or reason
             self._changed.notify_all()
 
     @property
@@ -179,13 +225,14 @@ class Conversation:
         status = self._process.handle.returncode
         if status is None:
             return False
-        words = self._process.last_words().lower()
+        words = self._process.last_words(ALL_LINES).lower()
         named = any(sign in words for sign in VERSION_WORDS)
         return crashed(status) or not (self._spoke or named or not (words or self.noise))
 
-    def fault(self, what: str) -> Fault:
+    def fault(self, what: str, *, is_late: bool = False) -> Fault:
         """Say what is wrong with the child, with the end of its stderr."""
-        return Fault(self.launch.redact(what), self._process.last_words())
+        words = self._process.last_words(self._quoted)
+        return Fault(self.launch.redact(what), words, is_late=is_late)
 
     def told_noise(self) -> str:
         """Say what it writes that is no message; a server behind a URL has no stdout."""
@@ -301,11 +348,7 @@ class Conversation:
         return answer
 
     def _awaited(self, method: str, deadline: float) -> Message:
-        self._time.wait_until(
-            self._changed,
-            lambda: bool(self._answer or self._unanswered or self._gone),
-            deadline,
-        )
+        self._wait(deadline)
         with self._changed:
             if self._answer is not None:
                 return self._answer
@@ -313,12 +356,26 @@ class Conversation:
                 if self._unanswered:
                     raise BadList(f"{self._unanswered}, asked for {method}")
                 raise Silence
-            reason, last_words = self._gone
+            reason = self._gone
         if isinstance(self._process, RemoteConnection):
             raise Fault(reason, status=self._process.refused_with)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
         what = f"{reason} before it answered {method}{noise if self.noise else ''}"
-        raise Fault(what, last_words)
+        raise Fault(what, self._process.last_words(self._quoted))
+
+    def _wait(self, deadline: float) -> None:
+        """Wait for an answer, or for why there is none; longer while it is being installed."""
+        seconds = deadline - self._time.now()
+        while not self._time.wait_until(
+            self._changed,
+            lambda: bool(self._answer or self._unanswered or self._gone),
+            deadline,
+        ):
+            more = self.installation.more(seconds) if self.installation else 0.0
+            if not more or self._time.now() - self._began > LONGEST_INSTALLATION * seconds:
+                return
+            self.was_installed = True
+            deadline = self._time.now() + more
 
 
 def _failed(what: str) -> Message:

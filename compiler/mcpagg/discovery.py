@@ -14,22 +14,24 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
-from queue import SimpleQueue
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
 
 from mcpagg.collector import UNKNOWN_THERE, Collector, connect
-from mcpagg.conversation import BadList, Conversation, Fault, Silence, Time
+from mcpagg.conversation import ALL_LINES, BadList, Conversation, Fault, Silence, Time
 from mcpagg.eras import of_both
 from mcpagg.jsontext import dumps
 from mcpagg.options import CONNECT_SECONDS
-from mcpagg.problems import ChildFault, Problem, count
+from mcpagg.problems import Problem, count
+from mcpagg.programs import find_package
 from mcpagg.snapshot import ChildSnapshot, Json, Snapshot
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.base.catalogue import PROMPTS, RESOURCES, SKILLS, TEMPLATES, TOOLS, Kind
 from mcpagg_runtime.base.protocol import MODERN_VERSION, PAGES
 from mcpagg_runtime.rare.secrecy import shown
+from mcpagg_runtime.serve.process import LAST_WORDS_LINES
 from mcpagg_runtime.spawn.launch import Launch, mentioned_by_all, prepare
 
 RELAYED: Json = {
@@ -59,7 +61,37 @@ JOIN_SECONDS = 0.2
 
 OTHER_TRANSPORT = {"streamable-http": "sse", "sse": "streamable-http"}
 
+__all__ = ["ALL_LINES", "LAST_WORDS_LINES", "Awaited", "Found", "discover"]
+
 Progress = Callable[[str, str], None]
+
+# How many package managers install at a time, which is work for the network, the disk and the
+# processor. A server that has shaken hands lets the next one begin.
+INSTALLING = 4
+LOOK_SECONDS = 1.0
+
+
+class Awaited(NamedTuple):
+    """A server that is still awaited, for how many seconds, None if it waits for its turn.
+
+    `said` returns what it has said last.
+    """
+
+    name: str
+    seconds: float | None = None
+    said: Callable[[], str] = lambda: ""
+
+
+class Found(NamedTuple):
+    """What discovery has found: the snapshot, what is odd about servers, and what failed.
+
+    `late` names those of the latter that might have come up with more time.
+    """
+
+    snapshot: Snapshot
+    warnings: tuple[Problem, ...]
+    failures: tuple[Problem, ...]
+    late: tuple[str, ...] = ()
 
 
 def discover(
@@ -68,43 +100,37 @@ def discover(
     *,
     asked: Collection[str] | None = None,
     connect_timeout: float = CONNECT_SECONDS,
-    allow_failed: bool = False,
     minimal: bool = False,
+    quoted: int = LAST_WORDS_LINES,
     progress: Progress = lambda server, text: None,
-) -> tuple[Snapshot, tuple[Problem, ...]]:
-    """Start children side by side; return what they say they offer, and warnings.
+    waiting: Callable[[Sequence[Awaited]], None] = lambda awaited: None,
+) -> Found:
+    """Start children side by side; return what they say they offer.
 
     `asked` names those to start, None for all; they have passed the environment check.
 
     `connect_timeout` bounds, in seconds, the handshake of each child and then each reading of its
-    list. With `allow_failed`, children that fail are left out and named in the snapshot; with
-    `minimal`, children inherit the basic variables of `environ` only.
-    `progress(server, text)` is called at each step: "starting", "13 tools, 0.8 s", "failed: …".
+    list; what a package manager takes to install it is apart. With `minimal`, children inherit the
+    basic variables of `environ` only. Children that fail are named in the snapshot, with `quoted`
+    lines of their stderr in `failures`.
+    `progress(server, text)` is called for what comes of each: "13 tools, 0.8 s", "failed, 3.1 s";
+    `waiting` about once in a second, and when all are to be ended ("", "ending 3 servers…").
 
     No process is left running, whether it returns, raises, or is ended by Ctrl-C, SIGTERM or
     SIGHUP.
-
-    Raises:
-        ChildFault: naming every child that failed, its exit status and the end of its stderr.
     """
     servers = [one for one in spec.servers if asked is None or one.name in asked]
-    discovery = Discovery(spec, environ, connect_timeout, minimal)
-    discovery.run(servers, progress)
-    if discovery.faults and not allow_failed:
-        total = len(servers)
-        advice = (
-            f"{count(total - len(discovery.faults), 'server')} of {total} came up; "
-            "--skip NAME leaves a server out, --allow-failed goes on without those that fail, "
-            f"--connect-timeout S gives each more than {connect_timeout:g} seconds"
-        )
-        failed = [server for server in servers if server.name in discovery.faults]
-        problems = [problem for server in failed for problem in discovery.warnings(server)]
-        raise ChildFault(spec.source, problems, advice)
+    discovery = Discovery(spec, environ, connect_timeout, minimal, quoted)
+    discovery.run(servers, progress, waiting)
     found = [server.name for server in servers if server.name in discovery.children]
-    missing = [server.name for server in servers if server.name not in discovery.children]
-    warnings = [warning for server in servers for warning in discovery.warnings(server)]
-    snapshot = Snapshot(tuple(discovery.children[name] for name in found), tuple(missing))
-    return snapshot, tuple(warnings)
+    failed = [server for server in servers if server.name not in discovery.children]
+    snapshot = Snapshot(
+        tuple(discovery.children[name] for name in found), tuple(one.name for one in failed)
+    )
+    warnings = [remark for server in servers for remark in discovery.remarks(server)]
+    failures = [discovery.failure(server) for server in failed]
+    late = tuple(one.name for one in failed if discovery.faults[one.name].is_late)
+    return Found(snapshot, tuple(warnings), tuple(failures), late)
 
 
 class Discovery:
@@ -119,6 +145,7 @@ class Discovery:
         environ: Mapping[str, str],
         connect_timeout: float,
         minimal: bool,
+        quoted: int,
     ) -> None:
         """Take what `discover` takes."""
         self.children: dict[str, ChildSnapshot] = {}
@@ -128,20 +155,29 @@ class Discovery:
         self._minimal = minimal
         self._connect_timeout = connect_timeout
         self._remarks: dict[str, list[str]] = {}
+        self._quoted = quoted
+        self._packages = {one.name: find_package(one.command, one.args) for one in spec.servers}
+        self._turns = threading.Semaphore(INSTALLING)
+        self._began: dict[str, float] = {}
+        """When each server was first started."""
         self._time = Time()
-        self._began = self._time.now()
-        self._steps: SimpleQueue[tuple[str, str, bool]] = SimpleQueue()
-        """(server, text, whether that was the last of it), for the thread that reports progress."""
+        self._steps: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        """(server, what came of it), for the thread that reports progress."""
+        self._begun: set[str] = set()
+        """The servers that were started."""
         self._lock = threading.Lock()
         self._alive: set[Collector] = set()
         """The children that have been started, and not closed."""
         self._is_over = False
         """Whether no child may be started any more."""
 
-    def run(self, servers: Sequence[ServerSpec], progress: Progress) -> None:
+    def run(
+        self,
+        servers: Sequence[ServerSpec],
+        progress: Progress,
+        waiting: Callable[[Sequence[Awaited]], None],
+    ) -> None:
         """Ask these children, and report progress; an interruption ends them all."""
-        for server in servers:
-            progress(server.name, "starting")
         rows = {server.name: server.row() for server in self._spec.servers}
         folder = str(self._spec.folder)
         known = mentioned_by_all(rows)
@@ -153,18 +189,31 @@ class Discovery:
             try:
                 for thread in threads:
                     thread.start()
-                left = len(servers)
+                left = [server.name for server in servers]
                 while left:
-                    name, text, is_last = self._steps.get()
-                    progress(name, text)
-                    left -= is_last
+                    with suppress(Empty):
+                        name, text = self._steps.get(timeout=LOOK_SECONDS)
+                        left.remove(name)
+                        progress(name, text)
+                    waiting([self._awaited(name) for name in left])
             except BaseException:
+                progress("", f"ending {count(len(self._alive), 'server')}… (again: at once)")
                 self._end(threads)
                 raise
+
+    def _awaited(self, name: str) -> Awaited:
+        began = self._began.get(name)
+        if began is None:
+            return Awaited(name)
+        with self._lock:
+            talks = [child.conversation for child in self._alive if child.launch.name == name]
+        seconds = self._time.now() - began
+        return Awaited(name, seconds, talks[-1].last_line) if talks else Awaited(name, seconds)
 
     def _end(self, threads: list[threading.Thread]) -> None:
         """End all children; a second interruption ends them at once."""
         self._is_over = True
+        self._turns.release(len(threads) or 1)
         try:
             with self._lock:  # no start is under way any more
                 alive = [*self._alive]
@@ -186,7 +235,17 @@ class Discovery:
         with self._lock:
             if self._is_over:
                 raise Fault("is not wanted any more")
-            asked = Conversation(launch, capabilities, self._time, self._spec.source)
+            # Whatever it fetches is there once it was started.
+            package = self._packages[launch.name] if launch.name not in self._begun else None
+            self._begun.add(launch.name)
+            asked = Conversation(
+                launch,
+                capabilities,
+                self._time,
+                self._spec.source,
+                package=package,
+                quoted=self._quoted,
+            )
             child = Collector(asked, self._time)
             self._alive.add(child)
         return child
@@ -227,30 +286,38 @@ class Discovery:
     def _ask(self, server: ServerSpec, launch: Launch) -> None:
         """Take the snapshot of one child; whatever goes wrong in it concerns no other."""
         try:
-            child = self._connect(launch, RELAYED)
-            seconds = self._time.now() - self._began
+            with self._turns if self._packages[server.name] else nullcontext():
+                self._began[server.name] = self._time.now()
+                child = self._connect(launch, RELAYED)
+            seconds = self._since(server)
             try:
                 found = self._snapshot(server.name, child)
+                ran = child.conversation.version_that_runs()
                 may_be_modern = child.may_be_modern()
             finally:
                 self._close(child)
             if may_be_modern:
                 found = self._in_both_eras(found, child)
             self._remarks[server.name] = [shown(remark, launch.redact) for remark in child.remarks]
-            self.children[server.name] = replace(found, seconds=seconds)
-            took = self._time.now() - self._began
-            text = f"{count(len(found.tools), 'tool')}, {took:.1f} s"
+            self.children[server.name] = replace(found, seconds=seconds, ran=ran)
+            text = f"{count(len(found.tools), 'tool')}, {self._since(server):.1f} s"
         except Exception as error:
-            fault = _as_fault(error, launch)
-            self.faults[server.name] = fault
-            text = f"failed: {fault.what}"
-        self._steps.put((server.name, text, True))
+            self.faults[server.name] = _as_fault(error, launch)
+            text = f"failed, {self._since(server):.1f} s"
+        self._steps.put((server.name, text))
 
-    def warnings(self, server: ServerSpec) -> list[Problem]:
-        """Return what is odd about a child, or what failed."""
-        fault = self.faults.get(server.name)
-        remarks = [str(fault)] if fault else dict.fromkeys(self._remarks[server.name])
+    def _since(self, server: ServerSpec) -> float:
+        """Return for how many seconds a child was asked so far."""
+        return self._time.now() - self._began[server.name]
+
+    def remarks(self, server: ServerSpec) -> list[Problem]:
+        """Return what is odd about a child."""
+        remarks = dict.fromkeys(self._remarks.get(server.name, ()))
         return [Problem(server.path, f"server '{server.name}' {remark}") for remark in remarks]
+
+    def failure(self, server: ServerSpec) -> Problem:
+        """Return why a child failed."""
+        return Problem(server.path, f"server '{server.name}' {self.faults[server.name]}")
 
     def _snapshot(self, name: str, child: Collector) -> ChildSnapshot:
         """Ask a child for all its lists.
@@ -275,7 +342,7 @@ class Discovery:
         }
         if fault is not None:
             if not any(others.values()):
-                raise child.conversation.fault(fault.what)
+                raise child.conversation.fault(fault.what, is_late=fault.is_late)
             child.remarks.append(f"{fault.what}: taken for empty")
         elif not tools and "tools" in child.capabilities:
             child.remarks.append("lists no tools")

@@ -11,6 +11,7 @@ from typing import Any
 
 from mcpagg.config.coordinator import hidden_literals
 from mcpagg.config.credentials import find_credentials
+from mcpagg.pins import Pin, unpinned
 from mcpagg.problems import CompileError, Problem
 from mcpagg.spec import ProxySpec, ServerSpec
 from mcpagg_runtime.spawn.launch import strings
@@ -26,6 +27,7 @@ class DryRun:
     spec: ProxySpec
     environ: Mapping[str, str]
     warnings: tuple[Problem, ...]
+    pins: tuple[Pin, ...] = ()
     fault: CompileError | None = None
 
 
@@ -40,7 +42,7 @@ def as_json(run: DryRun) -> str:
         "servers": [_server(server, run.environ) for server in run.spec.servers],
         "left_out": [asdict(one) for one in run.spec.left_out],
         "composites": [asdict(one) for one in run.spec.composites],
-        "warnings": [_problem(problem) for problem in run.warnings],
+        "warnings": [*map(_problem, (*run.warnings, *unpinned(run.pins, each=True)))],
         "errors": [_problem(problem) for problem in errors],
     }
     return json.dumps(report, indent=2)

@@ -72,7 +72,6 @@ def check_environment(
         for server in judged
         if missing[server.name] and server.name not in recorded
     ]
-    problems += [Problem(one.path, f"is left out: {one.why}") for one in lacking]
     for server in ready:
         problems += _encoded_as_one(server, {CONFIG_FOLDER: "", **environ})
     left_out = (*spec.left_out, *lacking)
@@ -109,27 +108,6 @@ def settle_folders(spec: ProxySpec) -> ProxySpec:
         for server in spec.servers
     ]
     return replace(spec, servers=tuple(servers))
-
-
-def unpinned(spec: ProxySpec, seen: Mapping[str, str]) -> tuple[Problem, ...]:
-    """Warn of servers whose command runs whatever version of a package is newest.
-
-    `seen` {server: version} is what servers said their version is when the snapshot was taken.
-    """
-    from mcpagg.programs import find_package  # what starts no server needs none of it
-
-    found = []
-    for server in spec.servers:
-        package = find_package(server.command, server.args)
-        if package and not package.is_exact:
-            what = f"{package.written} has no exact version: a start may run another one"
-            exact = package.exactly(seen.get(server.name, "VERSION"))
-            remedy = f"write {exact} instead of {package.written}"
-            if server.name in seen:
-                what += f" than the snapshot's, which calls itself {seen[server.name]}"
-                remedy += ", if that is a version of the package"
-            found.append(Problem(where(server, Location("args")), what, remedy))
-    return tuple(found)
 
 
 def _missing(

@@ -33,6 +33,8 @@ UNRECORDED: dict[str, Any] = {
     "offline": False,
     "refresh": [],
     "login": None,
+    "pin": False,
+    "yes": False,
     "report": "text",
     "fail_on": [],
     "structural": False,
@@ -130,6 +132,10 @@ def _contradictions(chosen: argparse.Namespace) -> Iterator[tuple[str, object]]:
     yield "--refresh does not go with --offline", chosen.refresh and chosen.offline
     for flag in ("check", "offline", "refresh", "login"):
         yield f"--{flag} does not go with --dry-run", getattr(chosen, flag) and chosen.dry_run
+    for flag in ("output", "check", "offline", "refresh", "login", "dry_run"):
+        yield f"--pin does not go with {flag_of(flag)}", getattr(chosen, flag) and chosen.pin
+    yield "--yes goes with --pin", chosen.yes and not chosen.pin
+    yield "--pin --yes needs a file to write to", chosen.yes and chosen.config == "-"
     yield "--login does not go with --check", chosen.login and chosen.check
     yield "--sbom needs the name of a file", chosen.sbom in ("", "-")
     yield "--dry-run asks no server, so it writes no page", chosen.page and chosen.dry_run

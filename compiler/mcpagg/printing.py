@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterable
 from typing import NamedTuple, TextIO
@@ -38,17 +39,33 @@ STYLES = {"heading": "1", "added": "32", "removed": "31", "grave": "1;31"}
 
 
 def show_lines(lines: Iterable[Line]) -> None:
-    """Write lines for people to standard output, with colours where it is a terminal.
+    """Write lines for people to standard output, with colours where it is a terminal."""
+    _write_lines(sys.stdout, lines)
+
+
+def say_lines(lines: Iterable[Line]) -> None:
+    """Write lines for people to standard error, with colours where it is a terminal."""
+    _write_lines(sys.stderr, lines)
+
+
+def rewrite(text: str) -> None:
+    """Put a text in the place of the last line of a terminal, which standard error is."""
+    blank = b"\r" + b" " * (shutil.get_terminal_size().columns - 1) + b"\r"
+    _write(sys.stderr, blank + _shown(text, sys.stderr).removesuffix(b"\n"))
+
+
+def _write_lines(stream: TextIO | None, lines: Iterable[Line]) -> None:
+    """Write lines, with colours where that is a terminal.
 
     Not where NO_COLOR is set (https://no-color.org), and not on Windows, whose older consoles would
     show the codes.
     """
-    coloured = is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.name != "nt"
+    coloured = is_terminal(stream) and not os.environ.get("NO_COLOR") and os.name != "nt"
     for line in lines:
-        data = _shown(line.text, sys.stdout)
+        data = _shown(line.text, stream)
         if coloured and line.style:
             data = b"\x1b[%sm%s\x1b[0m\n" % (STYLES[line.style].encode(), data.removesuffix(b"\n"))
-        _write(sys.stdout, data)
+        _write(stream, data)
 
 
 def give_text(text: str) -> None:

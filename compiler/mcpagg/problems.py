@@ -14,7 +14,7 @@ Every pass collects all its problems and raises once, so that one run shows them
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,7 +37,7 @@ class Problem:
         return f"{text}; {self.remedy}" if self.remedy else text
 
 
-def folded(problems: Iterable[Problem], servers: Collection[str]) -> list[Problem]:
+def folded(problems: Iterable[Problem], servers: Collection[str] = ()) -> list[Problem]:
     """Return problems of which those that say the same of one key of several servers are one.
 
     `servers` are the paths of the entries.
@@ -75,6 +75,15 @@ def meant(word: str, known: Iterable[str]) -> str:
 def count(number: int, what: str) -> str:
     """Return a number of things in words: `1 tool`, `2 tools`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+SHOWN_NAMES = 8
+
+
+def some(names: Sequence[str], most: int = SHOWN_NAMES) -> str:
+    """Return names as a list to read, the first ones of many."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 class InternalFault(Exception):

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from mcpagg.problems import count
@@ -22,6 +23,7 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]|\\\\|(?:cmd|powershell|wsl)$|.*\.(?:exe|c
 _NPM_EXACT = re.compile(r"(?:npm:)?(?:@[^@/]+/)?[^@/]+@v?\d+\.\d+\.\d+[\w.+-]*")
 _PYPI_EXACT = re.compile(r"[\w.-]+(?:\[[\w,.-]+\])?(?:==|@)\d[\w.!+-]*")
 _GIT_EXACT = re.compile(r"(?:.*@\s*)?git\+.+@[0-9a-f]{40}(?:#.*)?")
+DIGEST = "sha256:"
 _IMAGE_EXACT = re.compile(r".+@sha256:[0-9a-f]{64}|.+:(?!latest$|local$)[\w.-]*\d[\w.-]*")
 _LOCAL = re.compile(r"[./~$]|file:|[A-Za-z]:[\\/]")
 _NPM_NAME = re.compile(r"(?:npm:)?(?:@[^@/]+/)?[^@/]+")
@@ -129,10 +131,14 @@ class Launcher(NamedTuple):
 
 
 class Package(NamedTuple):
-    """A package or image that a command line runs, as it is written."""
+    """A package or image that a command line runs, as it is written.
+
+    `place` is the index of its argument, which ends with what is written.
+    """
 
     written: str
     launcher: Launcher
+    place: int = 0
 
     @property
     def is_exact(self) -> bool:
@@ -158,11 +164,31 @@ class Package(NamedTuple):
         return self.written[len(self.name) :].lstrip("@=:") if self.is_exact else ""
 
     def exactly(self, version: str) -> str:
-        """Return how an exact version is written; of a repository that is a commit."""
+        """Return how an exact version is written: a commit of a repository, an image's digest."""
         if self.is_repository:
             place, _, branch = self.written.rpartition("@")
-            return f"{self.written if '/' in branch else place}@COMMIT"
-        return f"{self.name}{self.launcher.joint}{version}"
+            return f"{self.written if '/' in branch else place}@{version}"
+        joint = "@" if version.startswith(DIGEST) else self.launcher.joint
+        return f"{self.name}{joint}{version}"
+
+    @property
+    def plain_name(self) -> str:
+        """The name as its registry has it."""
+        return self.name.removeprefix("npm:").partition("[")[0]
+
+    @property
+    def inquiry(self) -> str:
+        """The command that tells its newest version, for a shell; of an image, that at hand."""
+        if self.is_repository:
+            place = self.exactly("").removesuffix("@").rpartition("git+")[2]
+            return f"git ls-remote {quote(place)} HEAD"
+        if self.launcher.kind == "npm":
+            asked = self.plain_name if "$" in self.written else self.written
+            return f"npm view {quote(asked.removeprefix('npm:'))} version"
+        if self.launcher.kind == "pypi":
+            return f"pip index versions {quote(self.plain_name)}"
+        form = "--format '{{index .RepoDigests 0}}'"
+        return f"{self.launcher.words[0]} image inspect {form} {quote(self.written)}"
 
 
 def _is_npm(name: str) -> object:
@@ -189,7 +215,8 @@ _UV = (
     frozenset({"--from", "--spec"}),
     frozenset(
         "--python -p --with --with-editable --with-requirements --index --index-url"  # noqa: SIM905 - a word a line
-        " --default-index --extra-index-url --directory --env-file --refresh-package".split()
+        " --default-index --extra-index-url -i --backend --pip-args --directory --env-file"
+        " --refresh-package".split()
     ),
 )
 _IMAGE = (
@@ -226,31 +253,32 @@ _SHELLS = {("cmd", "/c"), ("cmd.exe", "/c"), ("cmd", "/C")}
 def find_package(command: str, args: Sequence[str]) -> Package | None:
     """Return the package or image that a command line runs, None if it starts something else."""
     argv = [command, *args]
-    if tuple(argv[:2]) in _SHELLS:
-        argv = argv[2:]
+    before = 2 if tuple(argv[:2]) in _SHELLS else 0
     for launcher in LAUNCHERS:
-        words = (_bare(argv[0]) if argv else "", *argv[1 : len(launcher.words)])
-        if words == launcher.words:
-            written = _package(argv[len(words) :], launcher)
+        after = before + len(launcher.words)
+        words = [bare(word) for word in argv[before : before + 1]] + argv[before + 1 : after]
+        if tuple(words) == launcher.words:
+            index, written = _package(argv, after, launcher)
             if written and not _LOCAL.match(written):
-                return Package(written, launcher)
+                return Package(written, launcher, index - 1)
     return None
 
 
-def _bare(command: str) -> str:
+def bare(command: str) -> str:
+    """Return the name of a program, without its folder and what Windows puts behind it."""
     name = command.replace("\\", "/").rpartition("/")[2].lower()
     return re.sub(r"\.(?:exe|cmd|bat)$", "", name)
 
 
-def _package(args: list[str], launcher: Launcher) -> str | None:
-    """Return the package among a launcher's arguments."""
-    words = iter(args)
-    for word in words:
+def _package(argv: list[str], start: int, launcher: Launcher) -> tuple[int, str]:
+    """Return the package among a launcher's arguments and its place, "" if there is none."""
+    words = enumerate(argv[start:], start)
+    for index, word in words:
         option, equals, value = word.partition("=")
         if option in launcher.package:
-            return value if equals else next(words, None)
+            return (index, value) if equals else next(words, (0, ""))
         if not word.startswith("-"):
-            return word
+            return index, word
         if word in launcher.valued:
             next(words, None)
-    return None
+    return 0, ""

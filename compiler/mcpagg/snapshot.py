@@ -44,6 +44,7 @@ class ChildSnapshot:
     `handshake` is what one that also speaks by a handshake said in it, {"protocolVersion",
     "capabilities"}, {} for any other: all else is what it says without one.
     `seconds` is how long its start took, None if it was not started: no part of its answers.
+    `ran` is the version of the package that was started, "" if nobody knows: as little.
     `transport` is how a remote child was reached, "" for any other. `refused` is what was left out
     of its lists or mended when they were read, nothing if it was not asked.
     """
@@ -62,6 +63,7 @@ class ChildSnapshot:
     hints: Json = field(default_factory=dict)
     handshake: Json = field(default_factory=dict)
     seconds: float | None = field(default=None, compare=False)
+    ran: str = field(default="", compare=False)
     transport: str = ""
     refused: tuple[Refused, ...] = field(default=(), compare=False)
 

@@ -188,7 +188,7 @@ def test_a_bad_config_is_named_with_its_path_and_nothing_is_written(
     assert main([str(tmp_path / "mcp.json"), "-o", str(file)]) == status
     out, err = capsys.readouterr()
     assert out == ""
-    assert message in err
+    assert message.removeprefix("mcp.json: ") in err
     assert file.read_text() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mcp.json", "server.py"]
 
@@ -264,12 +264,13 @@ def test_what_came_of_each_server_is_said_as_soon_as_it_is_known(
     command = [str(write_config(tmp_path, servers)), "-o", str(tmp_path / "server.py")]
     assert main([*command, "--connect-timeout", "7"]) == 4
     lines = capsys.readouterr().err.splitlines()
-    assert sorted(line.partition(",")[0] for line in lines[:2]) == [
-        "  bad: failed: exited with status 1 before it answered initialize",
-        "  good: 1 tool",
-    ]
-    assert "1 server of 2 came up; --skip NAME " in lines[-1]
-    assert lines[-1].endswith("--connect-timeout S gives each more than 7 seconds")
+    told = sorted(line.partition(",")[0] for line in lines[:2])
+    assert told == ["  bad: failed", "  good: 1 tool"]
+    assert lines[2:4] == [f"{command[0]}:", "1 server failed:"]
+    what = "server 'bad' exited with status 1 before it answered initialize"
+    assert lines[4] == f"  mcpServers.bad: {what}"
+    assert lines[-1].startswith("  1 server of 2 came up; --skip NAME ")
+    assert "--connect-timeout" not in lines[-1]  # it was not late
     assert main([*command, "--allow-failed", "-q"]) == 0
     assert "good" not in capsys.readouterr().err
 
@@ -512,7 +513,8 @@ def test_a_server_that_lacks_what_it_needs_is_left_out_where_that_is_allowed(
     assert "--allow-failed goes on" in capsys.readouterr().err
     assert main([*command, "--allow-failed"]) == 0
     said = capsys.readouterr()
-    assert "warning: mcpServers.x: is left out" in said.err
+    assert "warning: mcpServers.x.command: no-such-program-x is not on the PATH" in said.err
+    assert "left out: x (it lacks what a start needs)" in said.out
     assert "  left out: x (it lacks what a start needs)\n" in said.out
     assert 'FAILED = r"""["x"]"""' in file.read_text()
     assert main(["--offline", "-q", "-o", str(file)]) == 0
@@ -587,7 +589,7 @@ def test_what_strict_clients_refuse_is_mended_and_told_in_one_line_a_server(
     file = tmp_path / "server.py"
     command = [str(write_config(tmp_path, {"a": entry})), "-o", str(file), "-q"]
     assert main(command) == 0
-    [line] = capsys.readouterr().err.splitlines()[:-1]  # the last is of the descriptions
+    [_, line] = capsys.readouterr().err.splitlines()[:-1]  # the last is of the descriptions
     assert "mcpServers.a: tool 'unfit' /inputSchema/type has a wrong value (it is left" in line
     assert "; 2 tools (first 't') /inputSchema/type has nothing (" in line
     assert "; 2 tools (first 't') /annotations/title has null (that is left out), which" in line

@@ -41,7 +41,10 @@ def survey(servers: Json, connect_timeout: float = TIMEOUT) -> tuple[Snapshot, t
     """Discover the servers of a config, given as {name: entry}."""
     text = json.dumps({"mcpServers": servers}).encode()
     spec, _ = read_config(text, source="mcp.json", folder=Path("/"), allow_secrets=True)
-    return discover(spec, os.environ, connect_timeout=connect_timeout)
+    found = discover(spec, os.environ, connect_timeout=connect_timeout)
+    if found.failures:
+        raise ChildFault("mcp.json", found.failures)
+    return found.snapshot, found.warnings
 
 
 def child(**options: Any) -> ChildSnapshot:

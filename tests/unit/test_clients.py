@@ -8,7 +8,7 @@ import pytest
 
 from mcpagg.clients import PLACES, client_of, find_config, users_place
 from mcpagg.compilation import Job
-from mcpagg.options import Source
+from mcpagg.options import Options, Source
 from mcpagg.problems import ConfigError
 
 
@@ -135,9 +135,14 @@ def test_the_usual_place_of_a_client_is_the_users(tmp_path: Path) -> None:
         ("claude_desktop_config.json", "mcp"),
         (".cursor/mcp.json", "mcp"),
         ("config.toml", "mcp"),
+        ("opencode.jsonc", "mcp"),
+        (".mcp.json", "mcp"),
         ("team.mcp.json", "team.mcp"),
         ("servers.yaml", "servers"),
+        ("-", "mcpagg"),
     ],
 )
 def test_a_proxy_is_not_called_as_all_configs_of_a_client_are(config: str, name: str) -> None:
     assert Job(source=Source(b"", config, Path()), environ={}).name == name
+    given = Source(b"", config, Path(), Options(name="mine"))
+    assert Job(source=given, environ={}).name == "mine"

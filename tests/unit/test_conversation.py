@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from mcpagg.conversation import Conversation, Fault, Refusal, Silence, Time
+from mcpagg.conversation import (
+    LONGEST_INSTALLATION,
+    Conversation,
+    Fault,
+    Refusal,
+    Silence,
+    Time,
+)
+from mcpagg.installed import Installation
 from mcpagg_runtime.base.message import Message
 from mcpagg_runtime.spawn.launch import Launch
 
@@ -48,7 +56,7 @@ class Scripted:
     def read(self) -> None:
         """Nothing comes by itself."""
 
-    def last_words(self) -> str:
+    def last_words(self, _most: int = 0) -> str:
         """Nothing stands on stderr."""
         return ""
 
@@ -157,3 +165,56 @@ def test_a_child_that_is_given_up_is_not_waited_for(monkeypatch: pytest.MonkeyPa
     child.give_up()
     with pytest.raises(Fault, match="was given up before it answered m"):
         ask()
+
+
+class Moving(Time):
+    """A clock that nobody waits for: each waiting takes it to its deadline."""
+
+    seconds = 0.0
+
+    def now(self) -> float:
+        """Return the seconds that were waited for."""
+        return self.seconds
+
+    def wait_until(
+        self, changed: threading.Condition, holds: Callable[[], bool], deadline: float
+    ) -> bool:
+        """Be at the deadline."""
+        self.seconds = max(self.seconds, deadline)
+        return holds()
+
+
+class Installing(Installation):
+    """An installation that has news as often as a test says."""
+
+    def __init__(self, *news: float) -> None:
+        self.news = [*news]
+
+    def more(self, seconds: float) -> float:
+        """Return what comes next."""
+        return self.news.pop(0) if self.news else 0.0
+
+
+def test_what_is_being_installed_is_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, child, _ = asked(monkeypatch)
+    time = Moving()
+    monkeypatch.setattr(child, "_time", time)
+    child.installation = Installing(20.0, 20.0, 3.0)
+    with pytest.raises(Silence):
+        child.request("n", "{}", 10.0)
+    assert time.seconds == 10 + 20 + 20 + 3
+    assert child.was_installed
+    child.installation = None
+    with pytest.raises(Silence):
+        child.request("n", "{}", time.seconds + 10.0)
+    assert time.seconds == 63
+
+
+def test_no_installation_is_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, child, _ = asked(monkeypatch)
+    time = Moving()
+    monkeypatch.setattr(child, "_time", time)
+    child.installation = Installing(*[20.0] * 1000)
+    with pytest.raises(Silence):
+        child.request("n", "{}", 10.0)
+    assert time.seconds <= 10 * LONGEST_INSTALLATION + 20

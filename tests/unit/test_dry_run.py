@@ -97,7 +97,8 @@ def test_warnings_that_are_alike_are_one_line_with_their_number(
     config.write_text(json.dumps({"mcpServers": dict.fromkeys("abc", entry)}))
     command = [str(config), "--dry-run"]
     assert main(command) == 0
-    short = capsys.readouterr().err.splitlines()
+    head, *short = capsys.readouterr().err.splitlines()
+    assert head == f"{config}:"
     assert [line.partition("warning: ")[2].partition(": ")[0] for line in short] == [
         "mcpServers.a.gadget",
         "mcpServers.a.gizmo",
@@ -106,6 +107,6 @@ def test_warnings_that_are_alike_are_one_line_with_their_number(
     assert "is not understood and ignored (3 places in 3 servers, see -v)" in short[0]
     assert "(6 places in 3 servers, see -v); write it as a string" in short[2]
     assert main([*command, "-v"]) == 0
-    assert len(capsys.readouterr().err.splitlines()) == 12
+    assert len(capsys.readouterr().err.splitlines()) == 13
     assert main([*command, "--report", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["warnings"]) == 12

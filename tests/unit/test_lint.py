@@ -379,14 +379,13 @@ def test_a_rule_that_is_not_known_is_an_error_with_those_that_are() -> None:
         check_ignored(Options(ignore=("zzz",)))
 
 
-def test_of_many_findings_the_first_few_are_shown() -> None:
+def test_many_findings_of_one_rule_are_one_line() -> None:
     tools = tuple(tool(f"t{index}", title=f"\u200b{index}") for index in range(SHOWN + 2))
     findings, _ = linted(ChildSnapshot("a", LEGACY, tools=tools))
-    shown = shortened(findings, verbose=False)
-    assert len(shown) == SHOWN + 1
-    assert str(shown[-1]) == (
-        "2 more findings of 'a' [hidden-text]; -v shows all, --ignore hidden-text none"
-    )
+    [shown] = shortened(findings, verbose=False)
+    assert "tool 't0' /title has " in shown.what
+    assert shown.what.endswith("[hidden-text]; and 4 more: a:t1, a:t2, a:t3 and 1 more")
+    assert shown.remedy == "-v shows each, --ignore hidden-text none"
     assert len(shortened(findings, verbose=True)) == len(tools)
 
 
@@ -404,7 +403,7 @@ def test_what_is_mended_of_a_server_is_one_line_and_each_of_it_where_all_is_want
         "mcpServers.a: tool 'bad' /annotations/title has a wrong value (it is left out); "
         "12 tools (first 't0') /inputSchema/type has nothing (\"object\" is written there), "
         "which is refused by strict clients, with all other entries [refused-entry]; "
-        "-v shows all, --ignore 'refused-entry=a:*' none",
+        "-v shows each, --ignore 'refused-entry=a:*' none",
         "mcpServers.b: tool 'bad' /annotations/title has a wrong value (it is left out), "
         "which is refused by strict clients, with all other entries [refused-entry]; "
         "have its server mended, or --ignore refused-entry=b:bad",

@@ -41,8 +41,9 @@ WAYS = {
     "runtime.tool.printing.flush_output": "nothing new is written",
     "runtime.tool.printing._configure": "nothing is written",
     "runtime.tool.printing._given_up": "nothing is written",
-    "compiler.printing": "say, show, show_lines: escaped; give: documents for programs",
+    "compiler.printing": "say, show, rewrite and lines: escaped; give: documents for programs",
     "compiler.cli": "asks who watches",
+    "compiler.console": "asks who watches",
     "compiler.arguments": "help and usage, through say and show",
     "runtime.tool.commands._read": "help and usage; what it quotes is what the caller typed",
     "compiler.login._Redirect.send": "the browser: a URL that `refuse_unsafe` has let pass",
@@ -57,6 +58,7 @@ WAYS = {
     "compiler.output": "FILE and its other forms, where the user wants them",
     "compiler.results": "the same",
     "compiler.modules": "modules of ours, kept",
+    "compiler.kept": "the user's cache, for the user alone; no value of a variable: see `leaks`",
     # The protocol.
     "runtime.base.stdio": "messages",
     "runtime.base.writer.Writer": "messages, and lines that were made safe",
@@ -167,6 +169,7 @@ OUT: dict[str, Callable[[str], object]] = {
     "say": printing.say,
     "show": printing.show,
     "show_lines": lambda text: printing.show_lines([printing.Line(text)]),
+    "say_lines": lambda text: printing.say_lines([printing.Line(text)]),
 }
 
 
@@ -178,6 +181,15 @@ def test_what_is_written_for_people_has_nothing_that_a_terminal_acts_upon(
     written = "".join(capfd.readouterr())
     assert "all is well" in written
     assert all(char.isprintable() or char == "\n" for char in written)
+
+
+def test_a_line_that_changes_leaves_its_place_in_no_other_way(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    printing.rewrite(HOSTILE)
+    written = capfd.readouterr().err
+    assert "all is well" in written
+    assert [char for char in written if not char.isprintable()] == ["\r", "\r", "\n"]
 
 
 def test_what_an_engine_says_has_no_secret_and_no_line_that_passes_for_another(

@@ -12,7 +12,7 @@ from mcpagg.lint import names, texts, validity
 from mcpagg.lint.finding import KIND_OF, Finding, Hit, Offer, Surface
 from mcpagg.listed import listed_items
 from mcpagg.options import Options
-from mcpagg.problems import ConfigError, Problem, count, meant
+from mcpagg.problems import ConfigError, Problem, count, meant, some
 from mcpagg.snapshot import Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.serve.listing import is_hidden
@@ -91,7 +91,7 @@ def lint(
 
 
 def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
-    """Return findings as they are shown: of each rule the first few, unless all are wanted.
+    """Return findings as they are shown: of each rule one that stands for all, unless each is.
 
     Of entries that are refused, one line for each server.
     """
@@ -106,11 +106,13 @@ def shortened(findings: Iterable[Finding], verbose: bool) -> list[Problem]:
             by_rule.setdefault(finding.rule.name, []).append(finding)
     problems = [_in_one_line(found) for found in refused.values()]
     for rule, found in by_rule.items():
-        problems += [finding.as_problem() for finding in found[:SHOWN]]
-        if more := found[SHOWN:]:
-            servers = ", ".join(dict.fromkeys(f"'{finding.offer.server}'" for finding in more))
-            what = f"{count(len(more), 'more finding')} of {servers} [{rule}]"
-            problems.append(Problem("", what, f"-v shows all, --ignore {rule} none"))
+        first, *more = found
+        problem = first.as_problem()
+        if more:
+            names = some([*dict.fromkeys(one.offer.target for one in more)], SHOWN)
+            what = f"{problem.what}; and {len(more)} more: {names}"
+            problem = Problem(problem.where, what, f"-v shows each, --ignore {rule} none")
+        problems.append(problem)
     return problems
 
 
@@ -133,7 +135,7 @@ def _in_one_line(found: list[Finding]) -> Problem:
         parts[SHOWN:] = [f"and {len(more)} more"]
     ignore = f"--ignore {quote(f'{first.rule.name}={first.offer.server}:*')}"
     what = f"{'; '.join(parts)}, which {first.effect} [{first.rule.name}]"
-    return Problem(first.offer.path, what, f"-v shows all, {ignore} none")
+    return Problem(first.offer.path, what, f"-v shows each, {ignore} none")
 
 
 def _is_ignored(finding: Finding, word: str) -> bool:
