@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py --name http --serve stdio,http
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:306eec496faf052e91eddf9d26b7c3c3e4f330488540987443621fc156353b20 (mcpagg 0.1.0; without addresses, composite, entries, masking, narrowing, remote, urls)
+#   runtime:  sha256:d0270c9b7cb2f6a5124951ce90ba3762f35bc72334986c393211dbb5534e782c (mcpagg 0.1.0; without addresses, composite, entries, masking, narrowing, remote, urls)
 
 import sys
 
@@ -1050,10 +1050,10 @@ def _inheritable(place):
 class DirectProcess:
  def __init__(self, pid):
   self.returncode = None
-  self._pid = pid
+  self.pid = pid
  def wait(self):
   try:
-   _, status = os.waitpid(self._pid, 0)
+   _, status = os.waitpid(self.pid, 0)
    self.returncode = os.waitstatus_to_exitcode(status)
   except ChildProcessError:
    self.returncode = 0
@@ -2530,6 +2530,7 @@ def is_told_apart(uri):
 ''')
 define_part("serve", r'''
 from binascii import Error, a2b_base64, b2a_base64
+from collections import Counter
 from time import monotonic, time
 import _thread
 import os
@@ -2859,8 +2860,7 @@ class Lifecycle:
   now = self._effects.clock()
   sound = now - self.ready_at > SOUND_SECONDS
   self._failures = 1 if sound else self._failures + 1
-  pause = FIRST_RETRY_SECONDS * 2.0 ** (self._failures - 1)
-  self._retry_at = now + min(pause, LONGEST_RETRY_SECONDS)
+  self._retry_at = now + retry_pause(self._failures)
   self.enter(DOWN, reason)
  def tick(self, now):
   if self._deadline <= now:
@@ -2880,6 +2880,9 @@ class Lifecycle:
   self.enter(CREATED, f"had nothing to do for {limit:g} s")
   self._effects.sleep(self._connection.child)
   return True
+
+def retry_pause(failures):
+ return min(FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, 10), LONGEST_RETRY_SECONDS)
 
 def introduction_fault(method, said):
  if type(said) is not dict:
@@ -4181,7 +4184,7 @@ class ListReader:
   connection,
   lifecycle,
   clients,
-  said,
+  instances,
  ):
   self.kind = catalogue.kind
   self._catalogue = catalogue
@@ -4192,7 +4195,8 @@ class ListReader:
   self._guarded = self._policy == "refuse"
   self._lifecycle = lifecycle
   self._clients = clients
-  self._said = said
+  self._instances = instances
+  self._said = instances.said
   self.clear()
  def clear(self):
   self.compared = False
@@ -4211,6 +4215,9 @@ class ListReader:
  @property
  def is_at_rest(self):
   return self._reading is None and self._again_at == FOREVER
+ @property
+ def _is_of_all(self):
+  return self._instances.shares(self._connection.child)
  def read(self):
   if self._reading is not None:
    return
@@ -4294,8 +4301,9 @@ class ListReader:
   if difference and now < settled_at and not self.is_awaited:
    self._again_at = self._effects.arm(settled_at)
    return
-  self._apply(items, difference)
-  self._report(difference)
+  if self._guarded or self._is_of_all:
+   self._apply(items, difference)
+   self._report(difference)
   overtaken = self._guarded and self._again_at < FOREVER
   self.compared, self.is_awaited = not overtaken, False
   if not overtaken:
@@ -4327,6 +4335,8 @@ class ListReader:
    for name in ((item.exposed, item.portable) if named else (item.original,))
   }
  def _serve(self, items):
+  if not self._is_of_all:
+   return
   changes = Difference(self._catalogue.served(self._server), items)
   if changes:
    self._catalogue.serve(self._server, items)
@@ -4376,10 +4386,10 @@ class Lists:
   connection,
   lifecycle,
   clients,
-  said,
+  instances,
  ):
   self._readers = {
-   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, said)
+   kind.name: ListReader(catalogues[kind.name], connection, lifecycle, clients, instances)
    for kind in KINDS
   }
  def __iter__(self):
@@ -4412,8 +4422,12 @@ class Lists:
 ASKED_IN_CALLS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation"}
 ANSWER_SECONDS = 60.0
 ALONE_SECONDS = 0.25
-LATE_SECONDS = 1.0
+LATE_SECONDS = 60.0
+MAXIMUM_OPEN_REQUESTS = 1000
+MAXIMUM_HELD_REQUESTS = 100
 GONE = "The client is gone"
+TOO_MANY = "Too many requests are open"
+NOT_KNOWN_WHOM = "It is not known whom this is for"
 
 def can_be_asked(client):
  return bool(ASKED_IN_CALLS.values() & client.capabilities.keys())
@@ -4430,24 +4444,29 @@ class ServerRequest:
 
 class HeldRequest:
  __slots__ = ("deadline", "left", "message")
- def __init__(self, message, deadline):
+ def __init__(self, message, left, deadline):
   self.message = message
+  self.left = left
   self.deadline = deadline
-  self.left = set()
 
 class FirstCalls:
  def __init__(self):
   self._called = set()
   self._alone = None
   self.until = FOREVER
+ def forget(self):
+  self._called.clear()
  def holds_back(self, call, now):
   if self.until <= now:
    self.end()
-  if self._alone is None or (call.method, call.original) in self._called:
+  if self._alone is None or call.path != ("name",):
+   return False
+  if (call.method, call.original) in self._called:
    return False
   return call.client.party is not self._alone.client.party
  def note(self, call, now):
-  if self._alone is None and (call.method, call.original) not in self._called:
+  is_first = call.path == ("name",) and (call.method, call.original) not in self._called
+  if is_first and self._alone is None:
    self._alone, self.until = call, now + ALONE_SECONDS
  def ended(self, call):
   if call is self._alone:
@@ -4464,9 +4483,11 @@ class ServerRequests:
   lifecycle,
   clients,
   instances,
+  send_on,
   *,
   several,
  ):
+  self._send_on = send_on
   self._connection = connection
   self._lifecycle = lifecycle
   self._clients = clients
@@ -4480,27 +4501,36 @@ class ServerRequests:
  @property
  def are_open(self):
   return bool(self.pending or self.held)
+ @property
+ def _is_full(self):
+  return len(self.pending) + len(self.held) + len(self.deferred) >= MAXIMUM_OPEN_REQUESTS
  def receive(self, message):
   if message.method == "ping":
    self._connection.send(result(message.id_text, "{}"))
   elif message.id is None:
    self.ask(None, message)
+  elif self._is_full:
+   self._refuse(message, INTERNAL_ERROR, TOO_MANY)
   elif not self._connection.calls and self._may_defer(message):
    self.deferred.append(message)
   else:
    self._note_asking(message.method or "")
-   if not self._ask_caller(message, set()):
+   left = {*self._late}
+   if self._ask_caller(message, left):
+    return
+   if len(self.held) >= MAXIMUM_HELD_REQUESTS:
+    self._refuse(message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
+   else:
     effects = self._connection.effects
     deadline = effects.arm(effects.clock() + ANSWER_SECONDS)
-    self.held.append(HeldRequest(message, deadline))
+    self.held.append(HeldRequest(message, left, deadline))
  def _note_asking(self, method):
   calls = self._connection.calls.values()
   if calls and method in ASKED_IN_CALLS:
    shared = any(call.client.connection.audience is not None for call in calls)
    self._instances.ask(are_shared=shared)
  def _ask_caller(self, message, left):
-  now = self._connection.effects.clock()
-  parties = left | {party for party, until in self._late.items() if until > now}
+  parties = {*left}
   calls = [*self._connection.calls.values()]
   if not calls:
    owner = self._owner()
@@ -4511,28 +4541,41 @@ class ServerRequests:
   candidates = self._at_work(calls) or calls
   parties.update([call.client.party for call in candidates])
   if len(parties) > 1:
-   return False
-  able = [call for call in calls if not inability(call.client, message)]
-  able = [call for call in able if call in candidates] or able
+   return self._is_for_nobody(message, parties)
+  clients = {call.client for call in calls}
+  unable = {client for client in clients if inability(client, message)}
+  able = [call for call in candidates if call.client not in unable]
+  able = able or [call for call in calls if call.client not in unable]
   reached = [call for call in able or candidates if call.attended]
   if reached:
    self.ask(reached[-1].client, message)
   else:
    self._refuse(message, INTERNAL_ERROR, GONE)
   return True
+ def _is_for_nobody(self, message, parties):
+  refusals = [inability(party, message) for party in parties]
+  if all(refusals):
+   self._connection.send(failure(message.id_text, refusals[0]))
+  elif message.method not in ASKED_IN_CALLS:
+   self._refuse(message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
+  else:
+   return False
+  return True
  def _at_work(self, calls):
-  asked = [one.client for one in self.pending]
-  counts = {client: asked.count(client) for client in asked}
-  own = [call.client for call in calls]
-  return [call for call in calls if own.count(call.client) > counts.get(call.client, 0)]
+  asked = Counter(one.client for one in self.pending)
+  own = Counter(call.client for call in calls)
+  return [call for call in calls if own[call.client] > asked[call.client]]
  def _owner(self):
   starter = self._lifecycle.client
   if starter in self._clients:
    return starter
-  owners = self._instances.owners(self._connection.child)
-  return owners[0] if len(owners) == 1 and owners[0] in self._clients else None
+  owner = self._instances.sole_user(self._connection.child)
+  return owner if owner in self._clients else None
  def settle(self):
-  self.held = [one for one in self.held if not self._ask_caller(one.message, one.left)]
+  held, self.held = self.held, []
+  for one in held:
+   if not self._ask_caller(one.message, one.left):
+    self.held.append(one)
  def _may_defer(self, message):
   starter = self._lifecycle.client
   started = starter is not None and starter.connection in self._clients
@@ -4552,6 +4595,8 @@ class ServerRequests:
    refusal = error(INTERNAL_ERROR, "No client's call is under way")
   elif not client.may_answer:
    refusal = error(INTERNAL_ERROR, GONE)
+  elif self._is_full:
+   refusal = error(INTERNAL_ERROR, TOO_MANY)
   else:
    refusal = inability(client, message)
   if client is None or refusal:
@@ -4570,6 +4615,8 @@ class ServerRequests:
   if self._lifecycle.era != LEGACY:
    return False
   now, party = self._connection.effects.clock(), call.client.party
+  if self._instances.owners(self._connection.child):
+   self._first_calls.forget()
   if self._first_calls.holds_back(call, now):
    return True
   if self.held:
@@ -4591,9 +4638,16 @@ class ServerRequests:
  def taken_back(self, call):
   self._first_calls.ended(call)
   effects = self._connection.effects
-  self._late[call.client.party] = effects.arm(effects.clock() + LATE_SECONDS)
+  late = self._late.setdefault(call.client.party, {})
+  late[call.number] = effects.arm(effects.clock() + LATE_SECONDS)
   for held in self.held:
    held.left.add(call.client.party)
+ def answered_late(self, number):
+  for party, late in [*self._late.items()]:
+   if late.pop(number, None) is not None and not late:
+    del self._late[party]
+ def is_late(self, party):
+  return party in self._late
  def give_up(self, now, *, awaited):
   for asked in [one for one in self.pending if one.deadline < FOREVER]:
    if not awaited:
@@ -4604,16 +4658,23 @@ class ServerRequests:
     self._end(asked)
     why = "The client did not answer while others waited"
     self._refuse(asked.message, REQUEST_TIMEOUT, why)
-  self._late = {party: until for party, until in self._late.items() if until > now}
+  self._drop_late(now)
   concerned = {}
   for held in [*self.held]:
    if held.deadline > now:
     self._connection.effects.arm(held.deadline)
     continue
    self.held.remove(held)
-   self._refuse(held.message, INTERNAL_ERROR, "It is not known whom this is for")
+   self._refuse(held.message, INTERNAL_ERROR, NOT_KNOWN_WHOM)
    concerned.update(dict.fromkeys(self._connection.calls.values()))
   return [*concerned]
+ def _drop_late(self, now):
+  for party, late in [*self._late.items()]:
+   self._late[party] = {number: until for number, until in late.items() if until > now}
+   for until in self._late[party].values():
+    self._connection.effects.arm(until)
+   if not self._late[party]:
+    del self._late[party]
  def _find(self, client, number):
   asked = [one for one in self.pending if one.client is client and one.number == number]
   return asked[0] if asked else None
@@ -4621,17 +4682,20 @@ class ServerRequests:
   asked = self._find(client, number)
   if asked is None:
    return False
-  self.pending.remove(asked)
+  self._close(asked)
   self._lifecycle.touch()
   self._connection.send(message.under(asked.message.id_text))
   return True
+ def _close(self, asked):
+  self.pending.remove(asked)
+  self._connection.effects.later(self._send_on)
  def progress(self, client, number, message):
   asked = self._find(client, number)
   if asked is not None and asked.token:
    params = message.json("params").owned({"progressToken": asked.token})
    self._connection.send(notification(PROGRESS, params.text))
  def _end(self, asked, params="{}"):
-  self.pending.remove(asked)
+  self._close(asked)
   cancelled = Json(params).owned({"requestId": str(asked.number)})
   asked.client.deliver(notification(CANCELLED, cancelled.text))
  def _refuse(self, message, code, why):
@@ -4662,7 +4726,8 @@ class ServerRequests:
    self._refuse(asked.message, INTERNAL_ERROR, GONE)
  def _take_from(self, client):
   taken = [asked for asked in self.pending if asked.client is client]
-  self.pending = [asked for asked in self.pending if asked.client is not client]
+  for asked in taken:
+   self._close(asked)
   return taken
  def clear(self):
   self.deferred, self.held = [], []
@@ -4700,10 +4765,9 @@ class Child:
   self._loss_said = False
   several = len(plan.servers) > 1
   self.requests = ServerRequests(
-   self.connection, self.lifecycle, clients, instances, several=several
+   self.connection, self.lifecycle, clients, instances, self._send_on, several=several
   )
-  said = instances.said
-  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, said)
+  self.lists = Lists(self._catalogues, self.connection, self.lifecycle, clients, instances)
   self.calls = CallQueue(
    self.connection,
    self.lifecycle,
@@ -4737,6 +4801,7 @@ class Child:
    self.lifecycle.give_up(fault)
    return
   self.lifecycle.ready(answer)
+  self._instances.succeeded()
   self.connection.send(notification(INITIALIZED))
   if self.name in self._outages:
    self._outages.remove(self.name)
@@ -4770,6 +4835,8 @@ class Child:
   shaking = self.state == STARTING and bool(self.connection.own)
   if shaking and self.era == MODERN and self.lifecycle.switch_era():
    return
+  if self.state == STARTING:
+   self._instances.failed(self)
   self.calls.abandon(self.calls.clear(), reason)
   self.requests.clear()
   self.lifecycle.fail(reason)
@@ -4845,6 +4912,9 @@ class Child:
    self._send_on()
   elif message.id is None and not number and message.is_response:
    connection.lose(connection.without_id(message))
+  elif number:
+   self.requests.answered_late(number)
+   self.calls.flush()
   if connection.lost.errors:
    self._settle_lost()
  def _unreadable(self, fragment):
@@ -4902,11 +4972,13 @@ class Instances:
   self._silent = None
   self._users = set()
   self._is_used = False
+  self._failures = 0
+  self._failed = None
   self._spare = {}
  def __iter__(self):
-  return iter(
-   list(dict.fromkeys([*self._shared.values(), *self._own.values(), *self._spare]))
-  )
+  silent = [] if self._silent is None else [self._silent]
+  children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
+  return iter(list(dict.fromkeys(children)))
  @property
  def state(self):
   states = [child.state for child in self._shared.values()]
@@ -4915,6 +4987,8 @@ class Instances:
  def are_down(self):
   up = any(child.state in (READY, STARTING, QUEUED) for child in self)
   return not up and any(child.state == DOWN for child in self._shared.values())
+ def shares(self, child):
+  return any(child is shared for shared in self._shared.values())
  def shared(self, client):
   if not self._speaks_both:
    return self.main
@@ -4932,15 +5006,25 @@ class Instances:
   if not self._asks or self._is_free_for(party) or shared.lifecycle.is_down_for_good:
    self._users.add(party)
    return shared
-  self._own[party] = self._another(party) if can_be_asked(client) else self._unasking()
+  if not can_be_asked(client):
+   self._own[party] = self._unasking()
+  elif (failed := self._lately_failed()) is not None:
+   return failed
+  else:
+   self._own[party] = self._another(party)
   return self._own[party]
+ def _lately_failed(self):
+  if self._failed is None or self._failed[1] <= self._effects.clock():
+   return None
+  child = self._failed[0]
+  return child if child.lifecycle.is_down_for_good else None
  def _is_free_for(self, party):
   return not self._is_used and self._users <= {party}
  def _another(self, party):
-  if self._spare and party.is_modern:
-   child = next(iter(self._spare))
-   del self._spare[child]
-   return child
+  spare = next((child for child in self._spare if child.lifecycle.is_ready), None)
+  if spare is not None and party.is_modern:
+   del self._spare[spare]
+   return spare
   private = set(self._own.values()) - {*self._shared.values(), self._silent}
   if len(private) + len(self._spare) < MAXIMUM_INSTANCES:
    return Child(self.name, self, *self._parts, era=LEGACY)
@@ -4953,6 +5037,11 @@ class Instances:
   return self._silent
  def owners(self, child):
   return [party for party, own in self._own.items() if own is child]
+ def sole_user(self, child):
+  owners = self.owners(child)
+  if len(owners) != 1:
+   return None
+  return owners[0] if not self.shares(child) or self._is_free_for(owners[0]) else None
  def asked(self, child, method, party):
   if method in ASKED_IN_CALLS and party not in self._own and not self.owners(child):
    self._own[party] = next(one for one in self if one is child)
@@ -4961,6 +5050,12 @@ class Instances:
    self._asks = True
    if are_shared:
     self.main.connection.say(NOT_SHARED)
+ def failed(self, child):
+  if not self.shares(child):
+   self._failures += 1
+   self._failed = child, self._effects.clock() + retry_pause(self._failures)
+ def succeeded(self):
+  self._failures, self._failed = 0, None
  def left(self, client):
   if client.party is not client:
    return
@@ -4971,7 +5066,7 @@ class Instances:
   kept = (None, self._silent, *self._shared.values())
   if child is None or child in kept or self.owners(child):
    return
-  if client.is_modern and child.lifecycle.is_ready:
+  if client.is_modern and child.lifecycle.is_ready and not child.requests.is_late(client):
    self._spare[child] = self._effects.arm(self._effects.clock() + SPARE_SECONDS)
   else:
    child.retire()
@@ -5455,7 +5550,7 @@ class Core:
 STDIN_GRACE_SECONDS = 2.0
 SIGTERM_GRACE_SECONDS = 2.0
 LAST_WORDS_SECONDS = 0.3
-LAST_WORDS_BYTES = 4096
+LAST_WORDS_BYTES = 8192
 LAST_WORDS_LINES = 10
 CHUNK = 1 << 16
 TERMINATE = 15
@@ -5583,13 +5678,15 @@ class Process:
   self._group_gone(SIGTERM_GRACE_SECONDS)
  def kill(self):
   self._signal(KILL)
- def last_words(self):
+ def last_words(self, most=LAST_WORDS_LINES):
+  load_part("rare")
   load_part("rare")
   text = self.launch.redact(self._last_words.decode("utf-8", "replace"))
-  if len(self._last_words) > LAST_WORDS_BYTES:
+  is_whole = len(self._last_words) <= LAST_WORDS_BYTES
+  if not is_whole:
    text = text[-LAST_WORDS_BYTES:].partition("\n")[2]
   lines = [printable(line).rstrip() for line in text.replace("\r", "\n").split("\n")]
-  return "\n".join([line for line in lines if line][-LAST_WORDS_LINES:])
+  return "\n".join(telling([line for line in lines if line], most, is_whole))
  def _group_gone(self, seconds):
   from time import monotonic, sleep
   deadline = monotonic() + seconds
@@ -8503,18 +8600,18 @@ class Outgoing:
      patience = KEEP_ALIVE_SECONDS
    try:
     if self.is_left:
-     pass
-    elif self.is_stream:
-     await self._write_events(headers, opening)
-    else:
-     lines = self._taken()
-     body = b",".join(line for line, _ in lines)
-     answered = 200 if self._code is None else status(self._code)
-     body = b"[" + body + b"]" if self._batch else body
-     await self._exchange.respond(answered, body, headers)
+     return False
+    if self.is_stream:
+     return await self._write_events(headers, opening)
+    lines = self._taken()
+    body = b",".join(line for line, _ in lines)
+    answered = 200 if self._code is None else status(self._code)
+    body = b"[" + body + b"]" if self._batch else body
+    await self._exchange.respond(answered, body, headers)
    except Gone:
     self._leave()
-  return not self.is_left
+    return False
+  return True
  async def _write_events(self, headers, opening):
   exchange = self._exchange
   about = {
@@ -8531,8 +8628,10 @@ class Outgoing:
     await exchange.write(event("message", line, event_id))
    if not lines and not await self._wait(KEEP_ALIVE_SECONDS):
     await exchange.write(b": still there\n\n")
-  if not self.is_left:
-   await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
+  if self.is_left:
+   return False
+  await exchange.end(f": {self._word}\n\n".encode() if self._word else b"")
+  return True
  def _taken(self):
   lines = [*self._waiting]
   self._waiting.clear()
@@ -8553,6 +8652,8 @@ def event(name, data, identifier=""):
 
 # http/streams.py: Streams of events that outlast a connection: what was written is kept to be fetched again.
 MAXIMUM_REPLAY_BYTES = 1 << 22
+MAXIMUM_REPLAYS_BYTES = 1 << 28
+EVENT_BYTES = 1 << 10
 REPLAY_SECONDS = 300.0
 RETRY_MILLISECONDS = 1000
 PRIMED_VERSION = "2025-11-25"
@@ -8565,20 +8666,21 @@ class Replay:
  def __len__(self):
   return len(self._events)
  def add(self, stream, place, message):
-  if len(message.line()) > self._limit and message.method is None:
-   word = f"the answer was lost: of one of more than {self._limit} bytes nothing is kept"
+  limit = self._limit()
+  if _cost(message) > limit and message.method is None:
+   word = f"the answer was lost: of one of more than {limit} bytes nothing is kept"
    message = lost(message.id_text, word)
   self._events.append((monotonic(), stream, place, message))
-  self._size += len(message.line())
+  self._size += _cost(message)
   self.drop_old()
  def after(self, stream, place):
   return [
    (at, said) for _, number, at, said in self._events if number == stream and at > place
   ]
  def drop_old(self):
-  limit = monotonic() - REPLAY_SECONDS
-  while self._events and (self._size > self._limit or self._events[0][0] < limit):
-   self._size -= len(self._events.popleft()[3].line())
+  limit, oldest = self._limit(), monotonic() - REPLAY_SECONDS
+  while self._events and (self._size > limit or self._events[0][0] < oldest):
+   self._size -= _cost(self._events.popleft()[3])
 
 class Stream:
  def __init__(self, number, replay):
@@ -8618,6 +8720,9 @@ class Stream:
  def end(self, word=""):
   if self.outgoing is not None:
    self.outgoing.end(word)
+
+def _cost(message):
+ return len(message.line()) + EVENT_BYTES
 
 def _event_id(stream, place):
  return f"{stream}.{place}"
@@ -8995,7 +9100,9 @@ class Sessions:
     raise Refused(503, "Too many sessions", headers={"retry-after": "60"})
    oldest = min(idle, key=lambda session: session.used_at)
    await self.end(oldest, "the session has made room for another")
-  session = Session(os.urandom(16).hex(), self._bridge, replayed)
+  def share():
+   return min(replayed, MAXIMUM_REPLAYS_BYTES // max(1, len(self._sessions)))
+  session = Session(os.urandom(16).hex(), self._bridge, share)
   self._sessions[session.identifier] = session
   return session
  def find(self, identifier):
@@ -10182,6 +10289,10 @@ CRASHES = {
  0xC0000374: "heap corruption",
  0xC0000409: "it aborted",
 }
+REASONS = ("error", "fatal", "panic", "exception", "traceback", "cannot", "failed", "not found")
+REASON_LINES = 3
+FIRST_LINES = 2
+GAP = "…"
 INTERRUPTED = 0xC000013A
 FIRST_CRASH = 0xC0000000
 
@@ -10293,6 +10404,27 @@ def describe(status):
 
 def crashed(status):
  return status < 0 or status >= FIRST_CRASH
+
+def telling(lines, most, is_whole):
+ if len(lines) > most:
+  lines = [line for line in lines if not line.lstrip().startswith("-")] or lines
+ if len(lines) <= most:
+  return list(lines)
+ reasons = [number for number, line in enumerate(lines) if _gives_reason(line)]
+ kept = {*reasons[:REASON_LINES], *range(FIRST_LINES if is_whole else 0)}
+ kept.update(range(len(lines) - most + len(kept), len(lines)))
+ shown = []
+ before = 0
+ for number in sorted(kept):
+  if shown and number > before + 1:
+   shown.append(GAP)
+  shown.append(lines[number])
+  before = number
+ return shown
+
+def _gives_reason(line):
+ words = line.lower()
+ return any(reason in words for reason in REASONS)
 
 # rare/resources.py: Routes what is about resources and skills: to the owner of a URI, or to those who may be it.
 SKILL_METHODS = frozenset(m for m, row in METHODS.items() if row.capability == SKILLS_EXTENSION)

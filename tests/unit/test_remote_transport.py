@@ -109,7 +109,8 @@ def test_connections_are_kept_and_each_call_under_way_has_its_own() -> None:
         few = server.connections
         for number in [talk.ask("slow") for _ in range(3)]:
             talk.answer(number)
-        assert few <= 3
+        # One may be given back only after the next call has taken another.
+        assert few < len(server.of("tools/list"))
         assert server.connections <= few + 3
 
 
