@@ -26,6 +26,7 @@ from mcpagg_runtime.base.client import Client
 from mcpagg_runtime.serve.connection import LONGEST_TIMES
 from mcpagg_runtime.serve.lifecycle import LONGEST_RETRY_SECONDS, MAXIMUM_FAILURES, SOUND_SECONDS
 from mcpagg_runtime.serve.lists import PATIENCE_SECONDS, SETTLE_SECONDS
+from mcpagg_runtime.serve.server_requests import LATE_SECONDS
 
 THOROUGH = not settings().derandomize
 SNAPSHOT = {"a": ["x", "y"], "a_b": ["x"], "c": ["x:y"]}
@@ -146,6 +147,7 @@ class Server:
         self.served = {entry: tool(entry) for entry in SNAPSHOT[name]}
         self.spent: list[int] = []
         self.used: set[int] = set()
+        self.late: dict[Client, float] = {}
         self.forget("new")
 
     def forget(self, state: str) -> None:
@@ -237,6 +239,12 @@ class RouterMachine(RuleBasedStateMachine):
         self.expect(
             peer, f'{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}'
         )
+
+    def _take_back(self, asked: Asked, more: str = "") -> None:
+        """A child is told that nobody waits for a call; for a while it may ask for it yet."""
+        self.expect_cancel(self.world[asked.server], asked.child_id, more)
+        late = self.servers[asked.server].late
+        late[asked.client] = self.world.now + LATE_SECONDS
 
     def settle(self, asked: Asked) -> None:
         """The call is owed no answer any more; its id at the child is spent."""
@@ -365,7 +373,7 @@ class RouterMachine(RuleBasedStateMachine):
         client = self.pick(self.clients if really else [], who)
         for asked in [asked for asked in self.owed if asked.client is client]:
             if asked.child_id:
-                self.expect_cancel(self.world[asked.server], asked.child_id)
+                self._take_back(asked)
             self.settle(asked)
         for question in [question for question in self.questions if question.client is client]:
             error = '{"code":-32603,"message":"The client is gone"}'
@@ -448,7 +456,7 @@ class RouterMachine(RuleBasedStateMachine):
         for asked in reversed(self.owed):
             if asked.client is client and key(asked.raw) == key(raw):
                 if asked.child_id:
-                    self.expect_cancel(self.world[asked.server], asked.child_id)
+                    self._take_back(asked)
                 self.settle(asked)
                 break
         self.say(client, f'{{"method":"notifications/cancelled","params":{{"requestId":{raw}}}}}')
@@ -631,10 +639,12 @@ class RouterMachine(RuleBasedStateMachine):
         mine = [asked.client for asked in self.sent() if asked.server == server.name]
         open_ = [question.client for question in self.questions if question.server == server.name]
         at_work = [client for client in mine if mine.count(client) > open_.count(client)]
-        if len({*(at_work or mine)}) > 1:
+        late = {one for one, until in server.late.items() if until >= self.world.now}
+        starter = server.starter if server.starter in self.clients else None
+        meant: list[Client | None] = [*(at_work or mine or [starter]), *late]
+        if len({*meant}) > 1:
             raise Nobody
         line = f'{{"id":{raw},"method":"{method}","params":{{"serial":{serial}}}}}'
-        starter = server.starter if server.starter in self.clients else None
         client = (at_work or mine)[-1] if mine else starter
         if client is not None and "roots" not in client.capabilities:
             client = None
@@ -818,8 +828,7 @@ class RouterMachine(RuleBasedStateMachine):
             message = f"Server '{asked.server}' did not answer in time"
             self.expect_failure(asked, -32001, message)
             if asked.child_id:
-                child = self.world[asked.server]
-                self.expect_cancel(child, asked.child_id, ',"reason":"timed out"')
+                self._take_back(asked, ',"reason":"timed out"')
             self.settle(asked)
         return late
 
