@@ -641,8 +641,9 @@ class RouterMachine(RuleBasedStateMachine):
         at_work = [client for client in mine if mine.count(client) > open_.count(client)]
         late = {one for one, until in server.late.items() if until >= self.world.now}
         starter = server.starter if server.starter in self.clients else None
-        meant: list[Client | None] = [*(at_work or mine or [starter]), *late]
-        if len({*meant}) > 1:
+        callers = at_work or mine
+        meant = {*callers, *late} if callers else {starter, *late}
+        if len(meant) > 1:
             raise Nobody
         line = f'{{"id":{raw},"method":"{method}","params":{{"serial":{serial}}}}}'
         client = (at_work or mine)[-1] if mine else starter
