@@ -337,8 +337,8 @@ def mentions_modern(refusal: Message) -> bool:
 
 def _silence(child: Collector, version: str, seconds: float) -> Fault:
     method = DISCOVER if version == MODERN_VERSION else "initialize"
-    what = f"did not answer {method} within {seconds:g} s"
     talk = child.conversation
+    what = f"did not answer {method} within {seconds:g} s{talk.silence_told}"
     if talk.noise:
         what += f", but {talk.told_noise()}"
     return talk.fault(f"{what} ({_why_silent(child)})", is_late=True)

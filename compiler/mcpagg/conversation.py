@@ -21,6 +21,7 @@ from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
 from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
+from mcpagg_runtime.serve.connection import wrong_id
 from mcpagg_runtime.serve.messages import answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.spawn.launch import Launch
@@ -234,6 +235,12 @@ class Conversation:
         words = self._process.last_words(self._quoted)
         return Fault(self.launch.redact(what), words, is_late=is_late)
 
+    @property
+    def silence_told(self) -> str:
+        """What there is to say of a server behind a URL that does not answer."""
+        process = self._process
+        return process.silence_told if isinstance(process, RemoteConnection) else ""
+
     def told_noise(self) -> str:
         """Say what it writes that is no message; a server behind a URL has no stdout."""
         where = "" if self.launch.url else " to stdout"
@@ -278,13 +285,13 @@ class Conversation:
         return answered(messages)
 
     def _answered(self, message: Message) -> None:
-        """Take an answer; without an id, it is to the request in flight."""
+        """Take an answer; without an id that was ever asked, it is to the request in flight."""
         number = message.number
         if number == self._asked:
             self._answer = message
-        elif message.id is None and not number and message.is_response:
+        elif message.is_response and not 0 < number <= self._asked:
             if not message.is_error:
-                message = _failed("the answer has no id")
+                message = _failed(f"the answer came {wrong_id(message)}")
             self._answer = message
 
     def _unreadable(self, fragment: Fragment) -> None:

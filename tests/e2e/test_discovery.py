@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -461,6 +461,35 @@ def test_a_silent_child_is_not_waited_for_for_ever(method: str, log: Path) -> No
     assert (hint in str(caught.value)) == (method == "initialize")
     assert str(caught.value).endswith("the end of its stderr:\n    hm")
     assert_nothing_is_left(log)
+
+
+@pytest.mark.parametrize("how", ["well", "error", "silence"])
+def test_the_input_of_a_child_is_ended_first_whatever_became_of_it(how: str, log: Path) -> None:
+    answers = {"well": {}, "error": {"tools/list": {"error": {}}}, "silence": {"tools/list": None}}
+    entry = stub_entry(answers=answers[how], log=str(log))
+    with suppress(ChildFault), skipping(log, ("tools/list", LIMIT if how == "silence" else 0)):
+        survey({"stub": entry}, connect_timeout=LIMIT)
+    assert len(events(log, "eof")) == starts(log) == 1
+
+
+def test_an_answer_with_an_id_that_was_never_asked_is_told_at_once() -> None:
+    line = '{"jsonrpc":"2.0","id":0,"result":{}}\n'
+    entry = stub_entry(answers={"initialize": None}, at={"initialize": [{"stdout": line}]})
+    with pytest.raises(ChildFault, match="the answer came with the id 0, which no request has had"):
+        survey({"stub": entry})
+
+
+def test_messages_behind_headers_are_read_and_the_headers_told(log: Path) -> None:
+    """As servers of another protocol, that of editors, write them."""
+    head = [{"stdout": "Content-Length: 90\r\n\r\n"}]
+    snapshot, warnings = survey({"stub": stub_entry(at={"initialize": head, "tools/list": head})})
+    assert (names(snapshot.children[0]), len(warnings)) == (["echo"], 1)
+    silent = stub_entry(answers={"initialize": None}, at={"initialize": head}, log=str(log))
+    with (
+        pytest.raises(ChildFault, match='else than JSON-RPC to stdout: "Content-Length: 90"'),
+        skipping(log, ("initialize", LIMIT)),
+    ):
+        survey({"stub": silent}, connect_timeout=LIMIT)
 
 
 def test_a_child_that_reads_nothing_is_not_waited_for_for_ever() -> None:

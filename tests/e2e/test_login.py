@@ -336,6 +336,98 @@ def naming(issuer: str, **endpoints: Any) -> Callable[[Request], None]:
     return behave
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_of_two_resources_at_one_origin_that_of_the_path_counts(
+    is_named: bool, log_in: LogIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webbrowser.open", lambda url: _come_back(url, code="x"))
+    plain, place = naming(""), "/.well-known/oauth-protected-resource"
+
+    def behave(request: Request) -> None:
+        own = f"http://{request.headers['host']}"
+        if request.path == place:
+            about = {"resource": f"{own}/other", "authorization_servers": [f"{other.url}/none"]}
+            request.reply(200, json.dumps(about), "application/json")
+        elif is_named and request.path == "/mcp" and "authorization" not in request.headers:
+            challenge = f'Bearer resource_metadata="{own}{place}/mcp"'
+            request.reply(401, WWW_Authenticate=challenge)
+        else:
+            plain(request)
+
+    with Remote() as other, Remote(behave) as server:
+        status, said = log_in({"url": server.url})
+        assert (status, other.requests) == (0, []), said
+
+
+TENANT = "/tenant1"
+
+
+@pytest.mark.parametrize(
+    ("place", "resource", "challenge", "asked"),
+    [
+        ("/.well-known/oauth-authorization-server/tenant1", "/mcp", None, {"resource": "/mcp"}),
+        ("/tenant1/.well-known/openid-configuration", "/mcp", None, {}),
+        ("/tenant1/.well-known/openid-configuration", "", None, {"resource": ""}),
+        ("/.well-known/openid-configuration/tenant1", "/mcp", 'Bearer scope="a b"', {}),
+    ],
+)
+def test_an_authorization_server_is_found_wherever_it_describes_itself(
+    place: str,
+    resource: str,
+    challenge: str | None,
+    asked: Json,
+    log_in: LogIn,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+
+    def browse(url: str) -> bool:
+        opened.append(url)
+        return bool(_come_back(url, code="x"))
+
+    def behave(request: Request) -> None:
+        own = f"http://{request.headers['host']}"
+        if "protected-resource" in request.path:
+            about = {"resource": own + resource, "authorization_servers": [own + TENANT]}
+            request.reply(200, json.dumps(about), "application/json")
+        elif ".well-known" in request.path and request.path != place:
+            request.reply(404)
+        elif request.path == place:
+            naming(own + TENANT)(_as_asked_for(request))
+        elif request.path == "/mcp" and challenge and "authorization" not in request.headers:
+            request.reply(401, WWW_Authenticate=challenge)
+        else:
+            naming("")(_as_asked_for(request))
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    with Remote(behave) as server:
+        status, said = log_in({"url": server.url})
+    assert status == 0, said
+    sent = {key: values[0] for key, values in parse_qs(urlsplit(opened[0]).query).items()}
+    if "resource" in asked:
+        assert sent["resource"] == server.url.removesuffix("/mcp") + asked["resource"]
+    assert sent.get("scope") == ("a b" if challenge else None)
+
+
+def _as_asked_for(request: Request) -> Request:
+    """Return a request below the path of a tenant as one that `naming` knows."""
+    request.path = request.path.removeprefix(TENANT)
+    if ".well-known" in request.path:
+        request.path = "/.well-known/oauth-authorization-server"
+    return request
+
+
+def test_an_answer_in_the_name_of_another_authorization_server_is_refused(
+    log_in: LogIn, monkeypatch: pytest.MonkeyPatch, state: Path
+) -> None:
+    evil = {"code": "x", "iss": "https://evil.example"}
+    monkeypatch.setattr("webbrowser.open", lambda url: _come_back(url, **evil))
+    with Remote(naming("", authorization_response_iss_parameter_supported=True)) as server:
+        status, said = log_in({"url": server.url})
+        assert not [one for one in server.requests if one.path == "/token"]
+    assert (status, "iss mismatch" in said, state.exists()) == (4, True, False), said
+
+
 def test_metadata_sends_nobody_to_plain_http_or_to_other_ports_of_this_machine(
     log_in: LogIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_news_come_over_the_stream_of_the_session() -> None:
         session = await site.session()
         stream = site.listen(session)
         assert "id: 0.0" in await stream.block()
+        assert stream.headers["x-accel-buffering"] == "no"
         await site.rest()
         db = site.up("db", ["query", "more"])
         site.wait(5)

@@ -91,6 +91,14 @@ def test_networks_are_exceptions_too() -> None:
     assert proxied("http://[fe80::1]/", **environ) == ""
 
 
+@pytest.mark.parametrize("between", [",", ", ", " ", "\n", ",\r\n"])
+def test_exceptions_are_parted_by_commas_blanks_or_line_ends(between: str) -> None:
+    environ = {"HTTP_PROXY": "p", "no_proxy": between.join(["10.0.0.0/8", "h.example", ""])}
+    for host in ("10.1.2.3", "h.example"):
+        assert proxied(f"http://{host}/", **environ) == ""
+    assert proxied("http://other.example/", **environ) != ""
+
+
 def test_another_kind_of_proxy_is_refused_by_the_name_of_its_variable() -> None:
     with pytest.raises(ValueError, match="HTTPS_PROXY names a proxy of the kind socks5"):
         proxied("https://h.example/", HTTPS_PROXY="socks5://p:1")

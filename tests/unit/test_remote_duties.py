@@ -360,6 +360,20 @@ def test_a_session_that_is_lost_while_nothing_is_called_is_opened_again_at_once(
 # What is said of it
 
 
+def test_a_stream_on_which_no_endpoint_comes_is_told_with_its_url() -> None:
+    def behave(request: Request) -> None:
+        if request.verb == "GET":
+            request.stream(b": ping\n\n")
+            request.wait_for_hangup()
+
+    with Remote(behave) as server:
+        text = json.dumps({"mcpServers": {"far": {"type": "sse", "url": server.url}}}).encode()
+        spec, _ = read_config(text, source="mcp.json", folder=Path("/"))
+        why = "did not answer initialize within 0.5 s at {}: no `endpoint` event came"
+        with pytest.raises(ChildFault, match=re.escape(why.format(server.url))):
+            discover(spec, {}, connect_timeout=0.5)
+
+
 def test_nothing_that_only_a_program_has_is_said_of_a_server_behind_a_url() -> None:
     def behave(request: Request) -> None:
         if request.method == "initialize":

@@ -53,7 +53,10 @@ def test_no_request_overtakes_the_end_of_the_handshake() -> None:
     assert order == ["initialized", "list"]
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", ""])
+KINDS = ("", "application/json; charset=utf-8", "Application/JSON", "application/json-rpc")
+
+
+@pytest.mark.parametrize("kind", ["application/json", *KINDS, "text/plain", "text/json"])
 def test_an_answer_in_one_body_is_one_line_with_the_same_text(kind: str) -> None:
     body = '{\r\n  "id": %d,\n "result" : {"a": 1.0, "text": "\\u2028 ü"}\n, "jsonrpc":"2.0"}\n'
 
@@ -80,6 +83,35 @@ def test_an_answer_may_come_as_a_stream_with_other_messages_before_it() -> None:
         answer = talk.greet().call("tools/call")
         assert len(answer.value("result")["big"]) == 100_000
         talk.notified("notifications/progress")
+
+
+@pytest.mark.parametrize("form", ["[{}]", "\ufeff{}", " {}\n"])
+@pytest.mark.parametrize("status", [200, 201, 202])
+def test_an_answer_is_taken_in_whatever_form_it_comes(status: int, form: str) -> None:
+    def behave(request: Request) -> None:
+        if request.method == "tools/call":
+            body = form.replace("{}", request.response({"n": 1}))
+            request.reply(status, body, "application/json")
+
+    with Remote(behave) as server, Talk(server.url) as talk:
+        assert talk.greet().call("tools/call").value("result") == {"n": 1}
+
+
+@pytest.mark.parametrize("is_begun", [True, False])
+def test_nothing_waits_for_a_stream_of_news_on_which_nothing_comes(is_begun: bool) -> None:
+    def behave(request: Request) -> None:
+        if request.verb == "GET":
+            request.answered = True
+            if is_begun:
+                request.stream()
+            request.wait_for_hangup()
+
+    with Remote(behave) as server:
+        with Talk(server.url) as talk:
+            talk.greet()
+            server.wait("GET")
+            assert talk.call("tools/call").value("result") == {}
+        assert len(server.of("DELETE")) == 1
 
 
 @pytest.mark.parametrize(

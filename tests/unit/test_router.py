@@ -132,8 +132,6 @@ def test_an_answer_whose_id_came_back_as_a_string_is_understood() -> None:
     world = World({"a": ["t"]})
     client, a = world.client(), world.up("a")
     world.say(client, call(1, "a:t"))
-    world.say(a, result("03x", 0), result("", 0), result("٣", 0), result("9" * 5000, 0))
-    assert world.lines(client) == []
     world.say(a, result("3", {}))
     assert world.received(client) == [result(1, {})]
 
@@ -932,6 +930,34 @@ def test_an_id_may_come_back_in_another_type(identifier: str) -> None:
     assert world.received(client) == [result(1, {})]
 
 
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        *((raw, raw) for raw in ("0", "-3", "4", '""', '"03x"', '"٣"')),
+        (f'"{"x" * 90}"', f'"{"x" * 39}'),
+    ],
+)
+def test_an_answer_with_an_id_that_no_request_has_had_is_the_one_call_s(
+    raw: str, shown: str
+) -> None:
+    world, client, a = lost_scene(1)
+    world.say(a, f'{{"jsonrpc":"2.0","id":{raw},"result":{{}}}}')
+    how = f"with the id {shown}, which no request has had"
+    assert world.received(client) == [unusable(1, how)]
+    world, client, a = lost_scene(1)
+    world.say(a, f'{{"jsonrpc":"2.0","id":{raw},"error":{{"code":5,"message":"m"}}}}')
+    assert world.received(client) == [failure(1, 5, "m")]
+
+
+def test_a_late_answer_ends_no_other_call() -> None:
+    world, client, a = lost_scene(2)
+    world.say(client, cancelled(1))
+    world.say(a, result(3, {}), result(3, {}))
+    assert world.received(client) == []
+    world.say(a, result(4, {}))
+    assert world.received(client) == [result(2, {})]
+
+
 def test_a_lost_answer_of_several_calls_is_of_the_one_that_is_left() -> None:
     world, client, a = lost_scene(3)
     world.say(a, {"jsonrpc": "2.0", "id": None, "error": {"code": 5, "message": "m"}})
@@ -1025,6 +1051,65 @@ def test_a_handshake_whose_answer_cannot_be_read_fails() -> None:
     world.say(world["a"], f'{{"jsonrpc":"2.0","id":{identifier},"result":{{')
     [(server, reason)] = world.stopped
     assert (server, "gave an answer that cannot be read" in reason) == ("a", True)
+
+
+FIELD: Json = {"argument": {"name": "x", "value": ""}}
+OF_PROMPT: Json = {"ref": {"type": "ref/prompt", "name": "a:p"}, **FIELD}
+OF_TEMPLATE: Json = {"ref": {"type": "ref/resource", "uri": "x:{n}"}, **FIELD}
+
+
+def world_of_prompts() -> tuple[World, Client, Child]:
+    """Return a server with a prompt and a template."""
+    able: Json = {"prompts": {}, "resources": {}}
+    made: Any = {"prompts": {"a": ["p"]}, "resources": {"a": []}, "templates": {"a": ["x:{n}"]}}
+    world = World({"a": []}, **made, declares={"a": able}, capabilities={"completions": {}})
+    client, a = world.client(), world.ready("a", able)
+    world.lines(a)
+    return world, client, a
+
+
+@pytest.mark.parametrize("params", [OF_PROMPT, OF_TEMPLATE])
+def test_a_server_that_knows_no_completions_has_none(params: Json) -> None:
+    world, client, a = world_of_prompts()
+    for code, answer in (
+        (-32601, result(1, {"completion": {"values": []}})),
+        (-32602, failure(1, -32602, "m")),
+    ):
+        world.say(client, request(1, "completion/complete", params))
+        [asked] = world.received(a)
+        world.say(a, failure(asked["id"], code, "m"))
+        assert world.received(client) == [answer]
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("prompts/get", {"name": "a:p"}),
+        ("resources/read", {"uri": "x:1"}),
+        ("completion/complete", OF_PROMPT),
+        ("completion/complete", OF_TEMPLATE),
+    ],
+)
+def test_not_only_calls_can_be_cancelled(method: str, params: Json) -> None:
+    world, client, a = world_of_prompts()
+    world.say(client, request(9, method, params))
+    [asked] = world.received(a)
+    world.say(client, cancelled(9))
+    assert world.received(a) == [cancelled(asked["id"])]
+    world.say(a, result(asked["id"], {}))
+    assert world.received(client) == []
+
+
+def test_only_servers_that_log_are_told_a_level_and_none_has_to_know_it() -> None:
+    world = World({"a": ["t"], "b": ["t"]}, capabilities={"logging": {}})
+    client = world.client()
+    a, b = world.ready("a"), world.ready("b", {"tools": {}, "logging": {}})
+    world.give_list(a)
+    world.give_list(b)
+    assert world.ask(client, request(1, "logging/setLevel", {"level": "info"})) == result(1, {})
+    [level] = world.received(b)
+    world.say(b, failure(level["id"], -32601, "no"))
+    assert (world.received(a), world.received(client), world.idle()) == ([], [], True)
 
 
 def test_an_own_request_that_is_never_answered_is_given_up() -> None:

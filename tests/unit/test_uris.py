@@ -26,6 +26,9 @@ from mcpagg_runtime.base.templates import fits
         ("x://{id}.json", "x://a.xml", False),
         ("mem:{n}", "mem:1", True),
         ("{a}", "", True),
+        ("file:///café/{name}", "file:///caf%C3%A9/a", True),
+        ("file:///caf%C3%A9/{name}", "file:///café/a", True),
+        ("file:///café/{name}", "file:///cafe/a", False),
     ],
 )
 def test_a_uri_fits_a_template(template: str, uri: str, expected: bool) -> None:

@@ -16,9 +16,11 @@ def fits(template: str, uri: str) -> bool:
     A plain `{name}` takes what holds no `/`, `?` or `#`; expressions with an operator (`{+path}`,
     `{/path*}`, `{?query}`) take anything, their absence included. Each literal is taken where it
     stands first: one pass, whatever a template is made of. Good enough to choose whom to ask: the
-    server itself decides whether it has such a resource.
+    server itself decides whether it has such a resource. Letters outside of ASCII fit as they are
+    and percent-encoded (RFC 6570, section 3.1).
     """
-    first, *parts = template.split("{")
+    uri = _percent_encoded(uri)
+    first, *parts = _percent_encoded(template).split("{")
     if not uri.startswith(first):
         return False
     index = len(first)
@@ -35,6 +37,14 @@ def fits(template: str, uri: str) -> bool:
         index, plain, pending = found + len(literal), True, False
     rest = uri[index:]
     return not (plain and _crosses(rest)) if pending else not rest
+
+
+def _percent_encoded(text: str) -> str:
+    """Return a text with all letters outside of ASCII percent-encoded."""
+    if text.isascii():
+        return text
+    octets = text.encode("utf-8", "surrogatepass")
+    return "".join(chr(octet) if octet < 128 else f"%{octet:02X}" for octet in octets)
 
 
 def _crosses(text: str) -> bool:

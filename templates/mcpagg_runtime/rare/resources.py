@@ -18,6 +18,7 @@ from mcpagg_runtime.base.templates import fits, folder_of, lies_in
 from mcpagg_runtime.serve.connection import Call
 from mcpagg_runtime.serve.lifecycle import DOWN
 from mcpagg_runtime.serve.listing import hides_address
+from mcpagg_runtime.serve.routing import CompletionCall
 from mcpagg_runtime.start.values import quote
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ class ResourceRouting:
             owners = [self._children[item.server]] if item is not None else self.owners(uri)
         able = [child for child in owners if "completions" in child.lifecycle.declared]
         if owners:
-            call = Call(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+            call = CompletionCall(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
             self._dispatch.send(call, able or owners)
         else:
             self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")

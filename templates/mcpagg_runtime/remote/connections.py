@@ -108,7 +108,8 @@ def proxy_for(address: Address, environ: Mapping[str, str]) -> tuple[str, Addres
     if not value or is_this_machine(address.host):
         return None
     exceptions = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
-    if any(_matches(entry.strip().lower(), address) for entry in exceptions.split(",")):
+    # Commas or spaces part them, as with curl; in files of variables line ends are among these.
+    if any(_matches(entry, address) for entry in exceptions.lower().replace(",", " ").split()):
         return None
     if "://" not in value:
         value = f"http://{value}"

@@ -55,6 +55,11 @@ class SseSession:
         self._waiting: set[Transfer] = set()
         """Requests that the stream owes an answer."""
 
+    @property
+    def awaited(self) -> str:
+        """What has not come yet that everything else waits for, "" for nothing."""
+        return "" if self._endpoint else "no `endpoint` event came by the stream"
+
     # Messages to the server
 
     def make(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:

@@ -63,6 +63,11 @@ class StreamableSession:
         """Why the last try failed."""
         self._listening = Transfer()
 
+    @property
+    def awaited(self) -> str:
+        """See SseSession: here nothing has to come first."""
+        return ""
+
     # Messages to the server
 
     def make(self, transfer: Transfer, message: Message, headers: Mapping[str, str]) -> None:

@@ -168,8 +168,15 @@ class RemoteConnection:
         self._in_order = InOrder(self._post)
         """What needs no answer."""
         http = HttpClient(launch.url, launch.headers, agent, Credentials(launch, config))
+        self._where = http.where
         kind = SseSession if launch.transport == "sse" else StreamableSession
         self._session: SseSession | StreamableSession = kind(http, self, self._handshake)
+
+    @property
+    def silence_told(self) -> str:
+        """Where it is that answers nothing, and what has not come yet."""
+        awaited = self._session.awaited
+        return f" at {self._where}: {awaited}" if awaited else f" at {self._where}"
 
     # What the engine says
 

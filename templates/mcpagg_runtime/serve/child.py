@@ -275,7 +275,7 @@ class Child:
         elif number in connection.own:
             connection.own.pop(number).finish(message)
             self._send_on()
-        elif message.id is None and not number and message.is_response:
+        elif message.is_response and not connection.has_minted(number):
             connection.lose(connection.without_id(message))
         elif number:
             self.requests.answered_late(number)

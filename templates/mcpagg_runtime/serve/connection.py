@@ -45,8 +45,17 @@ if TYPE_CHECKING:
 
 # A call may take so many times as long as its limit, if its server reports progress.
 LONGEST_TIMES = 10
+# Characters of an id that nobody knows.
+SHOWN_ID = 40
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
 _SENT = Message({})
+
+
+def wrong_id(message: Message) -> str:
+    """Say what is wrong with the id of a response that has none of ours."""
+    if message.id is None:
+        return "without the id of a request"
+    return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
 
 
 class LegacyChildPort:
@@ -272,6 +281,10 @@ class Connection:
         self._last_id += 1
         return self._last_id
 
+    def has_minted(self, number: int) -> bool:
+        """Whether an id was ever given to a request; an answer to any other one is to nobody."""
+        return 0 < number <= self._last_id
+
     def ask(
         self,
         method: str,
@@ -352,10 +365,10 @@ class Connection:
         return self.gone(f"gave an answer {how}")
 
     def without_id(self, message: Message) -> str:
-        """Return the error that a response without an id means for its request.
+        """Return the error that a response without an id of ours means for its request.
 
         A result is not passed on: it might reach another call than its own.
         """
         if message.is_error:
             return message.raw("error")
-        return self.unusable("without the id of a request")
+        return self.unusable(wrong_id(message))

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 from mcpagg_runtime.base.catalogue import TOOLS, Item, Kind
 from mcpagg_runtime.base.jsontext import Json, rivals
-from mcpagg_runtime.base.message import error, failure
-from mcpagg_runtime.base.protocol import ENVELOPE, INVALID_PARAMS, METHODS, OTHER
+from mcpagg_runtime.base.message import error, failure, result
+from mcpagg_runtime.base.protocol import (
+    ENVELOPE,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    METHODS,
+    OTHER,
+)
 from mcpagg_runtime.serve.calls import tool_not_found, tool_of_nobody
 from mcpagg_runtime.serve.composite import Subcall
 from mcpagg_runtime.serve.connection import Call
@@ -27,6 +33,28 @@ if TYPE_CHECKING:
 
 _OF_META = ("progressToken", *ENVELOPE)
 _OF_REFERENCE = ("type", "name", "uri")
+
+
+class CompletionCall(Call):
+    """A request for completions: a child that knows none has none.
+
+    Clients ask for none at all after the first METHOD_NOT_FOUND, and other servers have some.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, client: Client, message: Message, name: str, path: tuple[str, ...], original: str
+    ) -> None:
+        super().__init__(client, message, name, path, original)
+        deliver = self.answer
+        self.answer = lambda answer: deliver(_completed(answer))
+
+
+def _completed(answer: Message) -> Message:
+    if answer.is_error and answer.code == METHOD_NOT_FOUND:
+        return result(answer.id_text, '{"completion":{"values":[]}}')
+    return answer
 
 
 class Dispatch:
@@ -118,16 +146,9 @@ class NameRouting:
         else:
             self._call_subtool(client, message, item)
 
-    def _send(
-        self,
-        client: Client,
-        message: Message,
-        name: str,
-        item: Item,
-        path: tuple[str, ...] = ("name",),
-    ) -> None:
+    def _send(self, client: Client, message: Message, name: str, item: Item) -> None:
         """Send a request on to the child of an item, with the child's own name for it."""
-        call = Call(client, message, name, path, item.original)
+        call = Call(client, message, name, ("name",), item.original)
         self._dispatch.send(call, [self._children[item.server]])
 
     def _call_by_own_name(self, client: Client, message: Message, kind: Kind, name: str) -> None:
@@ -204,7 +225,9 @@ class NameRouting:
         """Ask the owner of a prompt for completions."""
         items = self.named("prompts", name)
         if len(items) == 1:
-            self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
+            [item] = items
+            call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+            self._dispatch.send(call, [self._children[item.server]])
         else:
             self._deny(client, message, f"Nothing to complete: {name}")
 
