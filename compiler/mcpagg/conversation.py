@@ -22,6 +22,7 @@ from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
 from mcpagg_runtime.serve.connection import wrong_id
+from mcpagg_runtime.serve.lost_answers import AnsweredNotifications
 from mcpagg_runtime.serve.messages import answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
 from mcpagg_runtime.spawn.launch import Launch
@@ -142,6 +143,7 @@ class Conversation:
         self._asked = 0
         """The id of the request in flight, or of the last one."""
         self._answer: Message | None = None
+        self._unasked = AnsweredNotifications()
         self._unanswered = ""
         """Why there is no answer to it, though the server is there."""
         self._spoke = False
@@ -288,8 +290,11 @@ class Conversation:
         """Take an answer; without an id that was ever asked, it is to the request in flight."""
         number = message.number
         if number == self._asked:
+            self._unasked.settled()
             self._answer = message
         elif message.is_response and not 0 < number <= self._asked:
+            if self._unasked.takes(message):
+                return
             if not message.is_error:
                 message = _failed(f"the answer came {wrong_id(message)}")
             self._answer = message
@@ -330,6 +335,7 @@ class Conversation:
     def notify(self, message: Message) -> None:
         """Send what has no answer."""
         with self._changed:
+            self._unasked.told(message.method)
             self._send(message)
 
     def _send(self, message: Message) -> None:

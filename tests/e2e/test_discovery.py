@@ -479,6 +479,20 @@ def test_an_answer_with_an_id_that_was_never_asked_is_told_at_once() -> None:
         survey({"stub": entry})
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '"id":null,"error":{"code":-32601,"message":"unknown: notifications/initialized"}',
+        '"id":0,"error":{"code":-32601,"message":"Method not found"}',
+        '"id":null,"result":{}',
+        '"result":null',
+    ],
+)
+def test_an_answer_to_a_notification_is_to_no_request(answer: str) -> None:
+    line = f'{{"jsonrpc":"2.0",{answer}}}\n'
+    assert names(child(at={"notifications/initialized": [{"stdout": line}]})) == ["echo"]
+
+
 def test_messages_behind_headers_are_read_and_the_headers_told(log: Path) -> None:
     """As servers of another protocol, that of editors, write them."""
     head = [{"stdout": "Content-Length: 90\r\n\r\n"}]

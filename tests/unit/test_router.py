@@ -949,6 +949,33 @@ def test_an_answer_with_an_id_that_no_request_has_had_is_the_one_call_s(
     assert world.received(client) == [failure(1, 5, "m")]
 
 
+NOT_FOUND = '"error":{"code":-32601,"message":"Method not found"}'
+NAMED = '"error":{"code":1,"message":"unknown: notifications/roots/list_changed"}'
+
+
+@pytest.mark.parametrize("identifier", ["", '"id":null,', '"id":0,'])
+@pytest.mark.parametrize("body", [NOT_FOUND, NAMED, '"result":{}', '"result":null'])
+def test_an_answer_to_the_end_of_the_handshake_is_to_no_request(identifier: str, body: str) -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.ready("a")
+    world.say(a, f"{PREFIX}{identifier}{body}}}")
+    assert (len(a.connection.owed()), world.said) == (1, [])
+    world.give_list(a)
+    assert world.idle()
+    world.say(client, call(1, "a:t"))
+    world.lines(a)
+    world.say(a, f"{PREFIX}{identifier}{body}}}")
+    assert len(world.received(client)) == (0 if body == NAMED else 1)
+
+
+def test_a_second_answer_to_nothing_ends_a_request() -> None:
+    world = World({"a": ["t"]})
+    client, a = world.client(), world.ready("a")
+    world.say(a, f"{PREFIX}{NOT_FOUND}}}", f"{PREFIX}{NOT_FOUND}}}")
+    assert (world.names(client), len(world.said)) == (["a:t"], 1)
+    assert world.idle()
+
+
 def test_a_late_answer_ends_no_other_call() -> None:
     world, client, a = lost_scene(2)
     world.say(client, cancelled(1))

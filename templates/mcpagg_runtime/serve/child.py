@@ -271,12 +271,15 @@ class Child:
         """Take an answer. One to nothing in flight is late, to a call that was cancelled."""
         number, connection = message.number, self.connection
         if number in connection.calls:
+            connection.unasked.settled()
             self.calls.answered(number, connection.unmasked(message))
         elif number in connection.own:
+            connection.unasked.settled()
             connection.own.pop(number).finish(message)
             self._send_on()
         elif message.is_response and not connection.has_minted(number):
-            connection.lose(connection.without_id(message))
+            if not connection.unasked.takes(message):
+                connection.lose(connection.without_id(message))
         elif number:
             self.requests.answered_late(number)
             self.calls.flush()

@@ -13,7 +13,7 @@ from mcpagg_runtime.base.jsontext import Json, obj, spliced
 from mcpagg_runtime.base.message import Message, error, request
 from mcpagg_runtime.base.protocol import INTERNAL_ERROR
 from mcpagg_runtime.serve.effects import FOREVER
-from mcpagg_runtime.serve.lost_answers import LostAnswers
+from mcpagg_runtime.serve.lost_answers import AnsweredNotifications, LostAnswers
 from mcpagg_runtime.serve.messages import read_line
 from mcpagg_runtime.start.values import quote
 
@@ -239,6 +239,7 @@ class Connection:
         self.calls: dict[int, Call] = {}
         self.own: dict[int, OwnRequest] = {}
         self.lost = LostAnswers()
+        self.unasked = AnsweredNotifications()
         self._last_id = 0
         self._legacy = LegacyChildPort(child, effects, receive)
         self.port: ChildPort = self._legacy
@@ -251,6 +252,7 @@ class Connection:
     def clear(self) -> None:
         """Forget one life."""
         self.calls, self.own, self.lost = {}, {}, LostAnswers()
+        self.unasked = AnsweredNotifications()
         self.port = self._legacy
 
     def open(self, port: ChildPort | None, masks: Masks | None) -> None:
@@ -263,6 +265,7 @@ class Connection:
 
     def send(self, message: Message) -> None:
         """Send the child a message."""
+        self.unasked.told(message.method)
         masked = message if self._masks is None else self._masks.to_child(message)
         self.port.deliver(masked)
 

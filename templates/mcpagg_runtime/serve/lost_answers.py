@@ -1,11 +1,15 @@
-"""Answers of a child without an id that can be read: which of its requests they end."""
+"""Answers of a child without an id that is ours: which of its requests they end, if any."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mcpagg_runtime.base.protocol import INITIALIZED, INVALID_REQUEST, METHOD_NOT_FOUND
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
+
+    from mcpagg_runtime.base.message import Message
 
 # Of a child that loses more answers than that, nothing that is in flight is waited for.
 MAXIMUM_LOST = 16
@@ -57,3 +61,41 @@ class LostAnswers:
                 self.errors = [lost for lost in self.errors if lost not in within]
                 return dict(zip(sorted(ids), [error for _, error in within]))  # noqa: B905
         return {}
+
+
+class AnsweredNotifications:
+    """Tells the answers that some servers give to notifications, though these have none.
+
+    https://www.jsonrpc.org/specification#notification
+    """
+
+    __slots__ = ("_is_expected",)
+
+    def __init__(self) -> None:
+        self._is_expected = False
+        """Whether the end of the handshake is the last that it was told before a request."""
+
+    def told(self, method: str | None) -> None:
+        """Note what the server is sent."""
+        if method == INITIALIZED:
+            self._is_expected = True
+
+    def settled(self) -> None:
+        """Note that the server has answered a request: it answers in order."""
+        self._is_expected = False
+
+    def takes(self, message: Message) -> bool:
+        """Whether an answer without an id of ours is to a notification.
+
+        One that names a notification is. Right after the handshake, so is one that says nothing,
+        or that its server does not know what it was sent.
+        """
+        if message.is_error:
+            is_named = "notifications/" in str(message.value("error"))
+            may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
+        else:
+            is_named, may_be = False, not message.value("result")
+        if not is_named and not (may_be and self._is_expected):
+            return False
+        self._is_expected = False
+        return True
