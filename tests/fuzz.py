@@ -290,14 +290,14 @@ def prepared(count: int, seed: int, side: str) -> list[bytes]:
         return [mutated(rng, rng.choice(seeds), rng.choice(seeds)) for _ in range(count)]
     seeds = [json.dumps(line).encode() for number in range(5) for line in child_lines(FAR + number)]
     lines = [mutated(rng, rng.choice(seeds), rng.choice(seeds)) for _ in range(count)]
-    # What answers a call in flight is an answer, however strange, and without an id as well.
+    # What answers a call in flight is an answer, however strange, and without an id of it as well.
     lines = [NEAR.sub(rb"\g<1>%d" % FAR, line) for line in lines]
     return [line for line in lines if not any(map(answers_anything, line.split(b"\n")))]
 
 
 def answers_anything(line: bytes) -> bool:
     """Whether a line of a child holds an answer that may be to any request in flight."""
-    parts = [part for part in read_line(line)[0] if part.id is None and not part.method]
+    parts = [part for part in read_line(line)[0] if part.number < 1 and not part.method]
     return any(isinstance(part, Fragment) or part.is_response for part in parts)
 
 

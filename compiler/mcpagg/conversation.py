@@ -21,7 +21,7 @@ from mcpagg_runtime.rare.odd_lines import SHOWN_CHARACTERS
 from mcpagg_runtime.rare.reasons import crashed
 from mcpagg_runtime.rare.secrecy import printable
 from mcpagg_runtime.remote.transport import RemoteConnection
-from mcpagg_runtime.serve.connection import wrong_id
+from mcpagg_runtime.serve.connection import FIRST_ID, wrong_id
 from mcpagg_runtime.serve.lost_answers import AnsweredNotifications
 from mcpagg_runtime.serve.messages import answered, read_line
 from mcpagg_runtime.serve.process import LAST_WORDS_LINES, LAST_WORDS_SECONDS, Process
@@ -292,7 +292,7 @@ class Conversation:
         if number == self._asked:
             self._unasked.settled()
             self._answer = message
-        elif message.is_response and not 0 < number <= self._asked:
+        elif message.is_response and number < FIRST_ID:
             if self._unasked.takes(message):
                 return
             if not message.is_error:

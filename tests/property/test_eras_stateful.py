@@ -741,13 +741,13 @@ class ErasMachine(RuleBasedStateMachine):
 
     @move(which=numbers, one=numbers, what=st.sampled_from(["result", "error"]))
     def answer_late(self, which: int, one: int, what: str) -> None:
-        """Let a child answer what nobody waits for any more.
+        """Let a child answer what nobody waits for any more, or what it was not asked yet.
 
-        Never without an id, or with one that it was never sent: that would end the one request
+        Never without an id, or with one that nothing ever has: that would end the one request
         that it may be for.
         """
         server = self.pick(self.within("up"), which)
-        number = self.pick(server.spent, one)
+        number = self.pick([10**9] if one % 2 else server.spent, one)
         if number not in [call.child_id for call in server.in_flight if call.sent]:
             self.hear(server, {"id": number, what: {"serial": 0, "code": 0}})
 

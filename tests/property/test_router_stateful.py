@@ -607,12 +607,13 @@ class RouterMachine(RuleBasedStateMachine):
 
     @move(which=numbers, what=st.sampled_from(["result", "error", "progress"]), one=numbers)
     def answer_late(self, which: int, what: str, one: int) -> None:
-        """A child answers what nobody waits for any more, or reports of what it was never asked."""
+        """A child answers what nobody waits for any more, or what it was not asked yet."""
         server = self.pick([s for s in self.servers.values() if s.spent], which)
+        number = self.pick([*server.spent, max(server.used) + 1], one)
         if what == "progress":
-            self.hear(server, self._progress(self.pick([*server.spent, max(server.used) + 1], one)))
+            self.hear(server, self._progress(number))
         else:
-            self.hear(server, f'{{"id":{self.pick(server.spent, one)},"{what}":{{}}}}')
+            self.hear(server, f'{{"id":{number},"{what}":{{}}}}')
 
     def _progress(self, token: object) -> str:
         return (

@@ -933,7 +933,7 @@ def test_an_id_may_come_back_in_another_type(identifier: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "shown"),
     [
-        *((raw, raw) for raw in ("0", "-3", "4", '""', '"03x"', '"٣"')),
+        *((raw, raw) for raw in ("0", "-3", '""', '"03x"', '"٣"')),
         (f'"{"x" * 90}"', f'"{"x" * 39}'),
     ],
 )
@@ -979,7 +979,7 @@ def test_a_second_answer_to_nothing_ends_a_request() -> None:
 def test_a_late_answer_ends_no_other_call() -> None:
     world, client, a = lost_scene(2)
     world.say(client, cancelled(1))
-    world.say(a, result(3, {}), result(3, {}))
+    world.say(a, result(3, {}), result(3, {}), result(99, {}))
     assert world.received(client) == []
     world.say(a, result(4, {}))
     assert world.received(client) == [result(2, {})]

@@ -18,7 +18,7 @@ from mcpagg_runtime.base.protocol import (
     RESOURCE_UPDATED,
 )
 from mcpagg_runtime.serve.calls import CallQueue
-from mcpagg_runtime.serve.connection import Connection
+from mcpagg_runtime.serve.connection import FIRST_ID, Connection
 from mcpagg_runtime.serve.effects import FOREVER
 from mcpagg_runtime.serve.lifecycle import CREATED, DOWN, STARTING, Lifecycle, introduction_fault
 from mcpagg_runtime.serve.lists import Lists
@@ -277,7 +277,7 @@ class Child:
             connection.unasked.settled()
             connection.own.pop(number).finish(message)
             self._send_on()
-        elif message.is_response and not connection.has_minted(number):
+        elif message.is_response and number < FIRST_ID:
             if not connection.unasked.takes(message):
                 connection.lose(connection.without_id(message))
         elif number:

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 # A call may take so many times as long as its limit, if its server reports progress.
 LONGEST_TIMES = 10
+# The first id of a request to a child. What answers a lower one, or none, is not late: it was never
+# asked. A higher one may be that of another client, where a server tells all of them everything.
+FIRST_ID = 1
 # Characters of an id that nobody knows.
 SHOWN_ID = 40
 # What stands for the message of a call that was sent: it may be large, and is never sent twice.
@@ -240,7 +243,7 @@ class Connection:
         self.own: dict[int, OwnRequest] = {}
         self.lost = LostAnswers()
         self.unasked = AnsweredNotifications()
-        self._last_id = 0
+        self._last_id = FIRST_ID - 1
         self._legacy = LegacyChildPort(child, effects, receive)
         self.port: ChildPort = self._legacy
         """What stands between the child and the router."""
@@ -283,10 +286,6 @@ class Connection:
         """Return an id for a request to the child."""
         self._last_id += 1
         return self._last_id
-
-    def has_minted(self, number: int) -> bool:
-        """Whether an id was ever given to a request; an answer to any other one is to nobody."""
-        return 0 < number <= self._last_id
 
     def ask(
         self,
