@@ -1080,6 +1080,33 @@ def test_a_handshake_whose_answer_cannot_be_read_fails() -> None:
     assert (server, "gave an answer that cannot be read" in reason) == ("a", True)
 
 
+def test_a_client_may_discover_and_shake_hands_as_often_as_it_likes() -> None:
+    world = World({"a": ["t"]})
+    client = world.modern()
+    assert (
+        "supportedVersions" in world.ask(client, enveloped(request(5, "server/discover")))["result"]
+    )
+    info = {"name": "test", "version": "1"}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+    for number in (1, 0):
+        assert "serverInfo" in world.ask(client, request(number, "initialize", params))["result"]
+    world.say(client, INITIALIZED)
+    assert world.names(client) == ["a:t"]
+    world.say(client, call(2, "a:t"))
+    a = world.up("a")
+    [asked] = world.received(a)
+    world.say(a, result(asked["id"], {}))
+    assert world.received(client) == [result(2, {})]
+
+
+def test_a_client_that_writes_headers_gets_one_error_for_each_and_goes_on() -> None:
+    world = World({"a": ["t"]})
+    client = world.client()
+    world.say(client, "Content-Length: 40", "\r", request(7, "ping"))
+    refusal, answer = world.received(client)
+    assert (refusal["id"], refusal["error"]["code"], answer) == (None, -32700, result(7, {}))
+
+
 FIELD: Json = {"argument": {"name": "x", "value": ""}}
 OF_PROMPT: Json = {"ref": {"type": "ref/prompt", "name": "a:p"}, **FIELD}
 OF_TEMPLATE: Json = {"ref": {"type": "ref/resource", "uri": "x:{n}"}, **FIELD}

@@ -204,8 +204,14 @@ def test_a_login_that_has_ended_is_not_tried_again(
     assert not {"a1", "r1"} & set(json.loads(Path(login.path).read_text()).values())
 
 
-def test_a_refusal_may_have_the_status_of_success(endpoint: TokenEndpoint) -> None:
-    endpoint.answers.append((200, {"error": "bad_refresh_token"}))
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(200, "bad_refresh_token"), (400, "invalid_request"), (401, "invalid_client")],
+)
+def test_a_refusal_is_known_whatever_its_status_and_code(
+    status: int, error: str, endpoint: TokenEndpoint
+) -> None:
+    endpoint.answers.append((status, {"error": error}))
     with pytest.raises(LoginNeeded, match="its login has expired, or was revoked"):
         logged_in(endpoint).refreshed("a1")
 
