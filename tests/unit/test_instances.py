@@ -347,6 +347,18 @@ def test_a_first_call_keeps_others_waiting_for_a_moment_and_once() -> None:
     assert len(shared.sent(shared.client(), "u")) == 1
 
 
+def test_a_first_call_behind_another_one_keeps_others_waiting_no_longer_than_its_moment() -> None:
+    shared = Shared()
+    second, third = shared.client(), shared.client()
+    [number] = shared.sent(shared.first)
+    assert shared.sent(second, "u") == shared.sent(third, "u") == []
+    shared.world.wait(ALONE_SECONDS / 2)
+    shared.answer(shared.main, number)
+    assert len(shared.got(shared.main)) == 1
+    shared.world.wait(ALONE_SECONDS)
+    assert len(shared.got(shared.main)) == 1
+
+
 def both_at_work() -> tuple[Shared, Client, int, int]:
     """Return two clients whose calls a server works at, of which one may ask."""
     shared = Shared()

@@ -370,8 +370,8 @@ def test_a_stream_on_which_no_endpoint_comes_is_told_with_its_url() -> None:
         text = json.dumps({"mcpServers": {"far": {"type": "sse", "url": server.url}}}).encode()
         spec, _ = read_config(text, source="mcp.json", folder=Path("/"))
         why = "did not answer initialize within 0.5 s at {}: no `endpoint` event came"
-        with pytest.raises(ChildFault, match=re.escape(why.format(server.url))):
-            discover(spec, {}, connect_timeout=0.5)
+        [failure] = discover(spec, {}, connect_timeout=0.5).failures
+        assert why.format(server.url) in failure.what
 
 
 def test_nothing_that_only_a_program_has_is_said_of_a_server_behind_a_url() -> None:

@@ -371,8 +371,11 @@ class ServerRequests:
     def give_up(self, now: float, *, awaited: bool) -> list[Call]:
         """Wait no longer for answers that are late, if calls are `awaited` that they hold up.
 
-        Returns the calls of which one has asked something for too long, and nobody knows which.
+        Nor for a first call that is alone. Returns the calls of which one has asked something for too long, and nobody knows which.
         """
+        if self._first_calls.until <= now:
+            self._first_calls.end()
+        self._connection.effects.arm(self._first_calls.until)
         for asked in [one for one in self.pending if one.deadline < FOREVER]:
             if not awaited:
                 asked.deadline = FOREVER
