@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:d0270c9b7cb2f6a5124951ce90ba3762f35bc72334986c393211dbb5534e782c (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:b0ccdb5fcbbd0a407429d5e057145717931f13776e3c10bc795c1945f8950a62 (mcpagg 0.1.0; without composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -3265,7 +3265,8 @@ LONGEST_APART = 2_000
 DEEPEST_APART = 32
 
 def fits(template, uri):
- first, *parts = template.split("{")
+ uri = _percent_encoded(uri)
+ first, *parts = _percent_encoded(template).split("{")
  if not uri.startswith(first):
   return False
  index = len(first)
@@ -3282,6 +3283,12 @@ def fits(template, uri):
   index, plain, pending = found + len(literal), True, False
  rest = uri[index:]
  return not (plain and _crosses(rest)) if pending else not rest
+
+def _percent_encoded(text):
+ if text.isascii():
+  return text
+ octets = text.encode("utf-8", "surrogatepass")
+ return "".join(chr(octet) if octet < 128 else f"%{octet:02X}" for octet in octets)
 
 def _crosses(text):
  return any(mark in text for mark in "/?#")
@@ -3864,7 +3871,7 @@ def tool_not_found(name):
 def tool_of_nobody(name):
  return error(INVALID_PARAMS, f"Tool name must be prefixed with server key: {name}")
 
-# serve/lost_answers.py: Answers of a child without an id that can be read: which of its requests they end.
+# serve/lost_answers.py: Answers of a child without an id that is ours: which of its requests they end, if any.
 MAXIMUM_LOST = 16
 
 class LostAnswers:
@@ -3892,6 +3899,26 @@ class LostAnswers:
     self.errors = [lost for lost in self.errors if lost not in within]
     return dict(zip(sorted(ids), [error for _, error in within]))
   return {}
+
+class AnsweredNotifications:
+ __slots__ = ("_is_expected",)
+ def __init__(self):
+  self._is_expected = False
+ def told(self, method):
+  if method == INITIALIZED:
+   self._is_expected = True
+ def settled(self):
+  self._is_expected = False
+ def takes(self, message):
+  if message.is_error:
+   is_named = "notifications/" in str(message.value("error"))
+   may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
+  else:
+   is_named, may_be = False, not message.value("result")
+  if not is_named and not (may_be and self._is_expected):
+   return False
+  self._is_expected = False
+  return True
 
 # serve/messages.py: The messages in a line of a server: the compiler and the emitted file read by this one rule.
 def read_line(
@@ -3923,7 +3950,14 @@ def _identified(message, request):
 
 # serve/connection.py: The connection to one child: its port, the requests that it is sent, and what it owes.
 LONGEST_TIMES = 10
+FIRST_ID = 1
+SHOWN_ID = 40
 _SENT = Message({})
+
+def wrong_id(message):
+ if message.id is None:
+  return "without the id of a request"
+ return f"with the id {message.id_text[:SHOWN_ID]}, which no request has had"
 
 class LegacyChildPort:
  def __init__(
@@ -4052,7 +4086,8 @@ class Connection:
   self.calls = {}
   self.own = {}
   self.lost = LostAnswers()
-  self._last_id = 0
+  self.unasked = AnsweredNotifications()
+  self._last_id = FIRST_ID - 1
   self._legacy = LegacyChildPort(child, effects, receive)
   self.port = self._legacy
   self._masks = None
@@ -4060,11 +4095,13 @@ class Connection:
   self._ambiguity_said = False
  def clear(self):
   self.calls, self.own, self.lost = {}, {}, LostAnswers()
+  self.unasked = AnsweredNotifications()
   self.port = self._legacy
  def open(self, port, masks):
   self.port = self._legacy if port is None else port
   self._masks = masks
  def send(self, message):
+  self.unasked.told(message.method)
   masked = message if self._masks is None else self._masks.to_child(message)
   self.port.deliver(masked)
  def unmasked(self, message):
@@ -4130,7 +4167,7 @@ class Connection:
  def without_id(self, message):
   if message.is_error:
    return message.raw("error")
-  return self.unusable("without the id of a request")
+  return self.unusable(wrong_id(message))
 
 # serve/differences.py: How a list of a child differs from another one: by value, and whatever the order.
 _PAGE = ("ui", "ui/resourceUri")
@@ -5280,6 +5317,9 @@ class ServerRequests:
  def is_late(self, party):
   return party in self._late
  def give_up(self, now, *, awaited):
+  if self._first_calls.until <= now:
+   self._first_calls.end()
+  self._connection.effects.arm(self._first_calls.until)
   for asked in [one for one in self.pending if one.deadline < FOREVER]:
    if not awaited:
     asked.deadline = FOREVER
@@ -5537,12 +5577,15 @@ class Child:
  def _answered(self, message):
   number, connection = message.number, self.connection
   if number in connection.calls:
+   connection.unasked.settled()
    self.calls.answered(number, connection.unmasked(message))
   elif number in connection.own:
+   connection.unasked.settled()
    connection.own.pop(number).finish(message)
    self._send_on()
-  elif message.id is None and not number and message.is_response:
-   connection.lose(connection.without_id(message))
+  elif message.is_response and number < FIRST_ID:
+   if not connection.unasked.takes(message):
+    connection.lose(connection.without_id(message))
   elif number:
    self.requests.answered_late(number)
    self.calls.flush()
@@ -5715,6 +5758,20 @@ class Instances:
 _OF_META = ("progressToken", *ENVELOPE)
 _OF_REFERENCE = ("type", "name", "uri")
 
+class CompletionCall(Call):
+ __slots__ = ()
+ def __init__(
+  self, client, message, name, path, original
+ ):
+  super().__init__(client, message, name, path, original)
+  deliver = self.answer
+  self.answer = lambda answer: deliver(_completed(answer))
+
+def _completed(answer):
+ if answer.is_error and answer.code == METHOD_NOT_FOUND:
+  return result(answer.id_text, '{"completion":{"values":[]}}')
+ return answer
+
 class Dispatch:
  def __init__(self, servers):
   self._servers = servers
@@ -5777,15 +5834,8 @@ class NameRouting:
    self._send(client, message, name, item)
   else:
    self._call_subtool(client, message, item)
- def _send(
-  self,
-  client,
-  message,
-  name,
-  item,
-  path=("name",),
- ):
-  call = Call(client, message, name, path, item.original)
+ def _send(self, client, message, name, item):
+  call = Call(client, message, name, ("name",), item.original)
   self._dispatch.send(call, [self._children[item.server]])
  def _call_by_own_name(self, client, message, kind, name):
   items = self.named(kind.name, name)
@@ -5842,7 +5892,9 @@ class NameRouting:
  def complete(self, client, message, name):
   items = self.named("prompts", name)
   if len(items) == 1:
-   self._send(client, message, items[0].exposed, items[0], ("ref", "name"))
+   [item] = items
+   call = CompletionCall(client, message, item.exposed, ("ref", "name"), item.original)
+   self._dispatch.send(call, [self._children[item.server]])
   else:
    self._deny(client, message, f"Nothing to complete: {name}")
  def _deny(self, client, message, text):
@@ -9823,7 +9875,7 @@ class ResourceRouting:
    owners = [self._children[item.server]] if item is not None else self.owners(uri)
   able = [child for child in owners if "completions" in child.lifecycle.declared]
   if owners:
-   call = Call(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
+   call = CompletionCall(client, message, uri, _replaced(uri, own, "ref", "uri"), own)
    self._dispatch.send(call, able or owners)
   else:
    self._dispatch.deny(client, message, INVALID_PARAMS, f"Nothing to complete: {uri}")
