@@ -371,7 +371,8 @@ class ServerRequests:
     def give_up(self, now: float, *, awaited: bool) -> list[Call]:
         """Wait no longer for answers that are late, if calls are `awaited` that they hold up.
 
-        Nor for a first call that is alone. Returns the calls of which one has asked something for too long, and nobody knows which.
+        Nor for a first call that is alone. Returns the calls of which one has asked something for
+        too long, and nobody knows which.
         """
         if self._first_calls.until <= now:
             self._first_calls.end()
