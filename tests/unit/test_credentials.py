@@ -263,7 +263,7 @@ CREDENTIALS: list[dict[str, Any]] = [
     {"env": {"CS": f"DefaultEndpointsProtocol=https;AccountName=a;AccountKey={AZURE};E=core"}},
     {"env": {"CS": f"host=x password={RANDOM}"}},
     {"env": {"CS": f"cache.example.net:6380,password={RANDOM},ssl=True"}},
-    {"args": [f"--//registry.npmjs.org/:_authToken={RANDOM}"]},
+    {"args": [f"--//npm.example.com/:_authToken={RANDOM}"]},
     {"args": [f"user: me\npassword: {RANDOM}\n"]},
     # What stands before the host of a URL; a default password where others reach the server.
     {"args": [f"https://{RANDOM}@host/mcp"]},

@@ -25,10 +25,10 @@ from core import (
 
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.client import Client
-from mcpagg_runtime.base.message import LARGE
+from mcpagg_runtime.base.message import LARGE, read_message
 from mcpagg_runtime.base.protocol import CANCELLED, METHODS, PROGRESS, Method
 from mcpagg_runtime.serve.child import Child
-from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST
+from mcpagg_runtime.serve.lost_answers import MAXIMUM_LOST, AnsweredNotifications
 
 PREFIX = '{"jsonrpc":"2.0",'
 
@@ -1372,3 +1372,19 @@ def test_a_row_is_all_that_a_method_needs_to_be_routed_by_uri(
     world.say(client, request("x", "scratch/see", {"uri": "file:///x"}))
     [to_a] = world.received(a)
     assert (to_a["method"], to_a["params"]) == ("scratch/see", {"uri": "file:///x"})
+
+
+@pytest.mark.parametrize(
+    ("error", "is_to_one"),
+    [
+        ('{"code":-1,"message":"unknown: notifications\\/initialized"}', True),
+        ('{"code":-1,"message":"no","data":{"method":"notifications/cancelled"}}', True),
+        ('{"code":-1,"message":"no"}', False),
+        *(("[" * depth + "]" * depth, False) for depth in (500, 900, 970, 3000)),
+    ],
+)
+def test_an_error_that_names_a_notification_is_to_it_however_deep_it_nests(
+    error: str, is_to_one: bool
+) -> None:
+    answer = read_message(f'{{"jsonrpc":"2.0","id":0,"error":{error}}}')
+    assert AnsweredNotifications().takes(answer) == is_to_one

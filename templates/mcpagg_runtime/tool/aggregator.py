@@ -26,17 +26,19 @@ class CallFailed(Exception):
     """Raised for an error that a call was answered with.
 
     `server` is whose tool was called, "" if nobody has it; `code`, `message` and `data` are the
-    error as it came.
+    error as it came, an empty message if that is no text.
     """
 
     def __init__(self, server: str, error: Mapping[str, Any]) -> None:
         self.server = server
         self.code = error.get("code")
-        self.message = str(error.get("message"))
+        said = error.get("message")
+        self.message = said if isinstance(said, str) else ""
         self.data = error.get("data")
         # An error of the proxy's own says already which server it is about.
         is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
-        super().__init__(self.message if is_named else f"server '{server}': {self.message}")
+        text = self.message or "an error without a message"
+        super().__init__(text if is_named else f"server '{server}': {text}")
 
 
 class Misused(RuntimeError):
