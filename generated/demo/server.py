@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:b0ccdb5fcbbd0a407429d5e057145717931f13776e3c10bc795c1945f8950a62 (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:c427f7370e2bee05995444f619395b9261d38573c7aa91d7a9a697c52806912b (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -3184,7 +3184,7 @@ class AnsweredNotifications:
   self._is_expected = False
  def takes(self, message):
   if message.is_error:
-   is_named = "notifications/" in str(message.value("error"))
+   is_named = "notifications/" in message.raw("error").replace("\\/", "/")
    may_be = message.code in (METHOD_NOT_FOUND, INVALID_REQUEST)
   else:
    is_named, may_be = False, not message.value("result")
@@ -7025,10 +7025,12 @@ class CallFailed(Exception):
  def __init__(self, server, error):
   self.server = server
   self.code = error.get("code")
-  self.message = str(error.get("message"))
+  said = error.get("message")
+  self.message = said if isinstance(said, str) else ""
   self.data = error.get("data")
   is_named = not server or (type(self.data) is dict and self.data.get("server") == server)
-  super().__init__(self.message if is_named else f"server '{server}': {self.message}")
+  text = self.message or "an error without a message"
+  super().__init__(text if is_named else f"server '{server}': {text}")
 
 class Misused(RuntimeError):
  pass
