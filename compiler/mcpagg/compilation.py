@@ -197,6 +197,15 @@ class Compilation:
         return failed | {one.name: one.why for one in self.absent}
 
     @cached_property
+    def earlier_text(self) -> str:
+        """What the snapshot of FILE would be compiled to now, "" if it has none that fits."""
+        try:
+            contents = self.earlier.contents
+            return self.earlier.text_of(contents) if contents.rows else ""
+        except CompileError:  # the options of now do not fit it
+            return ""
+
+    @cached_property
     def costs(self) -> tuple[Cost, ...]:
         """What each server adds to the list of tools."""
         from mcpagg.costs import measure

@@ -6,25 +6,24 @@ Plain values again; the template escapes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
 from mcpagg.problems import count
-from mcpagg.review import CLASSES
 from mcpagg.review.changes import Change, ServerSummary
 from mcpagg.review.describing import (
-    APART,
     BAD,
     SIGNS,
+    apart,
     describe_compilers,
     describe_place,
+    describe_renaming,
     describe_server,
     describe_values,
-    grouped,
-    in_short,
+    is_whole_item,
     tone,
     values,
-    visible,
 )
 from mcpagg.review.reviewing import Review
 
@@ -82,22 +81,17 @@ def marks(review: Review | None) -> dict[Key, str]:
 
 def changes_of(review: Review, servers: Mapping[str, str], items: Mapping[Key, str]) -> Changes:
     """Return what a review has to show; `servers` and `items` are the anchors of what is listed."""
-    numbers = {
-        class_: sum(change.class_ == class_ for change in review.changes) for class_ in CLASSES
-    }
     tones = {change.class_: tone(change) for change in review.changes}
     tones |= {change.class_: BAD for change in review.changes if tone(change) == BAD}
     summaries = {one.name: _without_name(one) for one in review.servers}
-    order = {name: number for number, name in enumerate(summaries)}
-    sorted_ = sorted(review.changes, key=lambda change: order.get(change.server, len(order)))
     return Changes(
-        review.headline().partition(" (")[0],
-        {f"{number} {class_}": tones[class_] for class_, number in numbers.items() if number},
+        review.outcome(),
+        {f"{number} {class_}": tones[class_] for class_, number in review.numbers.items()},
         tuple(
             Changed(
                 name, servers.get(name, ""), summaries.get(name, ""), (*_subjects(changes, items),)
             )
-            for name, changes in groupby(sorted_, key=lambda change: change.server)
+            for name, changes in groupby(review.by_server(), key=lambda change: change.server)
         ),
         review.unchanged,
         review.diff,
@@ -105,16 +99,14 @@ def changes_of(review: Review, servers: Mapping[str, str], items: Mapping[Key, s
 
 
 def _without_name(summary: ServerSummary) -> str:
-    return describe_server(summary).removeprefix(visible(summary.name)).lstrip(": ")
+    return describe_server(replace(summary, name=""))
 
 
 def _subjects(changes: Iterable[Change], items: Mapping[Key, str]) -> Iterator[Subject]:
     """Yield the changes of a server itself, then of items, those that are alike together."""
-    changes = [*changes]
-    own = [change for change in changes if change.kind in APART]
+    own, others = apart(changes)
     if own:
         yield Subject("", "", {}, tuple(map(_shown, own)))
-    others = grouped([change for change in changes if change.kind not in APART])
     for key, group in groupby(others, key=_of):
         alike = [*group]
         kind, sign, names = key
@@ -131,7 +123,6 @@ def _of(alike: list[Change]) -> tuple[str, str, tuple[str, ...]]:
 def _shown(change: Change) -> Shown:
     if change.class_ == "runtime":
         return Shown(change.class_, tone(change), describe_compilers(change), None, None, False)
-    is_item = change.class_ in SIGNS and change.kind not in APART
-    text = in_short(change.what.partition("; ")[2]) if is_item else describe_place(change)
+    text = describe_renaming(change) if is_whole_item(change) else describe_place(change)
     short = bool(describe_values(change))
     return Shown(change.class_, tone(change), text, *values(change), short)

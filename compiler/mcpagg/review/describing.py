@@ -98,6 +98,23 @@ def grouped(changes: Iterable[Change]) -> list[list[Change]]:
     return many + [[change] for change in changes if id(change) not in shared]
 
 
+def apart(changes: Iterable[Change]) -> tuple[list[Change], list[list[Change]]]:
+    """Return the changes of a server itself, and those of its items as `grouped` has them."""
+    changes = [*changes]
+    own = [change for change in changes if change.kind in APART]
+    return own, grouped([change for change in changes if change.kind not in APART])
+
+
+def is_whole_item(change: Change) -> bool:
+    """Whether an item came or went."""
+    return change.class_ in SIGNS and change.kind not in APART
+
+
+def describe_renaming(change: Change) -> str:
+    """Say what an item that came or went may be called elsewhere, "" for nothing."""
+    return in_short(change.what.partition("; ")[2])
+
+
 def describe_items(changes: Sequence[Change]) -> tuple[str, str]:
     """Say what changes are of: its kind and name (`tool`, `read_file`), or `3 tools`, `a, b, c`."""
     kind = changes[0].kind if len(changes) == 1 else count(len(changes), changes[0].kind)

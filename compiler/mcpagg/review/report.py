@@ -5,23 +5,23 @@ Its text, for a terminal and the HTML page, is a summary and then each change wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 
 from mcpagg.printing import Line, give_text, show_lines
 from mcpagg.problems import CompileError, count
 from mcpagg.review.changes import Change
 from mcpagg.review.describing import (
-    APART,
     BAD,
     SIGNS,
+    apart,
     describe_compilers,
     describe_items,
     describe_place,
+    describe_renaming,
     describe_server,
     describe_values,
-    grouped,
-    in_short,
+    is_whole_item,
     tone,
     values,
     visible,
@@ -64,10 +64,11 @@ def as_lines(review: Review) -> Iterator[Line]:
     """Yield the whole review."""
     yield Line(review.headline(), "heading")
     yield from as_summary(review)
-    for server, changes in groupby(_sorted(review), key=lambda change: change.server):
+    shown = [change for change in review.by_server() if change.class_ != "runtime"]
+    for server, changes in groupby(shown, key=lambda change: change.server):
         yield Line("")
         yield Line(visible(server) if server else "the proxy", "heading")
-        yield from _items([*changes])
+        yield from _items(changes)
     for line in review.diff.split("\n")[:-1]:
         yield Line(f"  {line}", {"+": "added", "-": "removed"}.get(line[:1], ""))
 
@@ -85,19 +86,11 @@ def as_summary(review: Review) -> Iterator[Line]:
         yield Line(f"  {count(review.unchanged, 'server')} unchanged")
 
 
-def _sorted(review: Review) -> Sequence[Change]:
-    """Return what is shown in full, the changes of a server together, the proxy's last."""
-    order = {summary.name: number for number, summary in enumerate(review.servers)}
-    shown = [change for change in review.changes if change.class_ != "runtime"]
-    return sorted(shown, key=lambda change: order.get(change.server, len(order)))
-
-
-def _items(changes: Sequence[Change]) -> Iterator[Line]:
+def _items(changes: Iterable[Change]) -> Iterator[Line]:
     """Yield the changes of a server under the names of what they are of."""
-    own = [change for change in changes if change.kind in APART]
+    own, others = apart(changes)
     for change in own:
         yield from _change(change)
-    others = grouped([change for change in changes if change.kind not in APART])
     for names, group in groupby(others, key=describe_items):
         alike = [*group]
         class_ = alike[0][0].class_
@@ -109,9 +102,8 @@ def _items(changes: Sequence[Change]) -> Iterator[Line]:
 
 
 def _change(change: Change) -> Iterator[Line]:
-    if change.class_ in SIGNS and change.kind not in APART:
-        renamed = in_short(change.what.partition("; ")[2])
-        for line in filter(None, (renamed, values(change)[1])):
+    if is_whole_item(change):
+        for line in filter(None, (describe_renaming(change), values(change)[1])):
             yield Line(f"      {line}")
         return
     short = describe_values(change)

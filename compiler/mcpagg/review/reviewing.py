@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from mcpagg.dry_run import HIDDEN, without_credentials
 from mcpagg.literal import json_text
 from mcpagg.output import difference, differs
 from mcpagg.pointers import at_pointer
-from mcpagg.problems import CompileError, count
+from mcpagg.problems import count
 from mcpagg.recorded import Contents, Rows
 from mcpagg.review import ALWAYS, CLASSES
 from mcpagg.review.changes import (
@@ -64,16 +65,28 @@ class Review:
         """Whether a change counts."""
         return any(change.class_ in self.counting for change in self.changes)
 
-    def headline(self) -> str:
-        """Say in one line how much has changed."""
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many changes there are of each class that has some, in the order of `CLASSES`."""
+        found = Counter(change.class_ for change in self.changes)
+        return {class_: found[class_] for class_ in CLASSES if found[class_]}
+
+    def by_server(self) -> list[Change]:
+        """Return the changes, those of a server together, the proxy's last."""
+        order = {summary.name: number for number, summary in enumerate(self.servers)}
+        return sorted(self.changes, key=lambda change: order.get(change.server, len(order)))
+
+    def outcome(self) -> str:
+        """Say how much has changed, if anything."""
         if not self.changes:
             return f"{self.file} is {f'as {self.since}' if self.since else AS_COMPILED}"
-        numbers = (
-            (class_, sum(change.class_ == class_ for change in self.changes)) for class_ in CLASSES
-        )
-        classes = ", ".join(f"{number} {class_}" for class_, number in numbers if number)
         since = f" since {self.since}" if self.since else ""
-        return f"{self.file}: {count(len(self.changes), 'change')}{since} ({classes})"
+        return f"{self.file}: {count(len(self.changes), 'change')}{since}"
+
+    def headline(self) -> str:
+        """Say in one line how much has changed, and of which classes."""
+        classes = ", ".join(f"{number} {class_}" for class_, number in self.numbers.items())
+        return f"{self.outcome()} ({classes})" if classes else self.outcome()
 
 
 def review(
@@ -102,7 +115,7 @@ def review(
     now = Contents(result.made_of.rows, result.made_of.snapshot)
     changes = [*compare(before, now, names)]
     labels = since or f"{file} (on disk)", str(file) if since else f"{file} (compiled now)"
-    compilers, rest = difference(labels, old, _own_text(result) or result.text)
+    compilers, rest = difference(labels, old, result.earlier_text or result.text)
     if compilers:
         changes.append(Change("runtime", "", "proxy", "", "", NOT_COMPARED, *compilers))
     if rest or not changes:
@@ -120,15 +133,6 @@ def review(
         unchanged=len(now.rows.keys() - {one.name for one in servers}),
         diff=rest if old else "",
     )
-
-
-def _own_text(result: Compilation) -> str:
-    """Return what the snapshot of FILE would be compiled to, "" if it has none that fits."""
-    try:
-        contents = result.earlier.contents
-        return result.earlier.text_of(contents) if contents.rows else ""
-    except CompileError:  # the options of now do not fit it
-        return ""
 
 
 def _masked(rows: Rows) -> dict[str, dict[str, Any]]:
