@@ -119,7 +119,7 @@ def _missing(
     known: set[str],
 ) -> list[Problem]:
     """Return what a start of the server would not find."""
-    from mcpagg.programs import find_fault  # as above
+    from mcpagg.programs import find_fault  # what starts no server needs none of it
 
     root = Place()
 

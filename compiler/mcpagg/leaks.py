@@ -11,7 +11,7 @@ from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.rare.secrecy import Redactor
-from mcpagg_runtime.spawn.launch import COMMON_VARIABLES, Launch, prepare
+from mcpagg_runtime.spawn.launch import COMMON_VARIABLES, Launch, mentioned_by_all, prepare
 
 SHORTEST = 8  # characters; what is shorter is a word like any other
 REMEDY = "the file would hold it: mend the server, or let --allow-secrets write it all the same"
@@ -26,9 +26,10 @@ def leaks(
     """
     rows = {server.name: server.row() for server in spec.servers}
     paths = {server.name: server.path for server in spec.servers}
+    known = mentioned_by_all(rows)
     problems = []
     for child in snapshot.children:
-        launch = prepare(child.name, rows, environ, str(spec.folder), minimal)
+        launch = prepare(child.name, rows, environ, str(spec.folder), minimal, known)
         secrets = {
             value: name
             for value, name in launch.secrets().items()

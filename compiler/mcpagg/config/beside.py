@@ -32,6 +32,7 @@ from mcpagg.config.restrictions import (
     restricts,
     says_nothing,
 )
+from mcpagg.problems import some
 from mcpagg_runtime.rare.secrecy import words_of
 
 _OF_SERVERS = re.compile(r"(?:^| )(?:mcp|servers?(?: |$)|tools?(?: |$))")
@@ -65,9 +66,7 @@ def report_beside(
     roots = tuple(f"{key}." for key in others)
     others += [path for path in elsewhere if not f"{path}.".startswith(roots)]
     if others:
-        more = f" and {len(others) - _SHOWN} more" if len(others) > _SHOWN else ""
-        names = ", ".join(map(quoted, others[:_SHOWN]))
-        root.warn(f"not about servers, ignored: {names}{more}")
+        root.warn(f"not about servers, ignored: {some([*map(quoted, others)], _SHOWN)}")
 
 
 def _known(document: dict[str, Any], dialect: Dialect) -> set[str]:

@@ -201,12 +201,17 @@ def _names(first: str) -> Iterator[str]:
     yield from (f"{first}-{number}" for number in count_from(2))
 
 
-def _host(entry: Any) -> str:
-    urls = [entry.get(key) for key in ("url", "target")] if isinstance(entry, dict) else []
+def host_of(url: str) -> str:
+    """Return the host of a URL, "" if it is none."""
     try:
-        return next((urlsplit(url).hostname or "" for url in urls if isinstance(url, str)), "")
+        return urlsplit(url).hostname or ""
     except ValueError:
         return ""
+
+
+def _host(entry: Any) -> str:
+    urls = [entry.get(key) for key in ("url", "target")] if isinstance(entry, dict) else []
+    return next((host_of(url) for url in urls if isinstance(url, str)), "")
 
 
 def _own_name(entry: Any) -> str | None:

@@ -243,7 +243,7 @@ def names_one(name: str, servers: Collection[str], naming: Collection[Naming] = 
     if servers and re.match(r"mcp_{0,2}[*?\[]", inner):
         return True
     for server in servers:
-        for own in {server, re.sub(r"[^A-Za-z0-9_-]", "_", server)}:
+        for own in {server, SINGLE.spelled(server)}:
             form = re.escape(own)
             if re.match(rf"@{form}(?:/|$)|mcp(?:__?|:){form}(?:[_:]|$)|{form}:", inner):
                 return True

@@ -26,7 +26,7 @@ from mcpagg.config.dialects import DEFAULTS, STANDARD_KEYS, Dialect
 from mcpagg.config.entries import Defaults, read_entry
 from mcpagg.config.findings import Place, kind, quoted, reach, where
 from mcpagg.config.own import read_overlays, read_profiles
-from mcpagg.config.restrictions import APPROVALS, SWITCHES
+from mcpagg.config.restrictions import APPROVALS, says_nothing
 from mcpagg.config.selection import check_hosts, check_lists, select
 from mcpagg.config.variables import ClientVariables, look_alikes, password_inputs
 from mcpagg.literal import is_visible
@@ -112,7 +112,7 @@ def _defaults(document: Any, root: Place) -> Defaults:
     for value, at in found:
         if value is not None and not isinstance(value, dict):
             at.error(f"expected an object, found {kind(value)}")
-        elif any((value or {}).get(key) is off for key, off in SWITCHES.items()):
+        elif value and says_nothing(value):
             at.error("switches every server off", "compile a copy of the config without it")
     return [(value, at) for value, at in found if isinstance(value, dict)]
 

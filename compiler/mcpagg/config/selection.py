@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
-from urllib.parse import urlsplit
 
-from mcpagg.config.containers import Found
+from mcpagg.config.containers import Found, host_of
 from mcpagg.config.dialects import SERVER_LISTS, Dialect, is_nested, within_of
 from mcpagg.config.entries import is_provided
 from mcpagg.config.findings import Place, kind, quoted, reach, where
@@ -151,17 +150,10 @@ def check_hosts(
         return
     globs = [re.sub(r"^.*://|[:/].*$", "", str(entry)).lower() for entry in allowed]
     for server in servers:
-        host = _host(server.url)
+        host = host_of(server.url)  # a URL that is none is reported where it is read
         if server.url and not any(fnmatchcase(host, glob) for glob in globs):
             at = Place(where(server, Location("url")), root.errors, root.warnings)
             at.error(f"is no host that `{dialect.hosts}` allows", "--skip it, or add it")
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""  # it is no URL, which is reported where it is read
 
 
 def _name_provided(entries: list[Found], root: Place) -> None:

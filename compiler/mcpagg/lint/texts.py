@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from mcpagg.lint.finding import DESCRIBED, Hit, Offer, Surface, rule
 from mcpagg.lint.letters import as_read, disguised, odd_letters
 from mcpagg.literal import HIDDEN
-from mcpagg.problems import count
+from mcpagg.problems import count, some
 
 # Claude Code cuts a description there: https://github.com/anthropics/claude-code/issues/87650
 CUT = 2048
@@ -23,6 +23,8 @@ CUT = 2048
 LONGEST = 1024
 
 QUOTED = 40  # characters
+
+_SHOWN_NAMES = 3
 
 # Seen, if only as a space or a line end.
 _SEEN = frozenset("\t\n\r\u2028\u2029\u202f\u205f\u3000\xa0\u1680") | {
@@ -113,7 +115,7 @@ def described(characters: list[str]) -> str:
     spelled = "".join(_TAGS.get(char, "") for char in characters)
     reading = f", which spell {_short(spelled)}" if spelled else ""
     names = dict.fromkeys(_character(char) for char in characters)
-    return f"{count(len(characters), 'hidden character')}{reading} ({_several([*names])})"
+    return f"{count(len(characters), 'hidden character')}{reading} ({some([*names], _SHOWN_NAMES)})"
 
 
 def hidden_characters(text: str) -> list[str]:
@@ -199,10 +201,6 @@ def _is_right_to_left(char: str) -> bool:
 
 def _character(char: str) -> str:
     return f"U+{ord(char):04X} {unicodedata.name(char, 'without a name')}"
-
-
-def _several(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _short(text: str) -> str:
