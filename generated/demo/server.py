@@ -14,7 +14,7 @@
 # mypy: ignore-errors
 #   rebuild:  mcpagg-compile mcp.json -o server.py
 #   check:    mcpagg-compile --check -o server.py
-#   runtime:  sha256:c427f7370e2bee05995444f619395b9261d38573c7aa91d7a9a697c52806912b (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
+#   runtime:  sha256:523a551d1a452be2c2490e60b0a65ab2bad1cba60fec81ec1d14ec6ca9c4a263 (mcpagg 0.1.0; without addresses, composite, entries, http, masking, narrowing, remote, repeated, urls)
 
 import sys
 
@@ -834,7 +834,7 @@ def mentioned(row):
  return names | set(row.get("env", {}))
 
 def mentioned_by_all(rows):
- return {variable_key(name) for row in rows.values() for name in mentioned(row)}
+ return _keys(name for row in rows.values() for name in mentioned(row))
 
 def prepare(
  name,
@@ -849,8 +849,10 @@ def prepare(
  environ = _with_folders(_keyed(environ))
  folder = os.path.abspath(folder)
  scope = _LaunchScope(own, environ, folder)
- known = mentioned_by_all(rows) if known is None else known
- env = _inherited_by(row, known, environ, minimal)
+ if minimal:
+  env = _basic(environ)
+ else:
+  env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
  missing = []
  unfit = None
  values = {}
@@ -917,12 +919,11 @@ def _with_folders(environ):
   environ["PATH"] = os.pathsep.join([more, environ.get("PATH", os.defpath)])
  return environ
 
-def _inherited_by(
- row, known, environ, minimal
-):
- if minimal:
-  basic = BASIC_VARIABLES | {ABOVE}
-  return {key: value for key, value in environ.items() if key in basic}
+def _basic(environ):
+ basic = BASIC_VARIABLES | {ABOVE}
+ return {key: value for key, value in environ.items() if key in basic}
+
+def _inherited_by(row, known, environ):
  shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
  return {key: value for key, value in environ.items() if key not in known or key in shown}
 
@@ -2687,8 +2688,10 @@ class Clients:
   if method == LOG_MESSAGE:
    params = attributed_log(message.json("params"), server)
   uri = message.params.get("uri")
-  if method == RESOURCE_UPDATED and type(uri) is str and told(uri, server) != uri:
-   params = message.json("params").owned({"uri": quote(told(uri, server))}).text
+  if method == RESOURCE_UPDATED and type(uri) is str:
+   known = told(uri, server)
+   if known != uri:
+    params = message.json("params").owned({"uri": quote(known)}).text
   passed = notification(method, params)
   connections = {caller.connection for caller in callers}
   reached = set()
@@ -4925,7 +4928,7 @@ class Instances:
  def __iter__(self):
   silent = [] if self._silent is None else [self._silent]
   children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
-  return iter(list(dict.fromkeys(children)))
+  return iter(dict.fromkeys(children))
  @property
  def state(self):
   states = [child.state for child in self._shared.values()]
@@ -5886,12 +5889,12 @@ class Engine:
   answers,
   folder,
   log=None,
-  mint=lambda: os.urandom(16).hex(),
  ):
   self.plan = answers.plan
   self.log = log
   self._refusal = _refusal(self.plan)
-  self.core = Core(answers, monotonic, mint, Dispatch if log is None else log.dispatch)
+  dispatch = Dispatch if log is None else log.dispatch
+  self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
   self.lock = _thread.allocate_lock()
   self._sinks = {}
   self._lives = Lives(self, folder)
@@ -7495,9 +7498,10 @@ def lookups(
 ):
  found = []
  short = {**environ, "PATH": desktop_path(environ)}
+ variables = mentioned_by_all(rows)
  for server, row in rows.items():
-  here = _launch_in(server, rows, environ, folder, minimal)
-  there = _launch_in(server, rows, short, folder, minimal)
+  here = _launch_in(server, rows, environ, folder, minimal, variables)
+  there = _launch_in(server, rows, short, folder, minimal, variables)
   if "command" not in row or here is None or there is None:
    continue
   known = there.env.get("PATH", "").split(os.pathsep)
@@ -7532,11 +7536,16 @@ def shim_lines(found, environ):
    )
 
 def _launch_in(
- server, rows, environ, folder, minimal
+ server,
+ rows,
+ environ,
+ folder,
+ minimal,
+ known,
 ):
  while True:
   try:
-   return prepare(server, rows, environ, folder, minimal)
+   return prepare(server, rows, environ, folder, minimal, known)
   except MissingVariables as problem:
    environ = {**environ, **{variable: "" for _, variable in problem.missing}}
   except (OSError, ValueError):
@@ -9128,7 +9137,7 @@ class ResourceRouting:
   kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
   items = [self._catalogues[kind].find(uri) for kind in kinds]
   found = [self._children[item.server] for item in items if item is not None]
-  return [] if self._told(uri) else found[:1]
+  return found[:1] if found and not self._told(uri) else []
  def _call(self, client, message, uri, own):
   if message.method in ("resources/subscribe", "resources/unsubscribe"):
    return SubscriptionCall(client, message, uri, own, self._origins)

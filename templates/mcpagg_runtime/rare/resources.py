@@ -134,7 +134,7 @@ class ResourceRouting:
         kinds = ("skills", "resources") if method in SKILL_METHODS else ("resources",)
         items = [self._catalogues[kind].find(uri) for kind in kinds]
         found = [self._children[item.server] for item in items if item is not None]
-        return [] if self._told(uri) else found[:1]
+        return found[:1] if found and not self._told(uri) else []
 
     def _call(self, client: Client, message: Message, uri: str, own: str) -> Call:
         """Return the call for a request; `own` is its child's own URI."""

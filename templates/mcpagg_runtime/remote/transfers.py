@@ -247,7 +247,7 @@ class RemoteReply:
         words = problem[:SEARCHED_BYTES].lower()
         return self.status == 404 or OF_LOST_SESSION.search(words) is not None
 
-    def refusal(self, problem: bytes = b"") -> RemoteFault:
+    def refusal(self, problem: bytes) -> RemoteFault:
         """Return what its status means, if that is no success; `problem` is its body."""
         what = refused(self.status, self.where, self.headers)
         return RemoteFault(with_its_words(what, problem), self.status)

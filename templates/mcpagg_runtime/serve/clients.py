@@ -113,8 +113,10 @@ class Clients:
         if method == LOG_MESSAGE:
             params = attributed_log(message.json("params"), server)
         uri = message.params.get("uri")
-        if method == RESOURCE_UPDATED and type(uri) is str and told(uri, server) != uri:
-            params = message.json("params").owned({"uri": quote(told(uri, server))}).text
+        if method == RESOURCE_UPDATED and type(uri) is str:
+            known = told(uri, server)
+            if known != uri:
+                params = message.json("params").owned({"uri": quote(known)}).text
         passed = notification(method, params)
         connections = {caller.connection for caller in callers}
         reached = set()

@@ -73,13 +73,12 @@ class Engine:
         answers: Answers,
         folder: str,
         log: Log | None = None,
-        mint: Callable[[], str] = lambda: os.urandom(16).hex(),
     ) -> None:
-        """`mint` returns a text that nobody can guess."""
         self.plan = answers.plan
         self.log = log
         self._refusal = _refusal(self.plan)
-        self.core = Core(answers, monotonic, mint, Dispatch if log is None else log.dispatch)
+        dispatch = Dispatch if log is None else log.dispatch
+        self.core = Core(answers, monotonic, lambda: os.urandom(16).hex(), dispatch)
         self.lock = _thread.allocate_lock()
         self._sinks: dict[Client | Child, Sink] = {}
         self._lives = Lives(self, folder)

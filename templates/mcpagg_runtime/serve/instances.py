@@ -75,7 +75,7 @@ class Instances:
         """All instances."""
         silent = [] if self._silent is None else [self._silent]
         children = [*self._shared.values(), *silent, *self._own.values(), *self._spare]
-        return iter(list(dict.fromkeys(children)))
+        return iter(dict.fromkeys(children))
 
     @property
     def state(self) -> str:

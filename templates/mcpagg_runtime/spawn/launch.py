@@ -189,7 +189,7 @@ def mentioned(row: Row) -> set[str]:
 
 def mentioned_by_all(rows: Mapping[str, Row]) -> set[str]:
     """Return the variables that any row sets or refers to, as an environment knows them."""
-    return {variable_key(name) for row in rows.values() for name in mentioned(row)}
+    return _keys(name for row in rows.values() for name in mentioned(row))
 
 
 def prepare(
@@ -219,8 +219,10 @@ def prepare(
     environ = _with_folders(_keyed(environ))
     folder = os.path.abspath(folder)
     scope = _LaunchScope(own, environ, folder)
-    known = mentioned_by_all(rows) if known is None else known
-    env = _inherited_by(row, known, environ, minimal)
+    if minimal:
+        env = _basic(environ)
+    else:
+        env = _inherited_by(row, mentioned_by_all(rows) if known is None else known, environ)
     missing: list[tuple[Location, str]] = []
     unfit: BadUrl | None = None
     values: dict[Location, str] = {}
@@ -299,13 +301,14 @@ def _with_folders(environ: dict[str, str]) -> dict[str, str]:
     return environ
 
 
-def _inherited_by(
-    row: Row, known: set[str], environ: Mapping[str, str], minimal: bool
-) -> dict[str, str]:
+def _basic(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of `environ` that every server may see."""
+    basic = BASIC_VARIABLES | {ABOVE}
+    return {key: value for key, value in environ.items() if key in basic}
+
+
+def _inherited_by(row: Row, known: set[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the part of `environ` that a server may see, where all servers mention `known`."""
-    if minimal:
-        basic = BASIC_VARIABLES | {ABOVE}
-        return {key: value for key, value in environ.items() if key in basic}
     shown = _keys(mentioned(row)) | _keys(COMMON_VARIABLES)
     return {key: value for key, value in environ.items() if key not in known or key in shown}
 

@@ -119,7 +119,9 @@ class _Filling:
         name = self._filled(name, "" if equals else "&=")
         return name + equals + self._filled(value)
 
-    def _filled(self, text: str, between: str = "") -> str:
+    def _filled(
+        self, text: str, between: str = "", encoded: Callable[[str], str] = percent_encoded
+    ) -> str:
         """Fill a component with encoded values; note those with what is `between` components."""
         first, *others = text.split(_REFERENCE)
         self._names = []
@@ -127,20 +129,15 @@ class _Filling:
             name, value = self._left.pop()
             self._names.append(name)
             self.several += [name] if any(char in value for char in between) else []
-            first += percent_encoded(value) + literal
+            first += encoded(value) + literal
         return first
 
     def _checked(self, text: str, wanted: str, is_one: Callable[[str], bool]) -> str:
         """Fill a component with values as they are, if what comes of it is such a component."""
-        first, *others = text.split(_REFERENCE)
-        self._names = []
-        for literal in others:
-            name, value = self._left.pop()
-            self._names.append(name)
-            first += value + literal
-        if self._names and not is_one(first):
+        filled = self._filled(text, encoded=str)
+        if self._names and not is_one(filled):
             raise _unfit(" or ".join(self._names), wanted)
-        return first
+        return filled
 
 
 def _unfit(names: str, wanted: str) -> BadUrl:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mcpagg_runtime.spawn.launch import MissingVariables, prepare
+from mcpagg_runtime.spawn.launch import MissingVariables, mentioned_by_all, prepare
 from mcpagg_runtime.spawn.platforms import WINDOWS, find_program
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ def lookups(
     """
     found = []
     short = {**environ, "PATH": desktop_path(environ)}
+    variables = mentioned_by_all(rows)
     for server, row in rows.items():
-        here = _launch_in(server, rows, environ, folder, minimal)
-        there = _launch_in(server, rows, short, folder, minimal)
+        here = _launch_in(server, rows, environ, folder, minimal, variables)
+        there = _launch_in(server, rows, short, folder, minimal, variables)
         if "command" not in row or here is None or there is None:
             continue
         known = there.env.get("PATH", "").split(os.pathsep)
@@ -129,12 +130,17 @@ def shim_lines(found: list[Lookup], environ: Mapping[str, str]) -> Iterator[str]
 
 
 def _launch_in(
-    server: str, rows: Mapping[str, Row], environ: Mapping[str, str], folder: str, minimal: bool
+    server: str,
+    rows: Mapping[str, Row],
+    environ: Mapping[str, str],
+    folder: str,
+    minimal: bool,
+    known: set[str],
 ) -> Launch | None:
     """Return what would be started, variables that are missing taken as empty."""
     while True:
         try:
-            return prepare(server, rows, environ, folder, minimal)
+            return prepare(server, rows, environ, folder, minimal, known)
         except MissingVariables as problem:
             environ = {**environ, **{variable: "" for _, variable in problem.missing}}
         except (OSError, ValueError):  # its env file cannot be read: another fault
