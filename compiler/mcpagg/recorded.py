@@ -19,11 +19,11 @@ from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.readback import cut, read_tables
 from mcpagg.snapshot import ChildSnapshot, Snapshot
 from mcpagg.spec import ProxySpec
+from mcpagg.tables import RECORDED
 from mcpagg_runtime.base.catalogue import KINDS
 
 _CONFLICT = "\n<<<<<<< "
 REBUILD = "#   rebuild:  "
-TABLES = ("SERVERS", "CHILDREN", "FAILED", "KEPT", "APPROVAL")
 
 # What a row of the launch table says of starting or reaching a server.
 LAUNCH = ("command", "args", "env", "env_file", "cwd", "url", "headers")
@@ -65,15 +65,15 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     try:
         # Of the data alone: what a merge has left in the header or the runtime does not matter.
         sections = cut(text)
-        found = read_tables(sections.data if sections else "", {*TABLES, "SNAPSHOT"})
-        tables = {name: loads(found.get(name, "[]")) for name in TABLES}
+        found = read_tables(sections.data if sections else "", RECORDED)
+        tables = {name: loads(text) for name, text in found.items() if isinstance(text, str)}
         children = tuple(
             _child(name, tables["CHILDREN"][name], lists, tables["SERVERS"][name])
             for name, lists in found["SNAPSHOT"].items()
             if name  # what has none are the composite tools, which are built anew
         )
-        failed, kept = (tuple(tables[name]) for name in ("FAILED", "KEPT"))
-        approval = tables["APPROVAL"] or {}
+        failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
+        approval = tables.get("APPROVAL", {})
         return Contents(tables["SERVERS"], Snapshot(children, failed, kept), approval)
     except (SyntaxError, ValueError, KeyError, AttributeError, TypeError) as problem:
         what = f"holds no snapshot that can be read ({type(problem).__name__})"

@@ -264,7 +264,10 @@ def test_a_stray_print_never_reaches_the_wire(tmp_path: Path) -> None:
 
 
 STRAY = """
-    load_part("base")
+    import os
+    from importlib import import_module
+
+    Stdio = import_module(PACKAGE + ".base.stdio").Stdio
     Stdio.really_run = Stdio.run
     Stdio.run = lambda self, opening: (os.write(1, b"stray\\n"), self.really_run(opening))
     main(PLAN, __file__)

@@ -170,7 +170,7 @@ def test_prepared_answers_need_no_other_part_on_any_system_and_with_a_log(
     if logs:
         monkeypatch.setenv(LOG_DIRECTORY, str(tmp_path))
     file = compiled(tmp_path, {"a": stub_entry()}, "--start", "lazy")
-    delayed(file, "base", "import os\nos._exit(7)\n")
+    delayed(file, "base.running", "import os\nos._exit(7)\n")
     with running(file) as wire:
         initialize(wire)
         assert tool_names(wire) == ["a:echo"]
@@ -218,8 +218,8 @@ def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: 
     servers = {"other": stub_entry(), "one": stub_entry(log=str(log))}
     file = compiled(tmp_path, servers, "--start", "lazy")
     log.unlink()
-    for part in ("base", "serve"):
-        delayed(file, part, WAIT.format(log=str(log)))
+    for module in ("base.running", "serve.engine"):
+        delayed(file, module, WAIT.format(log=str(log)))
     file.write_text(file.read_text().replace(RUNS, HOOK + RUNS))
     with served(file) as wire:
         assert text(call(wire, "one:echo")) == "{}"
@@ -231,14 +231,16 @@ def test_the_server_of_a_first_call_starts_while_the_rest_is_compiled(tmp_path: 
 
 
 @posix("there no process can send itself a signal")
-@pytest.mark.parametrize("part", ["base", "serve"])
-def test_a_signal_while_the_rest_is_compiled_ends_the_server_too(tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize("module", ["base.running", "serve.engine"])
+def test_a_signal_while_the_rest_is_compiled_ends_the_server_too(
+    tmp_path: Path, module: str
+) -> None:
     log = tmp_path / "log"
     stays = stub_entry(log=str(log), at={"eof": [{"hang": 1}]})
     file = compiled(tmp_path, {"one": stays}, "--start", "lazy")
     log.unlink()
     lowered(file, STDIN_GRACE_SECONDS=0.1)
-    delayed(file, part, WAIT.format(log=str(log)) + "os.kill(os.getpid(), 15)\n")
+    delayed(file, module, WAIT.format(log=str(log)) + "os.kill(os.getpid(), 15)\n")
     with served(file) as wire:
         start_call(wire, "one:echo")
         assert wire.wait() == 0

@@ -17,7 +17,7 @@ from mcpagg_runtime.serve.lives import Lives
 from mcpagg_runtime.spawn import spawning
 from mcpagg_runtime.spawn.launch import Launch
 from mcpagg_runtime.spawn.spawning import ALLOWED_SIGNERS, Spawned, spawn, spawn_early
-from mcpagg_runtime.start import parts
+from mcpagg_runtime.start import embedded
 
 RUNS = {"command": sys.executable, "args": ["-c", "print(input())"]}
 
@@ -191,5 +191,5 @@ def test_a_process_that_nobody_looks_after_is_ended_and_its_pipes_are_closed() -
 
 def test_a_descriptor_is_kept_for_what_reports_that_there_are_too_many() -> None:
     lives: list[Any] = [Lives(cast("Any", None), folder) for folder in ("a", "b")]
-    [spare] = parts.SPARE
+    [spare] = embedded.SPARE
     assert os.path.samestat(os.fstat(spare), os.stat(os.devnull)), lives

@@ -13,9 +13,9 @@ from mcpagg_runtime.spawn.platforms import (
     SessionGroup,
     command_line,
     lead_group,
+    own_folder,
     start_options,
 )
-from mcpagg_runtime.start.parts import own_folder
 from mcpagg_runtime.start.values import scan
 
 if TYPE_CHECKING:
