@@ -281,7 +281,7 @@ class Child:
             if not connection.unasked.takes(message):
                 self._unmatched(message)
         elif number:
-            self.requests.answered_late(number)
+            self.requests.late.ended(number)
             self.calls.flush()
 
     def _unreadable(self, fragment: Fragment) -> None:
