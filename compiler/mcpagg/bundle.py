@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -48,6 +48,22 @@ def bundle(without: Collection[str] = ()) -> Bundle:
     known = {*modules, *(name.partition(".")[0] for name in modules)}
     if unknown := set(without) - known:
         raise BundleError(f"no module to leave out: {', '.join(sorted(unknown))}")
+    kept = _reached(modules, without)
+    code = "\n".join(
+        f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
+        for name, text in modules.items()
+        if _folder(name) == START
+    )
+    texts = {
+        name: _embedded(name, text)
+        for name, text in modules.items()
+        if name in kept and _folder(name) != START
+    }
+    return Bundle(code, texts)
+
+
+def _reached(modules: Mapping[str, str], without: Collection[str]) -> set[str]:
+    """Return the modules that the code and the template lead to, by way of none to leave out."""
     kept: set[str] = set()
     todo = [name for name in modules if _folder(name) == START]
     todo += [name for _, name in _imports(_template())]
@@ -62,17 +78,7 @@ def bundle(without: Collection[str] = ()) -> Bundle:
             if at_top and not {needed, _folder(needed)}.isdisjoint(without):
                 raise BundleError(f"{name}: cannot be imported without {needed}")
             todo.append(needed)
-    code = "\n".join(
-        f"# {name.replace('.', '/')}.py\n{_OWN.sub(_within_functions, text)}"
-        for name, text in modules.items()
-        if _folder(name) == START
-    )
-    texts = {
-        name: _embedded(name, text)
-        for name, text in modules.items()
-        if name in kept and _folder(name) != START
-    }
-    return Bundle(code, texts)
+    return kept
 
 
 @cache

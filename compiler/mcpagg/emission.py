@@ -81,7 +81,11 @@ def emit(  # noqa: PLR0913 - all that a file is made of
         for server, values in lists.items()
     }
     texts = _texts(tables) | {"SNAPSHOT": listed}
-    planned = {table.planned: texts[table.name] for table in TABLES if table.name in texts}
+    planned = {
+        table.planned: texts[table.name]
+        for table in TABLES
+        if table.planned and table.name in texts
+    }
     if approval := approve(data_digest({"name": name, **planned})):
         tables["APPROVAL"] = dict(approval)
         texts |= _texts({"APPROVAL": tables["APPROVAL"]})
@@ -170,6 +174,7 @@ def _mark(context: Context, value: str) -> str:
 
 @lru_cache
 def _laid_out(frame: str) -> str:
+    """Return Python text as black lays it out, with the package under its name in a file."""
     frame = frame.replace(f"from {PACKAGE}.", f"from {package_name()}.")
     return black.format_str(frame, mode=_LAYOUT)
 

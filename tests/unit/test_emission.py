@@ -40,6 +40,7 @@ from mcpagg.tables import TABLES
 from mcpagg_runtime.base.answers import Answers
 from mcpagg_runtime.base.catalogue import KINDS
 from mcpagg_runtime.base.plan import Plan
+from mcpagg_runtime.spawn.nesting import data_digest
 
 START_OF_DECISIONS = "# What this proxy is"
 END_OF_DECISIONS = "# How it works"
@@ -216,6 +217,23 @@ def loaded(text: str) -> Plan:
     space: dict[str, Any] = {"__name__": "server", "__file__": "server.py"}
     exec(compile(text, "server.py", "exec"), space)  # noqa: S102
     return Plan(space["PLAN"])
+
+
+def test_what_is_signed_is_what_a_start_finds() -> None:
+    child = ChildSnapshot("a", "2025-11-25", tools=({"name": "t", "inputSchema": {}},))
+    snapshot = Snapshot((child,), failed=("b",), kept=("a",))
+    config = b'{"mcpServers": {"a": {"command": "x"}, "b": {"command": "x"}}}'
+    signed: list[str] = []
+
+    def approve(digest: str) -> dict[str, str]:
+        signed.append(digest)
+        return {}
+
+    text = of_snapshot(config, snapshot, Options(), approve)
+    plan = loaded(text)
+    assert signed == [data_digest(plan.tables)]
+    assert plan.failed == ["b"]
+    assert "KEPT = " in text
 
 
 ODD_NAMES = [
