@@ -271,7 +271,7 @@ class Child:
         elif connection.answered(message):
             self._send_on()
         elif number >= FIRST_ID:
-            self.requests.answered_late(number)
+            self.requests.late.ended(number)
             self.calls.flush()
         else:
             self._end(connection.ended_by(message))
