@@ -59,8 +59,8 @@ MODERN_SECONDS = 1.0
 class Collector:
     """A server that is asked what it is and has.
 
-    Once it was greeted: `said` is what it said of itself, without lists. `remarks` are oddities
-    worth a warning, without secrets.
+    Once it was greeted: `introduction` is what it says of itself, without lists. `remarks` are
+    oddities worth a warning, without secrets.
 
     If that failed: `handshake` is whether one could succeed in another version, `modern` whether
     the server has shown that it is modern, in whatever version.
@@ -70,7 +70,7 @@ class Collector:
         """`seconds` is how long a server may take to shake hands, and for each list of tools."""
         self.conversation = conversation
         self.launch = conversation.server.launch
-        self.said = ChildSnapshot(conversation.name, "")
+        self.introduction = ChildSnapshot(conversation.name, "")
         self.handshake = True
         self.modern = False
         self.remarks: list[str] = []
@@ -102,9 +102,9 @@ class Collector:
         try:
             about = loads(self._greeted(deadline).raw("result") or "null")
         except Silence:
-            return talk.server.silence_told(talk.greeting, self._seconds)
+            return talk.server.silence_fault(talk.greeting, self._seconds)
         except Refusal as refusal:
-            return talk.server.fault(self._understood(refusal))
+            return talk.server.fault(self._refusal_fault(refusal))
         except Fault as fault:
             # What knows no handshake may refuse the request in a way of its own.
             self.handshake = fault.status not in UNKNOWN_THERE
@@ -135,7 +135,7 @@ class Collector:
                     raise
         return self.conversation.request("initialize", params, deadline)
 
-    def _understood(self, refusal: Refusal) -> str:
+    def _refusal_fault(self, refusal: Refusal) -> str:
         """Note what a refusal tells of the era; return what is wrong with the server."""
         if not self.conversation.is_modern:
             self.handshake = not knows_no_handshake(refusal.answer)
@@ -159,7 +159,7 @@ class Collector:
         if not any(version in known for version in spoken):
             return _stranger(spoken, known)
         instructions = about.get("instructions")
-        self.said = ChildSnapshot(
+        self.introduction = ChildSnapshot(
             name=talk.name,
             protocol=about["protocolVersion"],
             transport=self.launch.transport if self.launch.url else "",
@@ -167,7 +167,9 @@ class Collector:
             capabilities=_object(about.get("capabilities")),
             instructions=instructions if isinstance(instructions, str) else None,
         )
-        odd = unreadable([self.said.info, self.said.capabilities, self.said.instructions])
+        odd = unreadable(
+            [self.introduction.info, self.introduction.capabilities, self.introduction.instructions]
+        )
         what = f"answered {talk.greeting} with {odd}, which strict clients refuse"
         return what if odd else ""
 
@@ -201,17 +203,17 @@ class Collector:
         """
         server = self.conversation.server
         if server.noise:
-            self.remarks.append(server.noise_told())
+            self.remarks.append(server.noise_remark())
         others = {kind.name: self._others(kind) for kind in KINDS if kind is not TOOLS}
         if fault is not None:
             if not any(others.values()):
                 raise server.fault(fault.what, is_late=fault.is_late)
             self.remarks.append(f"{fault.what}: taken for empty")
-        elif not tools and "tools" in self.said.capabilities:
+        elif not tools and "tools" in self.introduction.capabilities:
             self.remarks.append("lists no tools")
         refused = tuple(one for some in self._refused.values() for one in some)
         lists: dict[str, Any] = {"tools": tuple(tools), **others}
-        return replace(self.said, hints=self._hints, refused=refused, **lists)
+        return replace(self.introduction, hints=self._hints, refused=refused, **lists)
 
     def at_rest(self, patience: float) -> tuple[list[Json], float | None]:
         """Read the tools once no change comes; also return for how many seconds they changed.
@@ -222,7 +224,7 @@ class Collector:
         talk = self.conversation
         began = TIME.now()
         tools = self._items(TOOLS, self._seconds)
-        declared = self.said.capabilities.get("tools")
+        declared = self.introduction.capabilities.get("tools")
         # A modern list is not settling: it may depend on no connection and on no capability
         # (specification 2026-07-28, the lists), and only listeners are notified of changes.
         if declared is None or talk.is_modern:
@@ -260,7 +262,7 @@ class Collector:
             BadList: it gives none.
             Fault: it is gone.
         """
-        if not kind.is_declared(self.said.capabilities):
+        if not kind.is_declared(self.introduction.capabilities):
             return []
         redact, is_modern = self.launch.redact, self.conversation.is_modern
         over_http = self.launch.transport == "streamable-http"

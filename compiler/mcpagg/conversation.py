@@ -201,14 +201,14 @@ class Started:
         words = self.process.last_words(self._quoted)
         return Fault(self.launch.redact(what), words, is_late=is_late)
 
-    def end_told(self, reason: str, method: str) -> Fault:
+    def end_fault(self, reason: str, method: str) -> Fault:
         """Say that it has ended for a reason before it answered a method."""
         if isinstance(self.process, RemoteConnection):
             return Fault(reason, status=self.process.refused_with)
         noise = f"; it wrote something else than JSON-RPC to stdout: {self.noise}"
         return self.fault(f"{reason} before it answered {method}{noise if self.noise else ''}")
 
-    def silence_told(self, method: str, seconds: float) -> Fault:
+    def silence_fault(self, method: str, seconds: float) -> Fault:
         """Say that it has not shaken hands in so many seconds, and what may be the reason."""
         what, why = f"did not answer {method} within {seconds:g} s", ""
         if isinstance(self.process, RemoteConnection):
@@ -220,10 +220,10 @@ class Started:
             why = f"{self.installation.package.launcher.words[0]} is still installing it"
         else:
             why = "it is installed: does it take longer, or buffer its output?"
-        noise = f", but {self.noise_told()}" if self.noise else ""
+        noise = f", but {self.noise_remark()}" if self.noise else ""
         return self.fault(f"{what}{noise} ({why})", is_late=True)
 
-    def noise_told(self) -> str:
+    def noise_remark(self) -> str:
         """Say what it writes that is no message; a server behind a URL has no stdout."""
         where = "" if self.launch.url else " to stdout"
         return f"writes something else than JSON-RPC{where}: {self.noise}"
@@ -388,7 +388,7 @@ class Conversation:
             if answers:
                 return answers[0]
             if self.gone:
-                raise self.server.end_told(self.gone, asked)
+                raise self.server.end_fault(self.gone, asked)
             raise Silence
 
     def _wait(self, holds: Callable[[], bool], deadline: float) -> None:

@@ -142,8 +142,8 @@ def _ask(
                 turns.release(len(threads) or 1)
                 _join(threads)
             except BaseException:
-                for life in [life for inquiry in inquiries for life in inquiry.alive]:
-                    life.server.process.kill()
+                for one in [one for inquiry in inquiries for one in inquiry.alive]:
+                    one.server.process.kill()
                 _join(threads)
                 raise
             raise
@@ -152,7 +152,7 @@ def _ask(
 def _awaited(inquiry: Inquiry) -> Awaited:
     if inquiry.began is None:
         return Awaited(inquiry.server.name)
-    said = [life.server.last_line for life in inquiry.alive[-1:]]
+    said = [one.server.last_line for one in inquiry.alive[-1:]]
     return Awaited(inquiry.server.name, inquiry.since(), *said)
 
 

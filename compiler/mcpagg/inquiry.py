@@ -68,7 +68,7 @@ class Inquiry:
         self._config = config
         self._seconds = seconds
         self._quoted = quoted
-        self._lives: list[Conversation] = []
+        self._conversations: list[Conversation] = []
         """All that were started."""
         self._starting = threading.Lock()
         self._is_given_up = False
@@ -76,15 +76,15 @@ class Inquiry:
 
     @property
     def alive(self) -> list[Conversation]:
-        """Its lives that are not over."""
-        return [life for life in [*self._lives] if not life.server.is_over]
+        """What is said with processes of it that are not over."""
+        return [one for one in [*self._conversations] if not one.server.is_over]
 
     def give_up(self) -> None:
         """Let it be over as soon as its processes have ended in good order."""
         with self._starting:  # no start is under way any more
             self._is_given_up = True
-        for life in self.alive:
-            life.end("was given up")
+        for conversation in self.alive:
+            conversation.end("was given up")
 
     def since(self) -> float:
         """Return for how many seconds it has been asked, 0 before that."""
@@ -102,8 +102,8 @@ class Inquiry:
             self.found = self._offered(child)
         except Exception as error:
             self.fault = self._as_fault(error)
-            for life in self.alive:
-                life.server.close()
+            for conversation in self.alive:
+                conversation.server.close()
             return f"failed, {self.since():.1f} s"
         return f"{count(len(self.found.tools), 'tool')}, {self.since():.1f} s"
 
@@ -138,17 +138,17 @@ class Inquiry:
         with self._starting:
             if self._is_given_up:
                 raise Fault("is not wanted any more")
-            life = Conversation(
+            conversation = Conversation(
                 launch,
                 version,
                 capabilities,
                 self._config,
                 # Whatever it fetches is there once it was started.
-                package=None if self._lives else self.package,
+                package=None if self._conversations else self.package,
                 quoted=self._quoted,
             )
-            self._lives.append(life)
-        return Collector(life, self._seconds)
+            self._conversations.append(conversation)
+        return Collector(conversation, self._seconds)
 
     def connect(self) -> Collector:
         """Start the server and agree on a version.
