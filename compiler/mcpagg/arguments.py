@@ -23,7 +23,7 @@ from mcpagg.options import (
     option,
     options_of,
 )
-from mcpagg.printing import say, show
+from mcpagg.printing import give_text, say, show
 from mcpagg.problems import ConfigError, Problem, meant
 from mcpagg.review import ALWAYS, CLASSES
 
@@ -39,6 +39,10 @@ INHERITED = (
 )
 READ = "what is read and written"
 TOLD = "what is told"
+PRINTED = {
+    "--schema": "the JSON Schema of a config, by which editors complete and check it",
+    "--version": "the version, and the digest of the runtime",
+}
 GROUPS = (READ, CHOSEN, BEHAVIOUR, JUDGED, TOLD)
 
 
@@ -51,17 +55,18 @@ class _Report(argparse.Action):
         setattr(namespace, "page" if value.endswith(".html") else "report", value)
 
 
-class _Version(argparse.Action):
-    """Prints the version, and the digest of the runtime that emitted files have.
-
-    What the digest needs costs more to import than reading most configs.
-    """
+class _Prints(argparse.Action):
+    """Prints something instead of running; what that needs costs more to import than a config."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from mcpagg.bundle import runtime_digest
+        if self.dest == "version":
+            from mcpagg.bundle import runtime_digest
 
-        show(f"{PROGRAM} {__version__}")
-        show(f"runtime {runtime_digest()}")
+            show(f"{PROGRAM} {__version__}\nruntime {runtime_digest()}")
+        else:
+            from mcpagg.config.models import config_schema
+
+            give_text(config_schema())
         parser.exit()
 
 
@@ -159,12 +164,8 @@ def argument_parser() -> _Parser:
     for name, (how, default) in (options_of(Run) | options_of(Options)).items():
         flags = how.flags or (flag_of(name),)
         groups[how.group].add_argument(*flags, **_as_argparse_has_it(name, how, default))
-    groups[TOLD].add_argument(
-        "--version",
-        action=_Version,
-        nargs=0,
-        help="print the version, and the digest of the runtime",
-    )
+    for flag, what in PRINTED.items():
+        groups[TOLD].add_argument(flag, action=_Prints, nargs=0, help=f"print {what}")
     return parser
 
 
