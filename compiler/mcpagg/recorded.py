@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -65,25 +66,8 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     """
     from mcpagg.recorded_models import File
 
-    text = _read(file)
     root = Place()
-    # Of the data alone: what a merge has left in the header or the runtime does not matter.
-    sections = cut(text)
-    tables = {}
-    try:
-        if sections:
-            tables = _values(read_tables(sections.data, {*TABLES, "SNAPSHOT"}))
-    except (SyntaxError, ValueError):
-        sections = None
-    if not sections:
-        what = "holds no snapshot that can be read"
-        if _CONFLICT in text:
-            what = (
-                "holds a conflict of a merge in its tables: take the file of one side "
-                f"(git checkout --ours {file.name}), and give --refresh NAME for each server of "
-                "the other"
-            )
-        root.error(what)
+    tables = _tables(_read(file), file.name, root)
     if root.errors or validated(File, tables, root) is None:
         problems = [replace(one, remedy=f"compile it anew: {rebuild}") for one in root.errors]
         raise ConfigError(str(file), problems)
@@ -95,6 +79,24 @@ def read_contents(file: Path, rebuild: str = "") -> Contents:
     failed, kept = (tuple(tables.get(name, ())) for name in ("FAILED", "KEPT"))
     snapshot = Snapshot(children, failed, kept)
     return Contents(tables["SERVERS"], snapshot, tables.get("APPROVAL", {}))
+
+
+def _tables(text: str, name: str, root: Place) -> dict[str, Any]:
+    """Return the tables of a text as JSON-like values; `name` is what its file is called."""
+    # Of the data alone: what a merge has left in the header or the runtime does not matter.
+    sections = cut(text)
+    with suppress(SyntaxError, ValueError):
+        if sections:
+            found: dict[str, Any] = _values(read_tables(sections.data, {*TABLES, "SNAPSHOT"}))
+            return found
+    what = "holds no snapshot that can be read"
+    if _CONFLICT in text:
+        what = (
+            "holds a conflict of a merge in its tables: take the file of one side "
+            f"(git checkout --ours {name}), and give --refresh NAME for each server of the other"
+        )
+    root.error(what)
+    return {}
 
 
 def _values(texts: Any) -> Any:

@@ -43,7 +43,7 @@ def validated(
     from mcpagg.config import models
 
     model = getattr(models, shape) if isinstance(shape, str) else shape
-    read = plain(value)
+    read = plain(value) if isinstance(shape, str) else value
     before = len(at.errors)
     while True:
         try:
