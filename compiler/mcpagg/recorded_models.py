@@ -5,13 +5,20 @@ What is not named here passes. To import this takes 0.1 s: only who reads FILE d
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from mcpagg.config.findings import quoted
 from mcpagg.config.models import Fault
 from mcpagg.spec import Transport
+
+
+def _is_text(value: Any) -> Any:
+    """Take any string: what a server says may hold half of a surrogate pair."""
+    if not isinstance(value, str):
+        raise Fault("expected a string")
+    return value
 
 
 class _Table(BaseModel):
@@ -44,14 +51,14 @@ class _Facts(_Table):
     protocol: str
     handshake: str = ""
     conditional: list[str] = []
-    hints: dict[str, Any] = {}
+    hints: dict[Any, Any] = {}
 
 
 class _About(_Table):
-    info: dict[str, Any] = Field(alias="serverInfo")
-    capabilities: dict[str, Any]
-    of_handshake: dict[str, Any] | None = Field(None, alias="handshakeCapabilities")
-    instructions: str = ""
+    info: dict[Any, Any] = Field(alias="serverInfo")
+    capabilities: dict[Any, Any]
+    of_handshake: dict[Any, Any] | None = Field(None, alias="handshakeCapabilities")
+    instructions: Annotated[Any, AfterValidator(_is_text), WithJsonSchema({"type": "string"})] = ""
 
 
 class _Named(_Table):

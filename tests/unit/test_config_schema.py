@@ -128,3 +128,11 @@ def test_a_place_is_that_of_the_file_where_a_short_form_is_written() -> None:
     text = refusal({"mcpServers": {"a": ENTRY}, "tools": listed})
     assert text == "mcp.json: tools.t.subtools.a[1]: is empty"
     read({"mcpServers": {"a": ENTRY}, "$schema": "s"}, stdio_only=True)
+
+
+def test_keys_that_no_schema_knows_are_reported_whatever_they_are() -> None:
+    own = {"[key]": 1, "profiles": {"[key]": 1, "\ud800": {"expose": ["\udc00"]}}}
+    text = refusal({"mcpServers": {"a": ENTRY}, "mcpagg": own})
+    assert 'mcpagg["[key]"]: is not understood; known: profiles, overlays' in text
+    assert "expected an object, found a number" in text
+    assert text.count("holds half of a surrogate pair") == 2

@@ -26,11 +26,9 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from mcpagg.config.findings import quoted
+from mcpagg.config.validation import COMMENTS
 from mcpagg.literal import is_visible
 from mcpagg.problems import meant
-
-COMMENTS = ("//", "#")
-"""What begins a key that is no mistake, but a comment."""
 
 
 class Fault(ValueError):

@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from mcpagg.config.document import HALF_CHARACTER
 from mcpagg.config.findings import Place, kind
 from mcpagg.config.formats import Number
 from mcpagg.jsontext import loads
 from mcpagg.problems import meant
+
+COMMENTS = ("//", "#")
+"""What begins a key that is no mistake, but a comment."""
 
 Json = dict[str, Any]
 Report = Callable[[str, Any, Place, Collection[str]], None]
@@ -31,12 +35,12 @@ def validated(
     value: Any,
     at: Place,
     servers: Collection[str] = (),
-    report_unknown: Report | None = None,
+    report: Report | None = None,
 ) -> Any:
     """Return a value as a model, or that of a name in `models`; None after errors at their places.
 
     `servers` are the names of all servers of the config. A key that is not known is an error,
-    unless `report_unknown` is there to say what it is.
+    unless `report` says what it is.
     """
     from pydantic import TypeAdapter, ValidationError  # 0.1 s that most configs need not wait for
 
@@ -44,6 +48,7 @@ def validated(
 
     model = getattr(models, shape) if isinstance(shape, str) else shape
     read = plain(value) if isinstance(shape, str) else value
+    report = report or _refuse_unknown
     before = len(at.errors)
     while True:
         try:
@@ -52,21 +57,22 @@ def validated(
             faults = problem.errors(include_url=False)
         schema = models.schema_of(model)
         for fault in faults:
-            way = tuple(step for step in fault["loc"] if step != "[key]")
-            place = place_of(at, value, way)
-            within = _Schema(schema, way[:-1] if fault["type"] == "extra_forbidden" else way)
-            if fault["type"] != "extra_forbidden":
-                place.error(*_said(fault, within))
+            way = fault["loc"]
+            if fault["type"] == "extra_forbidden":
+                parent = _reach(read, way[:-1])
+                known = [*_Schema(schema, way[:-1]).properties]
+                report(str(way[-1]), parent.pop(way[-1]), place_of(at, value, way), known)
                 continue
-            key, known = str(way[-1]), [*within.properties]
-            if report_unknown is not None:
-                report_unknown(key, _reach(value, way), place, known)
-            elif not key.startswith(models.COMMENTS):
-                remedy = meant(key, known) or f"known: {', '.join(known)}"
-                place.error("is not understood", remedy)
-            del _reach(read, way[:-1])[key]
+            way = way[:-1] if way[-1:] == ("[key]",) else way
+            place_of(at, value, way).error(*_said(fault, _Schema(schema, way)))
         if len(at.errors) > before:
             return None
+
+
+def _refuse_unknown(key: str, _: Any, at: Place, known: Collection[str]) -> None:
+    """Report a key that is not known, unless it is a comment: what is ours has no others."""
+    if not key.startswith(COMMENTS):
+        at.error("is not understood", meant(key, known) or f"known: {', '.join(known)}")
 
 
 def plain(value: Any) -> Any:
@@ -167,6 +173,8 @@ def _said(fault: Mapping[str, Any], schema: _Schema) -> tuple[str, str]:
     own = fault.get("ctx", {}).get("error")
     if own is not None:
         return own.what, own.remedy
+    if fault["type"] == "string_unicode":
+        return HALF_CHARACTER, ""
     if fault["type"] == "missing":
         return "is missing", schema.remedy
     if fault["type"] == "literal_error":
