@@ -25,8 +25,7 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from mcpagg.config.findings import quoted
-from mcpagg.config.validation import COMMENTS
+from mcpagg.config.findings import COMMENTS, quoted
 from mcpagg.literal import is_visible
 from mcpagg.problems import meant
 

@@ -7,13 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcpagg.config.document import HALF_CHARACTER
-from mcpagg.config.findings import Place, kind
+from mcpagg.config.findings import COMMENTS, Place, kind
 from mcpagg.config.formats import Number
 from mcpagg.jsontext import loads
 from mcpagg.problems import meant
-
-COMMENTS = ("//", "#")
-"""What begins a key that is no mistake, but a comment."""
 
 Json = dict[str, Any]
 Report = Callable[[str, Any, Place, Collection[str]], None]
